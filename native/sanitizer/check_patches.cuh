@@ -51,10 +51,15 @@ WS_APART void leave_out(WsMe me, u32 cause) {
 namespace {
 
 constexpr u32 kFences = 31u << 14;
+constexpr u32 kArrives = 1023u << 21;
+constexpr u32 kAll = ~0u;
 
-DEVICE u32 facts_of(const WsRace* race, u64 pc) {
-  for (u32 i = 0; i < race->function_count; ++i) {
-    const u64 offset = pc - race->functions[i].pc;
+// Device code lies within 4 GiB, so the low halves of addresses tell instructions apart.
+DEVICE u32 facts_of(const WsRace* race, u32 pc) {
+  u32 offset = pc - race->pc;
+  if (offset < race->bytes) return race->facts[offset / 16];
+  for (u32 i = 1; i < race->function_count; ++i) {
+    offset = pc - static_cast<u32>(race->functions[i].pc);
     if (offset < race->functions[i].bytes) return race->facts[race->functions[i].first + offset / 16];
   }
   return 0;
@@ -78,7 +83,7 @@ DEVICE bool place(WsMe* me, void* userdata) {
 // The warp at this instruction, and what the fences before it do; false when it is not watched.
 DEVICE bool come(WsMe* me, void* userdata, u64 pc) {
   if (!place(me, userdata) || !begin(me)) return false;
-  me->facts = facts_of(me->race, pc);
+  me->facts = facts_of(me->race, static_cast<u32>(pc));
   if ((me->facts & kFences) != 0) pass_fences(*me);
   return me->warp->epoch < WS_LARGEST_EPOCH;
 }
@@ -107,12 +112,28 @@ extern "C" __device__ __noinline__ int ws_check_begin(void* userdata, u32 facts)
   return 1;
 }
 
+// The bytes of a word that lanes access which come together, where they have parts of it: as one access of
+// the first of them, 0 for the others.
+DEVICE u32 parts_of(const WsMe& me, u32 lane, u64 address, u32 size, u32* bytes) {
+  const u32 own = ((1u << size) - 1) << (static_cast<u32>(address) & 3);
+  const u32 peers = __match_any_sync(me.lanes, address >> 2);
+  u32 all = 0;
+  for (u32 byte = 0; byte < 4; ++byte)
+    all |= static_cast<u32>((__ballot_sync(me.lanes, own >> byte & 1) & peers) != 0) << byte;
+  *bytes = all != own ? all : 0;
+  return all == own || lane == static_cast<u32>(__ffs(peers)) - 1;
+}
+
 extern "C" __device__ __noinline__ int ws_check_slowly(void* userdata, u32 facts, u32 what, u64 address,
                                                        u32 count) {
   WsMe me;
   if (!place(&me, userdata) || !begin(&me)) return 0;
   me.facts = facts;
-  on_access(me, this_lane(), what, address, count, false);
+  if (load(&me.warp->epoch) >= WS_LARGEST_EPOCH) return 0;
+  const u32 lane = this_lane();
+  u32 bytes = 0, comes = 1;
+  if (what >> 16 < 4 && count == 0) comes = parts_of(me, lane, address, what >> 16, &bytes);
+  if (comes != 0) on_access(me, lane, what, address, count, bytes);
   leave(me);
   return 0;
 }
@@ -120,24 +141,6 @@ extern "C" __device__ __noinline__ int ws_check_slowly(void* userdata, u32 facts
 extern "C" __device__ __noinline__ int ws_check_unwatched(void* userdata) {
   WsMe me;
   if (place(&me, userdata)) leave_out(me, WS_NO_SHADOW);
-  return 0;
-}
-
-extern "C" __device__ __noinline__ int ws_check_found(void* userdata, u32 facts, u64 address, u32 bits,
-                                                      u64* reads, u64 before, u64 other) {
-  WsMe me;
-  if (!place(&me, userdata) || !begin_again(&me)) return 0;
-  me.facts = facts;
-  WsAccess access = {};
-  access.address = address;
-  access.owner = me.block;
-  access.lane = this_lane();
-  access.bytes = bits & 15;
-  access.shared = (bits & 16) != 0;
-  access.write = (bits & 32) != 0;
-  access.whole = (bits & 64) != 0;
-  access.epoch = me.warp->epoch;
-  check_found(me, access, reads, before, other);
   return 0;
 }
 
@@ -157,46 +160,183 @@ DEVICE bool settled(const WsRace* race, const WsWarp* own, u32 first, u64 mine, 
 
 }  // namespace
 
-// An access of a lane. `what`: class | flags << 8 | bytes << 16.
-extern "C" __device__ __noinline__ int ws_check_access(void* userdata, u64 pc, u32 what, u64 address) {
-  const auto* launch = static_cast<const WsLaunch*>(userdata);
-  if (launch == nullptr || launch->mode != WS_CHECK) return 0;
-  const WsRace* race = launch->race;
-  const u32 lanes = __activemask(), facts = facts_of(race, pc), block = block_of_grid(),
-            warp = warp_of_block();
-  const WsWarp* own = race->slots[(race->block_base + block) & (WS_SLOTS - 1)].warps + warp;
-  const u32 first = block * race->warps;
-  const u64 tag = static_cast<u64>(race->tag) << 32 | (first + warp + 1);
-  if ((own->tag != tag || (facts & kFences) != 0) && ws_check_begin(userdata, facts) == 0) return 0;
-  const u32 size = what >> 16, epoch = own->epoch;
-  if (WS_ARRIVES(facts) != 0 || size < 4 || (static_cast<u32>(address) & 3) != 0)
-    return ws_check_slowly(userdata, facts, what, address, 0);
-  if ((what >> 8 & kPrefetches) != 0 || epoch >= WS_LARGEST_EPOCH) return 0;
-  const bool shared = (what & 255) == 4, write = (what >> 8 & kWrites) != 0;
-  const bool whole = !write && (lanes & (lanes - 1)) != 0 &&
-                     __all_sync(lanes, __shfl_sync(lanes, address, __ffs(lanes) - 1) == address);
-  const u32 lane = this_lane();
-  if (whole && (lanes & ((1u << lane) - 1)) != 0) return 0;
-  const u64 mine = own->row | static_cast<u64>(WS_SITE(facts)) << 53 | lane << 22 | epoch << 6 |
-                   (whole ? kSameWarp << 4 | 15u : 15u);
-  const u32 reads_behind = shared ? WS_BLOCK_PAGE_WORDS : WS_PAGE_WORDS;
+extern "C" __device__ __noinline__ int ws_check_found(void* userdata, u32 facts, u64 address, u32 bits,
+                                                      u64* reads, u64 before, u64 other) {
+  WsMe me;
+  if (!place(&me, userdata) || !begin_again(&me)) return 0;
+  me.facts = facts;
+  WsAccess access = {};
+  access.address = address;
+  access.owner = me.block;
+  access.lane = this_lane();
+  access.bytes = bits & 15;
+  access.shared = (bits & 16) != 0;
+  access.write = (bits & 32) != 0;
+  access.whole = (bits & 64) != 0;
+  access.epoch = me.warp->epoch;
+  check_found(me, access, reads, before, other);
+  return 0;
+}
+
+extern "C" __device__ __noinline__ int ws_check_line_found(void* userdata, u64 mine, u64 address, u32 bits,
+                                                           u64 before, u64 other) {
+  WsMe me;
+  if (!place(&me, userdata) || !begin_again(&me)) return 0;
+  me.facts = static_cast<u32>(mine >> 53);
+  const u32 first = me.block * me.race->warps;
+  if ((bits & 64) == 0 && settled(me.race, me.warp, first, mine, other, false) &&
+      (several_of(mine) == kOtherBlocks || settled(me.race, me.warp, first, mine, before, false)))
+    return 0;
+  WsAccess access = {};
+  access.address = address;
+  access.lane = lane_of(mine);
+  access.bytes = 15;
+  access.write = (bits & 32) != 0;
+  access.epoch = epoch_of(mine);
+  u64* const page = page_of(me.race, address);
+  if (page != nullptr)
+    check_line_found(me, access, line_of(page, address), word_of(page, address), before, other,
+                     (bits & 64) != 0);
+  return 0;
+}
+
+extern "C" __device__ __noinline__ int ws_check_word_of_line(void* userdata, u32 facts, u64 address,
+                                                             u32 bits) {
+  WsMe me;
+  if (!place(&me, userdata) || !begin_again(&me)) return 0;
+  me.facts = facts;
+  WsAccess access = {};
+  access.address = address;
+  access.lane = this_lane();
+  access.bytes = 15;
+  access.write = (bits & 32) != 0;
+  access.whole = (bits & 64) != 0;
+  access.epoch = me.warp->epoch;
+  u64* page = page_of(me.race, address);
+  if (page != nullptr) check_line_of_word(me, access, line_of(page, address));
+  return 0;
+}
+
+// Words of a lane's access. `bits`: 16 in shared memory, 32 where it writes; bytes << 8.
+extern "C" __device__ __noinline__ int ws_check_words(void* userdata, const WsRace* race, const WsWarp* own,
+                                                      u64 mine, u64 address, u32 bits, u32 facts) {
+  const u32 lanes = __activemask(), lane = this_lane(), size = bits >> 8;
+  const bool shared = (bits & 16) != 0, write = (bits & 32) != 0;
+  bits &= 48;
+  if (!write && (lanes & (lanes - 1)) != 0 &&
+      __all_sync(lanes, __shfl_sync(lanes, address, __ffs(lanes) - 1) == address)) {
+    if ((lanes & ((1u << lane) - 1)) != 0) return 0;
+    mine |= kSameWarp << 4;
+    bits |= 64;
+  }
+  mine |= lane << 22;
+  const u32 block = block_of_grid(), first = block * race->warps;
+  u64 *writes, *reads, *line = nullptr;
+  if (shared) {
+    writes = word_of_shared(race, block, own->shared_shift, static_cast<u32>(address));
+    if (writes == nullptr) return ws_check_unwatched(userdata);
+    reads = writes + WS_BLOCK_WORDS;
+  } else {
+    u64* const page = page_of(race, address);
+    if (page == nullptr) return ws_check_unwatched(userdata);
+    writes = word_of(page, address);
+    reads = writes + WS_PAGE_WORDS;
+    line = line_of(page, address);
+  }
 #pragma unroll 1
-  for (u32 at = 0; at < size; at += 4) {
-    u64* writes = shared ? writes_of_shared(race, block, static_cast<u32>(address) + at)
-                         : writes_of_global(race, address + at);
-    if (writes == nullptr) {
-      ws_check_unwatched(userdata);
-      continue;
-    }
-    const u64 before = exchange(writes + (write ? 0 : reads_behind), mine);
-    const u64 other = load(writes + (write ? reads_behind : 0));
-    if (WS_SCOPE(facts) == 0 && settled(race, own, first, mine, before, shared) &&
-        settled(race, own, first, mine, other, shared))
-      continue;
-    ws_check_found(userdata, facts, address + at, 15u | shared << 4 | write << 5 | whole << 6,
-                   writes + reads_behind, before, other);
+  for (u32 at = 0; at < size; at += 4, ++writes, ++reads) {
+    const u64 others = write || shared ? 0 : also_others(race, own, load(reads));
+    const u64 before = exchange(write ? writes : reads, mine | others);
+    const u64 other = load(write ? reads : writes);
+    if (WS_SCOPE(facts) != 0 || (others == 0 && !settled(race, own, first, mine, before, shared)) ||
+        !settled(race, own, first, mine, other, shared))
+      ws_check_found(userdata, facts, address + at, 15u | bits, reads, before, other);
+    if (shared) continue;
+    u64 written, words, again, read;
+    load_both(line, &written, &words);
+    load_both(line + 2, &again, &read);
+    if (WS_SCOPE(facts) != 0 || words != race->tag || of_launch(race, written) ||
+        (write && of_launch(race, read)))
+      ws_check_word_of_line(userdata, facts, address + at, bits);
   }
   return 0;
+}
+
+// What every access needs; false when it is dealt with, or there is nothing to do.
+struct Coming {
+  const WsRace* race;
+  const WsWarp* own;
+  u32 facts, block;
+  u64 mine;
+};
+
+namespace {
+
+DEVICE bool come_quickly(Coming* coming, void* userdata, u64 pc, u64 address, u32 size, u32 flags, u32 kind) {
+  const auto* launch = static_cast<const WsLaunch*>(userdata);
+  if (launch == nullptr) return false;
+  const WsRace* race = launch->race;
+  if (race == nullptr) return false;
+  const u32 facts = facts_of(race, static_cast<u32>(pc)), block = block_of_grid(), warp = warp_of_block();
+  const WsWarp* own = race->slots[(race->block_base + block) & (WS_SLOTS - 1)].warps + warp;
+  const u32 stamp = stamp_of(race, block * race->warps + warp);
+  u32 found, epoch;
+  own_both(&own->stamp, &found, &epoch);
+  if (found != stamp || (facts & kFences) != 0) {
+    if (ws_check_begin(userdata, facts) == 0) return false;
+    epoch = load(&own->epoch);
+  }
+  if ((facts & kArrives) != 0 || WS_SITE(facts) == 0 || size < 4 || (static_cast<u32>(address) & 3) != 0 ||
+      (flags & kPrefetches) != 0 || epoch >= WS_LARGEST_EPOCH) {
+    ws_check_slowly(userdata, facts, kind | (flags & 255) << 8 | size << 16, address, 0);
+    return false;
+  }
+  *coming = {race, own, facts, block, packed_warp(stamp, facts, epoch) | 15u};
+  return true;
+}
+
+}  // namespace
+
+// An access of a lane to shared memory.
+extern "C" __device__ __noinline__ int ws_check_shared(void* userdata, u64 pc, u64 address, u32 size,
+                                                       u32 flags) {
+  Coming at;
+  if (!come_quickly(&at, userdata, pc, address, size, flags, 4)) return 0;
+  const u32 bits = 16u | (flags & kWrites) << 4 | size << 8;
+  return ws_check_words(userdata, at.race, at.own, at.mine, address, bits, at.facts);
+}
+
+// The same for global memory. Where all lanes of a warp access words that follow each other, from the begin
+// of a line on, the first lane of each line takes note of it.
+extern "C" __device__ __noinline__ int ws_check_global(void* userdata, u64 pc, u64 address, u32 size,
+                                                       u32 flags) {
+  Coming at;
+  if (!come_quickly(&at, userdata, pc, address, size, flags, 3)) return 0;
+  const WsRace* race = at.race;
+  const bool write = (flags & kWrites) != 0;
+  if (WS_SCOPE(at.facts) == 0 && __activemask() == kAll) {
+    const u64 begin = address - this_lane() * size;
+    const u32 number = static_cast<u32>(begin >> WS_LINE_SHIFT);
+    const bool same = __shfl_sync(kAll, number, 0) == number;
+    if (same && (static_cast<u32>(begin) & (32 * size - 1)) == 0 && __activemask() == kAll) {
+      if ((static_cast<u32>(address) & 127) != 0) return 0;
+      u64* const page = page_of(race, address);
+      if (page == nullptr) return ws_check_unwatched(userdata);
+      u64 mine = at.mine | static_cast<u64>(29 - __clz(size)) << 22;
+      u64* line = line_of(page, address);
+      u64 first, second;
+      if (!write) mine |= also_others(race, at.own, load(line + 3));
+      const u64 before = exchange(line + (write ? 0 : 3), mine);
+      load_both(line + (write ? 2 : 0), &first, &second);
+      const u64 words = write ? first : second, other = write ? second : first;
+      if (words != race->tag && index_of(race, before) >= race->watched &&
+          index_of(race, other) >= race->watched)
+        return 0;
+      return ws_check_line_found(userdata, mine, address, write << 5 | (words == race->tag) << 6, before,
+                                 other);
+    }
+  }
+  return ws_check_words(userdata, race, at.own, at.mine, address, write << 5 | size << 8, at.facts);
 }
 
 // Accesses whose address says more: the block of a cluster, or matrices.
@@ -204,7 +344,7 @@ extern "C" __device__ __noinline__ int ws_check_other(void* userdata, u64 pc, u3
                                                       u32 count) {
   WsMe me;
   if (!come(&me, userdata, pc)) return 0;
-  on_access(me, this_lane(), what, address, count, false);
+  on_access(me, this_lane(), what, address, count, 0);
   leave(me);
   return 0;
 }
@@ -230,13 +370,13 @@ extern "C" __device__ __noinline__ int ws_check_order(void* userdata, u64 pc, u3
   return 0;
 }
 
-#define CHECK_MEMORY(kind)                                                                         \
-  PATCH ws_check_##kind(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) { \
-    return ws_check_access(userdata, pc, kind | (flags & 255) << 8 | size << 16,                   \
-                           reinterpret_cast<u64>(address));                                        \
-  }
-CHECK_MEMORY(3)
-CHECK_MEMORY(4)
+PATCH ws_check_3(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
+  return ws_check_global(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+}
+
+PATCH ws_check_4(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
+  return ws_check_shared(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+}
 
 PATCH ws_check_17(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
   return ws_check_other(userdata, pc, 17 | (flags & 255) << 8 | size << 16, reinterpret_cast<u64>(address),

@@ -1,5 +1,6 @@
 #include "sanitizer/code_facts.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "sanitizer/race_layout.h"
@@ -7,8 +8,9 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kBehind = 0x7ffu << 21;
+constexpr uint32_t kBehind = 0x3ffu << 21;
 constexpr uint32_t kBlock = 1, kDevice = 2;
+constexpr int64_t kLoop = 64;  // instructions of a loop around a compare-and-swap at most
 
 struct Instruction {
   uint64_t low, high;
@@ -30,6 +32,9 @@ enum Operation : uint32_t {
   kRedg = 0x18e,
   kAtomg = 0x1a8,
   kAtomgCas = 0x1a9,
+  kAtomFloat = 0x1a2,
+  kAtomgFloat = 0x1a3,
+  kRedgFloat = 0x1a6,
   kLdsm = 0x03b,
   kStsm = 0x044,
   kLdgsts = 0x1ae,
@@ -41,8 +46,12 @@ enum Operation : uint32_t {
   kMembar = 0x192,
   kCctl = 0x18f,
   kFence = 0x1c6,
+  kTensorLoad = 0x1b4,
+  kTensorReduce = 0x1b6,
   kBulkCopy = 0x1ba,
   kBulkReduce = 0x1bb,
+  kNop = 0x118,
+  kBssy = 0x145,
   kBra = 0x147,
   kExit = 0x14d,
   kRet = 0x150,
@@ -61,6 +70,9 @@ bool is_atomic(uint32_t operation) {
     case kRedg:
     case kAtomg:
     case kAtomgCas:
+    case kAtomFloat:
+    case kAtomgFloat:
+    case kRedgFloat:
       return true;
     default:
       return false;
@@ -113,6 +125,9 @@ bool has_scope(uint32_t operation) {
     case kRedg:
     case kAtomg:
     case kAtomgCas:
+    case kAtomFloat:
+    case kAtomgFloat:
+    case kRedgFloat:
       return true;
     default:
       return false;
@@ -188,7 +203,7 @@ bool falls_through(const Instruction& one, uint32_t architecture) {
 uint32_t arrives(const Instruction& one) {
   if (!is_one_way(one)) return 0;
   const uint32_t barrier = one.form() == 0xb1d ? one.low >> 54 & 15 : 0;
-  if (barrier == 0 || barrier > 11) return kBehind;  // in a register, or beyond what the word holds
+  if (barrier == 0 || barrier > 10) return kBehind;  // in a register, or beyond what the word holds
   return 1u << (20 + barrier);
 }
 
@@ -196,6 +211,74 @@ std::vector<Instruction> instructions_of(std::string_view code) {
   std::vector<Instruction> found(code.size() / 16);
   if (!found.empty()) memcpy(found.data(), code.data(), found.size() * 16);
   return found;
+}
+
+bool is_swap(uint32_t operation) {
+  return operation == kAtomsCas || operation == kAtomgCas || operation == kAtomCas;
+}
+
+bool is_plain_load(uint32_t operation) { return operation == kLd || operation == kLdg || operation == kLds; }
+
+// Whether an instruction sets a register; compare_and_swap.py has the same.
+bool sets(const Instruction& one, uint32_t wanted) {
+  switch (one.operation()) {
+    case kSt:
+    case kStg:
+    case kSts:
+    case kRedg:
+    case kRedgFloat:
+    case kBra:
+    case kBssy:
+    case kNop:
+    case 0x00b:  // FSETP, ISETP, PLOP3, DSETP, HSETP2, BSYNC: these set no registers
+    case 0x00c:
+    case 0x01c:
+    case 0x02a:
+    case 0x034:
+    case 0x141:
+    case 0x1c2:  // R2UR, S2UR
+    case 0x1c3:
+      return false;
+    default:
+      return (one.low >> 16 & 255) == wanted && (one.operation() & 0x180) != 0x080;  // those set uniform ones
+  }
+}
+
+// The register that an instruction copies or takes a part of; kZero for others.
+uint32_t copied_from(const Instruction& one) {
+  constexpr uint32_t kZero = 255;
+  if (one.form() == 0x202) return one.low >> 32 & 255;                         // MOV
+  if (one.form() == 0x416 || one.form() == 0x816) return one.low >> 24 & 255;  // PRMT
+  const bool moves = one.form() == 0x224 && (one.low >> 24 & 255) == kZero && (one.low >> 32 & 255) == kZero;
+  return moves ? one.high & 255 : kZero;  // IMAD.MOV
+}
+
+// Whether a branch behind an instruction goes back to it or before it.
+bool loops(const std::vector<Instruction>& code, int64_t at, uint32_t architecture) {
+  const int64_t end = std::min<int64_t>(at + kLoop, static_cast<int64_t>(code.size()));
+  for (int64_t behind = at + 1; behind < end; ++behind) {
+    const int64_t target = target_of(code[behind], behind, architecture);
+    if (target >= 0 && target <= at && target > at - kLoop) return true;
+    if (!falls_through(code[behind], architecture)) return false;
+  }
+  return false;
+}
+
+// A load whose value is what a compare-and-swap in a loop expects is strong as the swap: what the two do is
+// one atomic.
+void mark_expected(const std::vector<Instruction>& code, uint32_t architecture, uint32_t* facts) {
+  for (int64_t at = 0; at < static_cast<int64_t>(code.size()); ++at) {
+    if (!is_swap(code[at].operation()) || !loops(code, at, architecture)) continue;
+    uint32_t wanted = code[at].low >> 32 & 255;
+    for (int64_t before = at - 1; before >= 0 && before > at - kLoop && wanted != 255; --before) {
+      const Instruction& one = code[before];
+      if (!falls_through(one, architecture)) break;
+      if (!sets(one, wanted)) continue;
+      const bool load = is_plain_load(one.operation());
+      if (load) facts[before] = (facts[before] & ~(3u << 11)) | scope_of(code[at]) << 11;
+      wanted = load ? 255 : copied_from(one);
+    }
+  }
 }
 
 // What is passed on the ways from the patched instructions before to each one, and from each one to those
@@ -225,7 +308,7 @@ void follow(const std::vector<Instruction>& code, uint32_t architecture, uint32_
 
 void add_site(CodeFacts* found, uint32_t function, uint32_t at, uint32_t* word) {
   const uint32_t site = static_cast<uint32_t>(found->site_facts.size());
-  if (site >= WS_SITES) return;  // stays 0: reported without its instruction
+  if (site >= WS_SITES) return;  // stays 0
   *word |= site;
   found->site_facts.push_back(*word);
   found->site_offsets.push_back(at * 16);
@@ -245,20 +328,28 @@ CodeFacts facts_of_code(const std::vector<std::string_view>& codes, uint32_t arc
     found.words.resize(found.words.size() + code.size(), 0);
     uint32_t* const facts = found.words.data() + found.first.back();
     follow(code, architecture, facts);
+    mark_expected(code, architecture, facts);
     for (uint32_t at = 0; at < code.size(); ++at) {
       const uint32_t operation = code[at].operation();
       found.has_mbarriers |= operation == kSyncs || operation == kSyncsPhase;
       found.one_way |= arrives(code[at]) >> 20;
       if (!is_access(operation)) continue;
-      facts[at] |= scope_of(code[at]) << 11 | static_cast<uint32_t>(is_atomic(operation)) << 13;
+      facts[at] |= std::max(scope_of(code[at]), WS_SCOPE(facts[at])) << 11 |
+                   static_cast<uint32_t>(is_atomic(operation)) << 13;
       if (operation == kLdgsts) facts[at] |= 1u << 19;
       if (operation == kBulkCopy || operation == kBulkReduce) facts[at] |= 2u << 19;
       found.has_copies |= WS_COPIES(facts[at]) != 0;
       add_site(&found, function, at, facts + at);
     }
   }
-  if ((found.one_way >> 1 & 0x7ff) == 0x7ff) found.one_way = 0xffff;
+  if ((found.one_way >> 1 & 0x3ff) == 0x3ff) found.one_way = 0xffff;
   return found;
+}
+
+bool copies_by_tensor_map(std::string_view code) {
+  for (const Instruction& one : instructions_of(code))
+    if (one.operation() >= kTensorLoad && one.operation() <= kTensorReduce) return true;
+  return false;
 }
 
 }  // namespace warpsight

@@ -28,4 +28,8 @@ struct CodeFacts {
 // `codes`: whole instructions of each function, the kernel's first. `architecture`: 90 for sm_90.
 CodeFacts facts_of_code(const std::vector<std::string_view>& codes, uint32_t architecture);
 
+// Whether code copies by tensor maps: the Sanitizer does not show these, and their mbarriers cannot be
+// followed.
+bool copies_by_tensor_map(std::string_view code);
+
 }  // namespace warpsight

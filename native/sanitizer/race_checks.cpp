@@ -6,9 +6,8 @@ namespace warpsight {
 namespace {
 
 constexpr uint32_t kRaces = 1 << 12;
-constexpr uint32_t kBlockPages = 1 << 14;
-constexpr uint64_t kPageEntries = 2ull << (WS_PAGE_SHIFT - 2);  // words of the shadow of a page
-constexpr uint64_t kBlockPageEntries = 2ull << (WS_BLOCK_PAGE_SHIFT - 2);
+constexpr uint64_t kPageEntries = WS_PAGE_ENTRIES;
+constexpr uint64_t kBlockEntries = 2ull * WS_BLOCK_WORDS;
 constexpr uint64_t kFewestPages = 16;
 constexpr uint32_t kRowsBits = 22;
 constexpr uint32_t kHopper = 90;
@@ -30,7 +29,7 @@ SanitizerResult RaceChecks::allocate(Item** memory, uint64_t count) {
 
 SanitizerResult RaceChecks::start(uint64_t bytes) {
   uint64_t pages = kFewestPages;
-  while (2 * pages * kPageEntries * sizeof(uint64_t) <= bytes) pages *= 2;
+  while (2 * pages * kPageEntries * sizeof(uint64_t) <= bytes + bytes / 8) pages *= 2;
   SanitizerResult result = allocate(&shared_.shadow, pages * kPageEntries);
   while (result != SANITIZER_SUCCESS && pages > kFewestPages) {
     pages /= 2;
@@ -38,13 +37,11 @@ SanitizerResult RaceChecks::start(uint64_t bytes) {
   }
   pages_ = pages;
   shared_.page_shift = shift_of(pages);
-  shared_.block_page_shift = shift_of(kBlockPages);
   const auto also = [&](auto** memory, uint64_t count) {
     if (result == SANITIZER_SUCCESS) result = allocate(memory, count);
   };
   also(&shared_.pages, pages);
-  also(&shared_.block_pages, kBlockPages);
-  also(&shared_.block_shadow, kBlockPages * kBlockPageEntries);
+  also(&shared_.block_shadow, kBlockEntries);
   also(&shared_.rows, WS_ROWS);
   also(&shared_.slots, WS_SLOTS);
   also(&shared_.mbarriers, static_cast<uint64_t>(WS_MBARRIER_SLOTS) * WS_MBARRIERS);
@@ -111,16 +108,16 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
     if (result == SANITIZER_SUCCESS)
       result = functions_.memset(memory, 0, count * sizeof(*memory), data.hStream);
   };
-  if ((rows_ + watched) >> (kRowsBits + 3) != rows_ >> (kRowsBits + 3)) {
+  if ((rows_ + watched) >> (kRowsBits + 2) != rows_ >> (kRowsBits + 2)) {
     clear(shared_.shadow, pages_ * kPageEntries);
-    clear(shared_.block_shadow, kBlockPages * kBlockPageEntries);
+    clear(shared_.block_shadow, kBlockEntries);
   }
   if (blocks_ + blocks >= ~0u) {
     clear(shared_.slots, WS_SLOTS);
     clear(shared_.mbarriers, static_cast<uint64_t>(WS_MBARRIER_SLOTS) * WS_MBARRIERS);
     blocks_ = 0;
   }
-  race->first_row = static_cast<unsigned int>(rows_) & WS_ROW_NUMBERS;
+  race->first_row = static_cast<unsigned int>(rows_);
   race->block_base = static_cast<unsigned int>(blocks_);
   rows_ += watched;
   blocks_ += blocks;
@@ -141,6 +138,10 @@ SanitizerResult RaceChecks::describe(CUmodule module, const std::string& name,
   race.site_facts = race.site_pcs + WS_SITES;
   std::copy(kernel.functions.begin(), kernel.functions.end(), race.functions);
   race.function_count = static_cast<unsigned int>(kernel.functions.size());
+  if (!kernel.functions.empty()) {
+    race.pc = static_cast<unsigned int>(kernel.functions[0].pc);
+    race.bytes = kernel.functions[0].bytes;
+  }
   race.has_mbarriers = kernel.facts.has_mbarriers ? 1 : 0;
   race.phases = kernel.architecture >= kHopper ? 1 : 0;
   race.one_way = kernel.facts.one_way;

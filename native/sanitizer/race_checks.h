@@ -59,7 +59,7 @@ class RaceChecks {
   WsRace* races_ = nullptr;  // device: descriptions of launches, used round-robin
   uint32_t launches_ = 0;
   uint64_t pages_ = 0;   // of global memory that have a shadow
-  uint64_t rows_ = 0;    // handed out
+  uint64_t rows_ = 1;    // handed out
   uint64_t blocks_ = 0;  // of all launches
   std::map<std::pair<CUmodule, std::string>, Kernel> kernels_;
   uint32_t kernel_count_ = 0;

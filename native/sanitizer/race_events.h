@@ -7,6 +7,21 @@
 
 constexpr u32 kReads = 1, kWrites = 2, kPrefetches = 8;  // Sanitizer_DeviceMemoryFlags
 
+// One word, or a part of it.
+WS_HERE void check_part(const WsMe& me, const WsAccess& access) {
+  const u32 offset = static_cast<u32>(access.address);
+  u64* page = access.shared ? nullptr : page_of(me.race, access.address);
+  u64* word = access.shared     ? word_of_shared(me.race, access.owner, me.warp->shared_shift, offset)
+              : page != nullptr ? word_of(page, access.address)
+                                : nullptr;
+  if (word == nullptr) {
+    leave_out(me, WS_NO_SHADOW);
+    return;
+  }
+  check_word(me, access, word, word + (access.shared ? WS_BLOCK_WORDS : WS_PAGE_WORDS));
+  if (!access.shared) check_line_of_word(me, access, line_of(page, access.address));
+}
+
 // All words of one access.
 WS_HERE void check_bytes(const WsMe& me, WsAccess access, u32 size) {
   const u64 begin = access.address;
@@ -15,18 +30,13 @@ WS_HERE void check_bytes(const WsMe& me, WsAccess access, u32 size) {
     const u64 left = begin + size - word;
     access.bytes = (left < 4 ? (1u << left) - 1 : 15u) & (15u << skipped) & 15u;
     access.address = word + skipped;
-    u64* writes = access.shared ? writes_of_shared(me.race, access.owner, static_cast<u32>(word))
-                                : writes_of_global(me.race, word);
-    if (writes == nullptr)
-      leave_out(me, WS_NO_SHADOW);
-    else
-      check_word(me, access, writes, access.shared ? WS_BLOCK_PAGE_WORDS : WS_PAGE_WORDS);
+    check_part(me, access);
   }
 }
 
-// An access of a lane. `what`: class | flags << 8 | bytes << 16; `count`: matrices; `whole`: all lanes have
-// this address.
-WS_HERE void on_access(const WsMe& me, u32 lane, u32 what, u64 address, u32 count, bool whole) {
+// An access of a lane. `what`: class | flags << 8 | bytes << 16; `count`: matrices; `bytes`: of a part of a
+// word that several lanes access, 0 for others.
+WS_HERE void on_access(const WsMe& me, u32 lane, u32 what, u64 address, u32 count, u32 bytes) {
   const u32 kind = what & 255, flags = what >> 8 & 255;
   WsAccess access = {};
   access.address = address;
@@ -34,15 +44,25 @@ WS_HERE void on_access(const WsMe& me, u32 lane, u32 what, u64 address, u32 coun
   access.lane = lane;
   access.shared = kind != 3;
   access.write = (flags & kWrites) != 0;
-  access.whole = whole && !access.write;
   access.epoch = me.warp->epoch;
   if (kind == 17) {
     access.owner = block_of_rank(me, static_cast<u32>(address >> 24) & 255);
     access.address = address & 0xffffff;
   }
-  const bool skips = (access.whole && me.rank != 0) || (kind == 19 && lane >= 8 * count) ||
-                     (flags & kPrefetches) != 0 || (flags & (kReads | kWrites)) == 0;
-  if (!skips) check_bytes(me, access, what >> 16);
+  const bool skips =
+      (kind == 19 && lane >= 8 * count) || (flags & kPrefetches) != 0 || (flags & (kReads | kWrites)) == 0;
+  if (skips) return;
+  if (WS_SITE(me.facts) == 0) {
+    if (me.rank == 0) leave_out(me, WS_NO_SITE);
+    return;
+  }
+  if (bytes == 0) {
+    check_bytes(me, access, what >> 16);
+    return;
+  }
+  access.bytes = bytes;
+  access.split = true;
+  check_part(me, access);
 }
 
 // A copy by cp.async (class 14), or in bulk: from global to shared memory (30), or the other way.

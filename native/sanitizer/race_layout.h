@@ -9,30 +9,41 @@
 //
 //   bits 0-3    bytes of the word               bits 22-26  lane
 //   bits 4-5    reads: by whom else (kSeveral)  bits 27-48  row of its warp
-//   bits 6-21   epoch of its warp               bits 49-52  how often rows were handed out
-//                                               bits 53-63  site: the instruction's number in its kernel
+//   bits 6-21   epoch of its warp               bits 49-51  how often rows were handed out
+//   bit  52     several lanes, each its part    bits 53-63  site: the instruction's number in its kernel
+//
+// Where a whole warp accesses neighboring words from the begin of a line of 128 bytes on, one entry for the
+// line stands for its words; its "lane" is the logarithm of the lines that the warp accessed. A word that was
+// accessed in any other way has entries of its own.
 #pragma once
 
 #define WS_RACE_KIND 68       // a record: a race (race_shadow.h says the operands)
 #define WS_UNWATCHED_KIND 69  // a record: accesses that were not looked at
 
-#define WS_SITES 2048u        // the first is for instructions without a number
+#define WS_SITES 2048u        // 0 is for instructions without a number, which are not looked at
 #define WS_RACE_FUNCTIONS 16  // of a kernel: itself, and functions that it may call
 #define WS_ROWS (1u << 22)    // warps of launches, used round-robin
 #define WS_ROW_NUMBERS \
-  0x3ffffffu                    // of a row as accesses carry it: its place, and how often it was handed out
-#define WS_PAGE_SHIFT 20        // bytes of a page of global memory
-#define WS_PAGE_AGE 32u         // launches after which a page that was not touched goes to another
-#define WS_BLOCK_PAGE_SHIFT 12  // of shared memory
+  0x1ffffffu              // of a row as accesses carry it: its place, and how often it was handed out
+#define WS_PAGE_SHIFT 20  // bytes of a page of global memory
+#define WS_PAGE_AGE 32u   // launches after which a page that was not touched goes to another
+#define WS_BLOCK_WORDS (1u << 24)  // words of shared memory that have a shadow
 #define WS_PAGE_WORDS (1u << (WS_PAGE_SHIFT - 2))
-#define WS_BLOCK_PAGE_WORDS (1u << (WS_BLOCK_PAGE_SHIFT - 2))
-#define WS_SEEN (1u << 14)       // places of the table of races
-#define WS_SLOTS 8192u           // blocks that have a state at a time
-#define WS_MBARRIER_SLOTS 1024u  // of them, those with mbarriers
-#define WS_MBARRIERS 30u         // of a block that are followed
-#define WS_COMPONENTS 64u        // of a clock: 32 warps, 30 mbarriers, what is known of other blocks (2)
-#define WS_KNOWN_BLOCK 62u       // component: the clock of releases, as acquired within the block
-#define WS_KNOWN_DEVICE 63u      // and from other blocks
+#define WS_LINE_SHIFT 7  // bytes of a line
+#define WS_LINE_WORDS \
+  4u  // of its state: the last write, the launch in which words have entries (twice), the last read
+#define WS_PAGE_LINES (1u << (WS_PAGE_SHIFT - WS_LINE_SHIFT))
+#define WS_PAGE_ENTRIES \
+  (2u * WS_PAGE_WORDS + WS_LINE_WORDS * WS_PAGE_LINES)  // 64 bits each, of a page's shadow
+#define WS_SEEN (1u << 14)                              // places of the table of races
+#define WS_SLOTS 8192u                                  // blocks that have a state at a time
+#define WS_MBARRIER_SLOTS 1024u                         // of them, those with mbarriers
+#define WS_MBARRIERS 28u                                // of a block that are followed
+#define WS_COMPONENTS 64u    // of a clock: 32 warps, 28 mbarriers, and of the clock of releases:
+#define WS_KNOWN_BLOCK 60u   // what was acquired within the block
+#define WS_KNOWN_DEVICE 61u  // and from other blocks
+#define WS_FOUND_BLOCK 62u   // what the next fence acquires, as a flag was found that another warp wrote
+#define WS_FOUND_DEVICE 63u  // and one of another block
 #define WS_LARGEST_EPOCH 0xffffu
 
 // What is known of an instruction before it runs, one word each (code_facts.h):
@@ -43,7 +54,8 @@
 //   bits 16-17  the same: acquires
 //   bit 18      a fence of the async proxy there
 //   bits 19-20  copies: 1 by its own thread (cp.async), 2 in bulk
-//   bits 21-31  named barriers 1-11 that the warp arrives at behind it without waiting
+//   bits 21-30  named barriers 1-10 that the warp arrives at behind it without waiting
+//   bit 31      a barrier of the warp between it and the instructions before it that are patched
 #define WS_SITE(facts) ((facts) & 2047u)
 #define WS_SCOPE(facts) ((facts) >> 11 & 3u)
 #define WS_ATOMIC(facts) ((facts) >> 13 & 1u)
@@ -51,7 +63,7 @@
 #define WS_ACQUIRES(facts) ((facts) >> 16 & 3u)
 #define WS_PROXY_FENCE(facts) ((facts) >> 18 & 1u)
 #define WS_COPIES(facts) ((facts) >> 19 & 3u)
-#define WS_ARRIVES(facts) ((facts) >> 21)
+#define WS_ARRIVES(facts) ((facts) >> 21 & 1023u)
 
 enum WsRaceReason {
   WS_ORDERED = 0,
@@ -71,6 +83,7 @@ enum WsUnwatched {
   WS_MANY_EPOCHS,    // of a warp
   WS_SLOT_LOST,      // the state of a block was taken by a later one
   WS_FAR_COPY,       // bulk copies to other blocks of a cluster
+  WS_NO_SITE,        // accesses by instructions that the library did not find or number
   WS_CAUSES
 };
 
@@ -95,13 +108,11 @@ struct WsRow {
 
 // What only a running warp needs; in the slot of its block.
 struct WsWarp {
-  unsigned long long tag;  // row and launch
-  unsigned long long row;  // as its accesses carry it
+  unsigned int stamp;  // whose it is (stamp_of)
   unsigned int epoch;
+  unsigned int shared_shift;   // logarithm of the words of shared memory that a block has at most
   unsigned int warp_epoch;     // that it had at its last barrier of the warp
   unsigned int acquired;       // at its last acquire
-  unsigned int found_block;    // clock of releases when it found what another warp wrote to a flag
-  unsigned int found_device;   // the same for another block
   unsigned int proxied;        // at its last fence of the async proxy
   unsigned int cluster_lanes;  // lanes that have arrived at the cluster's barrier in this turn
   unsigned int cluster_arrivals;
@@ -131,23 +142,23 @@ struct WsSlot {
 
 // A launch, as the patches find it; what every access needs comes first.
 struct WsRace {
+  unsigned int pc;            // low half, of the kernel
+  unsigned int bytes;         // of its code
+  const unsigned int* facts;  // the kernel's come first
+  unsigned int first_row;     // of its first warp, counted on from launch to launch
+  unsigned int warps;         // of a block
   WsSlot* slots;
-  const unsigned int* facts;
-  unsigned int tag;                 // of the launch, not 0
-  unsigned int block_base;          // number of its first block among all
-  unsigned int warps;               // of a block
-  unsigned int watched;             // warps of the grid that have rows
-  unsigned int first_row;           // of its first warp, counted on from launch to launch: low bits 26
-  unsigned int page_shift;          // 32 less the bits of a place among `pages`
-  unsigned long long* pages;        // pages of memory that have a shadow (race_pages.h)
-  unsigned long long* shadow;       // of each page the last writes, then the last reads
-  unsigned long long* block_pages;  // the same for shared memory
-  unsigned long long* block_shadow;
-  unsigned int block_page_shift;
-  unsigned int alone;   // no clusters
-  unsigned int copies;  // there are copies by the async proxies
+  unsigned int block_base;           // number of its first block among all
+  unsigned int tag;                  // of the launch, not 0
+  unsigned long long* pages;         // pages of memory that have a shadow (race_pages.h)
+  unsigned long long* shadow;        // of each page the last writes of words, their last reads, then lines
+  unsigned int page_shift;           // 32 less the bits of a place among `pages`
+  unsigned int watched;              // warps of the grid that have rows
+  unsigned long long* block_shadow;  // of shared memory the last writes, then the last reads
+  unsigned int alone;                // no clusters
+  unsigned int copies;               // there are copies by the async proxies
   unsigned int function_count;
-  WsFunction functions[WS_RACE_FUNCTIONS];
+  WsFunction functions[WS_RACE_FUNCTIONS];  // the kernel, and those that it may call
   WsRow* rows;
   WsMbarrier* mbarriers;
   unsigned long long* seen;       // races: key and count

@@ -8,10 +8,33 @@ typedef unsigned int u32;
 #define WS_HERE static __device__ __forceinline__
 #define WS_APART static __device__ __noinline__  // what is rare: its registers are not everyone's
 
-WS_HERE u64 load(const u64* at) { return *const_cast<const volatile u64*>(at); }
-WS_HERE u32 load(const u32* at) { return *const_cast<const volatile u32*>(at); }
+WS_HERE u64 load(const u64* at) {
+  u64 value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+  return value;
+}
+WS_HERE u32 load(const u32* at) {
+  u32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+// Two words that lie together, the first at a multiple of their size.
+WS_HERE void load_both(const u64* at, u64* first, u64* second) {
+  asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(*first), "=l"(*second)
+               : "l"(at)
+               : "memory");
+}
+// Two words that the threads of a block alone write once the first says that they are theirs.
+WS_HERE void own_both(const u32* at, u32* first, u32* second) {
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(*first), "=r"(*second) : "l"(at) : "memory");
+}
 WS_HERE void save(u32* at, u32 value) { *const_cast<volatile u32*>(at) = value; }
-WS_HERE u64 exchange(u64* at, u64 value) { return atomicExch(at, value); }
+WS_HERE u64 exchange(u64* at, u64 value) {
+  u64 before;
+  asm volatile("atom.global.exch.b64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+  return before;
+}
 WS_HERE u64 swap_if(u64* at, u64 expected, u64 value) { return atomicCAS(at, expected, value); }
 WS_HERE u32 swap_if(u32* at, u32 expected, u32 value) { return atomicCAS(at, expected, value); }
 WS_HERE u64 add(u64* at, u64 value) { return atomicAdd(at, value); }
@@ -26,6 +49,10 @@ WS_HERE void fence_block() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
 
 WS_HERE u64 load(const u64* at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
 WS_HERE u32 load(const u32* at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
+WS_HERE void load_both(const u64* at, u64* first, u64* second) {
+  *first = load(at);
+  *second = load(at + 1);
+}
 WS_HERE void save(u32* at, u32 value) { __atomic_store_n(at, value, __ATOMIC_SEQ_CST); }
 WS_HERE u64 exchange(u64* at, u64 value) { return __atomic_exchange_n(at, value, __ATOMIC_SEQ_CST); }
 WS_HERE u64 add(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST); }

@@ -33,10 +33,20 @@ WS_HERE u32 from_first(const WsMe& me, u32 value) {
   return __shfl_sync(me.lanes, value, __ffs(me.lanes) - 1);
 }
 WS_HERE void meet(const WsMe& me) { __syncwarp(me.lanes); }
+// Shared memory of a block, with what the driver reserves of it.
+WS_HERE u32 shared_bytes() {
+  u32 bytes;
+  asm("mov.u32 %0, %%total_smem_size;" : "=r"(bytes));
+  return bytes + 1024;
+}
 #else
 WS_HERE u32 from_first(const WsMe&, u32 value) { return value; }
 WS_HERE void meet(const WsMe&) {}
+WS_HERE u32 shared_bytes() { return 1 << 16; }
 #endif
+
+// What tells a warp from those that had its place before: rows are counted from 1 on.
+WS_HERE u32 stamp_of(const WsRace* race, u32 index) { return race->first_row + index; }
 
 WS_HERE WsRow* row_of(const WsRace* race, u32 index) {
   return race->rows + ((race->first_row + index) & (WS_ROWS - 1));
@@ -74,6 +84,13 @@ WS_HERE bool in_cluster(const WsRace* race) {
   return race->cluster[0] * race->cluster[1] * race->cluster[2] > 1;
 }
 
+// The smallest power of two that is not less.
+WS_HERE u32 logarithm(u32 value) {
+  u32 found = 0;
+  while (1u << found < value) ++found;
+  return found;
+}
+
 // The warp's state, made at its first instruction; false when the warp is not watched.
 WS_HERE bool begin(WsMe* me) {
   const WsRace* race = me->race;
@@ -83,8 +100,8 @@ WS_HERE bool begin(WsMe* me) {
     return false;
   }
   me->warp = slot_of(race, me->block)->warps + me->warp_of_block;
-  const u64 tag = static_cast<u64>(race->tag) << 32 | (me->index + 1);
-  if (me->warp->tag == tag) return true;
+  const u32 stamp = stamp_of(race, me->index);
+  if (me->warp->stamp == stamp) return true;
   WsRow* row = row_of(race, me->index);
   const u32 used = from_first(*me, load(&row->tag));
   if (used == race->tag) {  // a later block has its state
@@ -99,8 +116,8 @@ WS_HERE bool begin(WsMe* me) {
   if (me->rank == 0) {
     save(&row->tag, race->tag);
     me->warp->epoch = 1;
-    me->warp->row = static_cast<u64>((race->first_row + me->index) & WS_ROW_NUMBERS) << 27;
-    me->warp->tag = tag;
+    me->warp->shared_shift = logarithm(shared_bytes() / 4);
+    me->warp->stamp = stamp;
   }
   meet(*me);
   return true;
@@ -110,7 +127,7 @@ WS_HERE bool begin(WsMe* me) {
 WS_HERE bool begin_again(WsMe* me) {
   me->index = me->block * me->race->warps + me->warp_of_block;
   me->warp = slot_of(me->race, me->block)->warps + me->warp_of_block;
-  return me->warp->tag == (static_cast<u64>(me->race->tag) << 32 | (me->index + 1));
+  return me->warp->stamp == stamp_of(me->race, me->index);
 }
 
 // The epoch ends; called by all lanes.
@@ -174,11 +191,11 @@ WS_HERE void pass_fences(const WsMe& me) {
     release(me, releases > 1);
     ends = true;
   }
-  const bool near = acquires != 0 && warp->found_block > warp->known[WS_KNOWN_BLOCK];
-  const bool far = acquires > 1 && warp->found_device > warp->known[WS_KNOWN_DEVICE];
+  const u32 *found = warp->known + WS_FOUND_BLOCK, *known = warp->known + WS_KNOWN_BLOCK;
+  const bool near = acquires != 0 && found[0] > known[0], far = acquires > 1 && found[1] > known[1];
   meet(me);
-  if (me.rank == 0 && near) warp->known[WS_KNOWN_BLOCK] = warp->found_block;
-  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = warp->found_device;
+  if (me.rank == 0 && near) warp->known[WS_KNOWN_BLOCK] = found[0];
+  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = found[1];
   if (near || far) acquired(me);
   if (WS_PROXY_FENCE(me.facts) != 0 && me.rank == 0) {
     warp->proxied = warp->epoch;
@@ -189,7 +206,7 @@ WS_HERE void pass_fences(const WsMe& me) {
 
 // Arrives at the named barriers behind an instruction.
 WS_HERE void arrive_behind(const WsMe& me) {
-  for (u32 number = 1; number < 12; ++number)
+  for (u32 number = 1; number < 11; ++number)
     if ((WS_ARRIVES(me.facts) >> (number - 1) & 1) != 0) hand_on(me, barrier_of(me, number)->held[0]);
   next_epoch(me);
 }
@@ -222,7 +239,7 @@ WS_HERE void take_everything(const WsMe& me) {
 }
 
 WS_HERE void barrier_pass(const WsMe& me, u32 number, u32 threads) {
-  if (number > 11 && (me.race->one_way >> (number & 15) & 1) != 0) take_everything(me);
+  if (number > 10 && (me.race->one_way >> (number & 15) & 1) != 0) take_everything(me);
   take_over(me, barrier_of(me, number)->held[turn_of(me, number, threads)]);
   acquired(me);
   if (me.rank == 0) me.warp->warp_epoch = me.warp->epoch;

@@ -5,7 +5,8 @@
 
 #include "sanitizer/race_order.h"
 
-WS_HERE u32 first_place(u32 page, u32 shift) { return (page * 0x9e3779b1u) >> shift; }
+// Pages that follow each other have places that do: memory comes in few large pieces.
+WS_HERE u32 first_place(u32 page, u32 shift) { return page & (0xffffffffu >> shift); }
 
 // Looks further than the first place, which mostly has the page; ~0 when there is no room.
 WS_APART u32 claim_place(u64* keys, u32 shift, u64 key) {
@@ -31,19 +32,28 @@ WS_HERE u32 place_of(u64* keys, u32 shift, u32 tag, u32 page) {
   return keys[at] == key ? at : claim_place(keys, shift, key);
 }
 
-// Where the last write of a word is; the last read is as many words behind as a page has. Null when there is
-// no room.
-WS_HERE u64* writes_of_global(const WsRace* race, u64 address) {
+// The shadow of an address's page of global memory; null when there is no room.
+WS_HERE u64* page_of(const WsRace* race, u64 address) {
   const u32 place =
       place_of(race->pages, race->page_shift, race->tag, static_cast<u32>(address >> WS_PAGE_SHIFT));
-  const u32 word = static_cast<u32>(address) >> 2 & (WS_PAGE_WORDS - 1);
-  return place == ~0u ? nullptr : race->shadow + 2ull * WS_PAGE_WORDS * place + word;
+  return place == ~0u ? nullptr : race->shadow + static_cast<u64>(WS_PAGE_ENTRIES) * place;
 }
 
-// The same for a block's shared memory.
-WS_HERE u64* writes_of_shared(const WsRace* race, u32 block, u32 offset) {
-  const u32 page = slot_number(race, block) << 12 | offset >> WS_BLOCK_PAGE_SHIFT;
-  const u32 place = place_of(race->block_pages, race->block_page_shift, race->tag, page);
-  const u32 word = offset >> 2 & (WS_BLOCK_PAGE_WORDS - 1);
-  return place == ~0u ? nullptr : race->block_shadow + 2ull * WS_BLOCK_PAGE_WORDS * place + word;
+// Where the last write of a word is; the last read is as many words behind as a page has.
+WS_HERE u64* word_of(u64* page, u64 address) {
+  return page + (static_cast<u32>(address) >> 2 & (WS_PAGE_WORDS - 1));
+}
+
+WS_HERE u64* line_of(u64* page, u64 address) {
+  const u32 line = static_cast<u32>(address) >> WS_LINE_SHIFT & (WS_PAGE_LINES - 1);
+  return page + 2 * WS_PAGE_WORDS + WS_LINE_WORDS * line;
+}
+
+// The same for a block's shared memory; the last read is WS_BLOCK_WORDS behind. Blocks take turns: what a
+// block finds there of another one is known as that one's.
+// Null beyond what the block has.
+WS_HERE u64* word_of_shared(const WsRace* race, u32 block, u32 shift, u32 offset) {
+  const u32 first = (race->block_base + block) << shift, word = (offset & 0xffffff) >> 2;
+  if (word >> shift != 0) return nullptr;
+  return race->block_shadow + ((first | word) & (WS_BLOCK_WORDS - 1));
 }

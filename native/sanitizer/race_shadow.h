@@ -16,6 +16,7 @@ struct WsAccess {
   bool write;
   bool bulk;   // by the async proxy
   bool whole;  // all lanes that came read this word
+  bool split;  // by several lanes, each its part of the word: they are not compared with each other
   u32 epoch;   // of the warp, or the phase of a bulk copy
 };
 
@@ -27,9 +28,15 @@ struct WsFinding {
 };
 WS_APART void tell(WsMe me, WsFinding found);
 
+// The part of an access that is the same for all of a warp's epoch.
+WS_HERE u64 packed_warp(u32 stamp, u32 facts, u32 epoch) {
+  return static_cast<u64>(WS_SITE(facts)) << 53 | static_cast<u64>(stamp & WS_ROW_NUMBERS) << 27 |
+         static_cast<u64>(epoch) << 6;
+}
+
 WS_HERE u64 packed(const WsMe& me, const WsAccess& access, u32 several) {
-  return access.bytes | several << 4 | static_cast<u64>(access.epoch) << 6 |
-         static_cast<u64>(access.lane) << 22 | me.warp->row | static_cast<u64>(WS_SITE(me.facts)) << 53;
+  return packed_warp(me.warp->stamp, me.facts, access.epoch) | static_cast<u64>(access.lane) << 22 |
+         static_cast<u64>(access.split) << 52 | several << 4 | access.bytes;
 }
 
 // The warp of an access that the shadow holds, as this launch counts them: below `watched` when it is its
@@ -57,6 +64,7 @@ WS_HERE u32 site_of(u64 earlier) { return static_cast<u32>(earlier >> 53); }
 WS_HERE u32 epoch_of(u64 earlier) { return static_cast<u32>(earlier >> 6) & 0xffff; }
 WS_HERE u32 lane_of(u64 earlier) { return static_cast<u32>(earlier >> 22) & 31; }
 WS_HERE u32 several_of(u64 earlier) { return static_cast<u32>(earlier >> 4) & 3; }
+WS_HERE bool split_of(u64 earlier) { return (earlier >> 52 & 1) != 0; }
 
 // Whether an access of another warp was released, and this warp acquired that.
 WS_HERE bool handed_over(const WsMe& me, const WsRow* row, u32 epoch, bool device) {
@@ -70,6 +78,7 @@ WS_HERE u32 judge_same_warp(const WsMe& me, const WsAccess& access, u64 earlier)
   const u32 epoch = epoch_of(earlier), several = several_of(earlier);
   if (several >= kSameBlock)
     return epoch <= me.warp->acquired ? WS_ORDERED : several == kSameBlock ? WS_WARPS : WS_BLOCKS;
+  if (access.split || split_of(earlier)) return WS_ORDERED;
   if (several == kAlone && lane_of(earlier) == access.lane) return WS_ORDERED;
   if (epoch <= me.warp->warp_epoch) return WS_ORDERED;
   return site_of(earlier) == WS_SITE(me.facts) ? WS_ORDERED : WS_LANES;  // lanes of one instruction
@@ -150,14 +159,14 @@ WS_APART void find_flag(WsMe me, WsAccess access, u64 written) {
   const u32 now = load(me.race->clock);
   const bool near = index / me.race->warps == me.block;
   if (!near && (WS_SCOPE(me.facts) < 2 || WS_SCOPE(me.race->site_facts[site_of(written)]) == 1)) return;
-  raise(near ? &me.warp->found_block : &me.warp->found_device, now);
+  raise(me.warp->known + (near ? WS_FOUND_BLOCK : WS_FOUND_DEVICE), now);
 }
 
 // Who has read a word lately, now that this access is noted as its last read: `before` was it till then.
 WS_HERE void mark_readers(const WsMe& me, const WsAccess& access, u64* reads, u64 before) {
   u32 several = access.whole ? kSameWarp : kAlone;
   const u32 reader = warp_of(me, access, before);
-  if (reader != ~0u) {
+  if (reader != ~0u && (before & access.bytes) != 0) {
     const u32 known = several_of(before);
     const bool own = reader == me.index;
     const bool itself = own && known == kAlone && lane_of(before) == access.lane;
@@ -171,29 +180,92 @@ WS_HERE void mark_readers(const WsMe& me, const WsAccess& access, u64* reads, u6
   if (marked != mine) swap_if(reads, mine, marked);
 }
 
+// Compares with an earlier access, and tells of a race.
+WS_HERE bool compare(const WsMe& me, const WsAccess& access, u64 earlier, bool earlier_writes) {
+  const u32 reason = judge(me, access, earlier, earlier_writes);
+  if (reason != WS_ORDERED) report(me, access, earlier, earlier_writes, reason);
+  return reason == WS_ORDERED;
+}
+
 // What an access finds: `before`, the last of its kind till now, and `other`, the last of the other kind.
 WS_HERE void check_found(const WsMe& me, const WsAccess& access, u64* reads, u64 before, u64 other) {
   const u64 written = access.write ? before : other;
   if (access.write ? WS_ATOMIC(me.facts) != 0 : WS_SCOPE(me.facts) != 0) find_flag(me, access, written);
-  u32 reason = judge(me, access, written, true);
-  if (reason != WS_ORDERED) report(me, access, written, true, reason);
+  compare(me, access, written, true);
   if (!access.write) {
     mark_readers(me, access, reads, before);
     return;
   }
   if (warp_of(me, access, other) == ~0u) return;
-  reason = judge(me, access, other, false);
-  if (reason != WS_ORDERED)
-    report(me, access, other, false, reason);
-  else if ((other & 15 & ~access.bytes) == 0)
+  if (compare(me, access, other, false) && (other & 15 & ~access.bytes) == 0)
     swap_if(reads, other, 0ull);  // whoever is after this write is after those reads
 }
 
-// Takes note of an access, and looks for what it races with.
-WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* writes, u32 page_words) {
-  u64* reads = writes + page_words;
-  const u64 mine = packed(me, access, access.whole ? kSameWarp : kAlone);
+// That several blocks read a word stays with it where no order with them can be known: what is added to the
+// note of a read that finds `read`.
+WS_HERE u64 also_others(const WsRace* race, const WsWarp* own, u64 read) {
+  const bool stays = several_of(read) == kOtherBlocks && of_launch(race, read) && race->alone != 0 &&
+                     own->known[WS_KNOWN_DEVICE] == 0;
+  return stays ? static_cast<u64>(kOtherBlocks) << 4 : 0;
+}
+
+// Takes note of an access to a word, and looks for what it races with.
+WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* writes, u64* reads) {
+  u64 mine = packed(me, access, access.whole ? kSameWarp : kAlone);
+  if (!access.write) mine |= also_others(me.race, me.warp, load(reads));
   const u64 before = exchange(access.write ? writes : reads, mine);
   const u64 other = load(access.write ? reads : writes);
   if (of_launch(me.race, before) || of_launch(me.race, other)) check_found(me, access, reads, before, other);
+}
+
+// What is noted of a line as of one of its words.
+WS_HERE u64 of_word(u64 line, u64 address) {
+  if (line == 0) return 0;
+  const u64 lane = static_cast<u32>(address) >> (2 + lane_of(line)) & 31;
+  return (line & ~(31ull << 22)) | lane << 22;
+}
+
+// A word that is accessed by itself: what is noted of its line.
+WS_HERE void check_line_of_word(const WsMe& me, const WsAccess& access, u64* line) {
+  const u64 tag = me.race->tag;
+  if (load(line + 1) != tag) {
+    exchange(line + 1, tag);
+    exchange(line + 2, tag);
+  }
+  const u64 written = of_word(load(line), access.address);
+  if (WS_ATOMIC(me.facts) != 0 || (!access.write && WS_SCOPE(me.facts) != 0)) find_flag(me, access, written);
+  compare(me, access, written, true);
+  if (access.write) compare(me, access, of_word(load(line + 3), access.address), false);
+}
+
+// One word of an access to whole lines: `words` where words of the line have entries of their own.
+WS_HERE bool check_word_of_line(const WsMe& me, const WsAccess& access, u64* word, u64 before, u64 other,
+                                bool words) {
+  bool ordered = compare(me, access, of_word(access.write ? before : other, access.address), true);
+  if (access.write) ordered &= compare(me, access, of_word(other, access.address), false);
+  if (!words) return ordered;
+  ordered &= compare(me, access, load(word), true);
+  if (access.write) ordered &= compare(me, access, load(word + WS_PAGE_WORDS), false);
+  return ordered;
+}
+
+// What an access to whole lines finds at one of them: `before` and `other` are as for words. `access.lane` is
+// what entries of lines have there.
+WS_HERE void check_line_found(const WsMe& me, WsAccess access, u64* line, u64* word, u64 before, u64 other,
+                              bool words) {
+  const u64 begin = access.address;
+  const u32 logarithm = access.lane;
+  bool ordered = true;
+  const bool any = words || of_launch(me.race, access.write ? before : other) ||
+                   (access.write && of_launch(me.race, other));
+  for (u32 at = 0; at < 32 && any; ++at, ++word) {
+    access.address = begin + 4 * at;
+    access.lane = static_cast<u32>(access.address) >> (2 + logarithm) & 31;
+    ordered &= check_word_of_line(me, access, word, before, other, words);
+  }
+  access.lane = logarithm;
+  if (!access.write)
+    mark_readers(me, access, line + 3, before);
+  else if (ordered && warp_of(me, access, other) != ~0u)
+    swap_if(line + 3, other, 0ull);  // whoever is after this write is after those reads
 }

@@ -215,6 +215,11 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
   if (request_.mode != WS_DELAY)
     for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
   if (!wanted) return;  // stays unpatched
+  for (const auto& [name, code] : module.codes) {
+    if (!copies_by_tensor_map(code)) continue;
+    file_.lose("modules with kernels that copy by tensor maps were not looked at", 1);
+    return;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (context_of(data.context) == nullptr || !patch(data.module)) return;
   module.number = modules_seen_++;

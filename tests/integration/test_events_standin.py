@@ -13,6 +13,10 @@ import pytest
 
 from tests.integration.recorded import TIMEOUT
 from warpsight.device_code.cubin import Cubin
+from warpsight.errors import WarpsightError
+from warpsight.race import check as race_check
+from warpsight.race.suspects import EVENTS, ON_DEVICE, RACECHECK
+from warpsight.sass import tracing
 from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.races.detect import checked
 from warpsight.sass.races.on_device import REASONS
@@ -182,3 +186,27 @@ def test_without_memory_for_the_shadow_the_program_runs(programs: Programs, tmp_
     assert done.code == 0
     (file,) = done.files
     assert any("no memory for race detection" in note for note in checked([file]).notes)
+
+
+def test_race_check_looks_on_the_device_where_the_trace_would_be_too_large(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "architectures", lambda: [90])
+    monkeypatch.setattr(tracing, "assemble", lambda *_: [Path("/p.cubin")])
+    monkeypatch.setattr(tracing, "injected_library", lambda: programs.library)
+    monkeypatch.setattr(tracing, "sanitizer_library", lambda: programs.folder / "libsanitizer-public.so")
+    monkeypatch.setattr(race_check, "sanitize", _without_racecheck)
+    steps = [f"load:{programs.cubin}", f"launch:{programs.kernel}:2:20000"]
+    program = [str(programs.folder / "program"), *steps]
+    small = race_check.check(program)
+    assert [(arm.name, arm.findings) for arm in small.arms] == [(EVENTS, 0), (RACECHECK, None)]
+    monkeypatch.setattr(race_check, "LARGEST_TRACE", 1 << 16)
+    large = race_check.check(program)
+    (suspect,) = large.suspects
+    assert [(arm.name, arm.findings) for arm in large.arms] == [(ON_DEVICE, 1), (RACECHECK, None)]
+    assert suspect.found_by == (ON_DEVICE,)
+    assert any("larger than" in note for note in large.arms[0].notes)
+
+
+def _without_racecheck(*_: object) -> None:
+    raise WarpsightError("compute-sanitizer was not found")

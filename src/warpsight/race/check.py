@@ -23,6 +23,7 @@ from warpsight.race.suspects import (
     from_races,
     merged,
 )
+from warpsight.recorder.launch import StartError
 from warpsight.sass import tracing
 from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.races.detect import checked, races
@@ -159,9 +160,9 @@ def _traced(
 ) -> tuple[list[Suspect], Arm, list[EventTrace]]:
     try:
         traced = tracing.trace(program, selection, out)
+    except StartError:
+        raise
     except WarpsightError as error:
-        if hasattr(error, "exit_code"):
-            raise
         return [], Arm(EVENTS, None, (str(error),)), []
     traces = [EventTrace(file) for file in traced.files]
     if any(trace.cut for trace in traces):
@@ -181,9 +182,9 @@ def _traced(
 def _on_device(program: Sequence[str], selection: tracing.Selection, out: Path) -> tuple[list[Suspect], Arm]:
     try:
         answer = checked(tracing.trace(program, selection, out).files)
+    except StartError:
+        raise
     except WarpsightError as error:
-        if hasattr(error, "exit_code"):
-            raise
         return [], Arm(ON_DEVICE, None, (str(error),))
     notes = (f"the event trace was larger than {LARGEST_TRACE >> 20:,} MiB", *answer.notes)
     found = from_races(answer.races, ON_DEVICE)
@@ -193,9 +194,9 @@ def _on_device(program: Sequence[str], selection: tracing.Selection, out: Path) 
 def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], Arm]:
     try:
         run = sanitize("racecheck", program)
+    except StartError:
+        raise
     except WarpsightError as error:
-        if hasattr(error, "exit_code"):
-            raise
         return [], Arm(RACECHECK, None, (str(error),))
     found = from_racecheck(run.findings)
     looked = bool(run.summaries)

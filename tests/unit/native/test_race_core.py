@@ -10,11 +10,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.race_model.model import BULK, DEVICE, PROXY_FENCE, Model, facts, library
+from tests.race_model.model import (
+    ATOMIC,
+    BLOCK,
+    BULK,
+    DEVICE,
+    PROXY_FENCE,
+    Model,
+    facts,
+    library,
+)
 
 GLOBAL, SHARED = 0x7F0000000000, 0x400
 READ, WRITE = 1, 2
-NO_SHADOW, MANY_EPOCHS = 0, 2
+NO_SHADOW, MANY_EPOCHS, NO_SITE = 0, 2, 5
 WARPS, BLOCKS = 2, 2
 
 
@@ -57,7 +66,8 @@ class Truth:
             self.before[thread] = set(together)
 
 
-LANES = (0, 5)
+#: Lanes that access words by themselves, and all that access the words of the tests.
+LANES, ALL_LANES = (0, 5), (0, 1, 5)
 
 
 class Run:
@@ -87,6 +97,7 @@ class Run:
             ["read", "write"] * 3
             + (["syncwarp"] if "w" in kinds else [])
             + (["set", "get"] if "f" in kinds else [])
+            + (["line_read", "line_write"] * 2 if "l" in kinds else [])
         )
         steps = [self.random.choice(choices) for _ in range(self.random.randrange(2, 7))]
         return [Step(what, self.random.randrange(3), self.random.choice(LANES)) for what in steps]
@@ -115,7 +126,7 @@ class Run:
         return [*found, *([everyone] if all(arrived.get(who) == "cluster" for who in everyone) else [])]
 
     def _pass(self, group: list[tuple[int, int]], arrived: dict[tuple[int, int], str]) -> None:
-        self.truth.meet([(*who, lane) for who in group for lane in LANES])
+        self.truth.meet([(*who, lane) for who in group for lane in ALL_LANES])
         for who in self.random.sample(group, len(group)):
             self.model.event("barrier_release" if arrived.pop(who) == "barrier" else "cluster_wait", *who, 0)
             self.programs[who].pop(0)
@@ -127,7 +138,7 @@ class Run:
         thread = (*who, step.lane)
         if step.what == "syncwarp":
             self.model.event("syncwarp_release", *who, 0)
-            self.truth.meet([(*who, lane) for lane in LANES])
+            self.truth.meet([(*who, lane) for lane in ALL_LANES])
         elif step.what == "set":  # fence, strong write
             word = facts(self._site("set"), DEVICE, releases=DEVICE, acquires=DEVICE)
             self.model.event(
@@ -141,6 +152,13 @@ class Run:
             )
             self.model.event("shuffle", *who, facts(acquires=DEVICE))
             self.truth.known(thread).update(self.flags.get(step.word, set()))
+        elif step.what.startswith("line"):  # lane after lane from the line's begin on
+            size, write = (4, 8, 16)[step.word], step.what == "line_write"
+            site = self._site(f"{step.what}{who}{len(self.truth.accesses)}")
+            self.model.event("global", *who, facts(site), flags=WRITE if write else READ, size=size,
+                             a=[GLOBAL + size * lane for lane in range(32)])  # fmt: skip
+            for word in range(2):
+                self.truth.access((*who, 4 * word // size), write, word)
         else:
             shared = step.word == 2
             site = self._site(f"{step.what}{who}{len(self.truth.accesses)}")
@@ -155,10 +173,11 @@ class Run:
         return {
             (one.block, (one.address - SHARED) // 4) if one.shared else (one.address - GLOBAL) // 4
             for one in self.model.told()
+            if one.shared or one.address < GLOBAL + 8
         }
 
 
-@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bwf", "bcf"])
+@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bwf", "bcf", "bl", "bwl", "bcl", "bwfl"])
 def test_what_is_told_is_a_race_of_that_order(core: ctypes.CDLL, kinds: str) -> None:
     for seed in range(300):
         run = Run(core, seed, kinds)
@@ -166,7 +185,7 @@ def test_what_is_told_is_a_race_of_that_order(core: ctypes.CDLL, kinds: str) -> 
         assert run.places_told() <= run.truth.races, f"seed {seed}"
 
 
-@pytest.mark.parametrize("kinds", ["b", "bw", "bc"])
+@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bl", "bwl", "bcl"])
 def test_where_barriers_order_every_racy_word_is_told(core: ctypes.CDLL, kinds: str) -> None:
     racy = 0
     for seed in range(300):
@@ -192,6 +211,66 @@ def test_bytes_of_a_word_are_told_apart(core: ctypes.CDLL) -> None:
     assert model.told() == []  # a word keeps its last write alone
     model.event("global", 0, 0, facts(1), lanes=1, flags=WRITE, size=2, a=GLOBAL)
     assert [one.address for one in model.told()] == [GLOBAL]
+
+
+def test_lanes_that_access_parts_of_words_are_no_race_and_other_warps_are(core: ctypes.CDLL) -> None:
+    for size in (1, 2):
+        model = _one(core, threads=64)
+        places = [SHARED + size * lane for lane in range(32)]
+        model.event("shared", 0, 0, facts(1), flags=READ, size=size, a=places)
+        model.event("shared", 0, 0, facts(2), flags=WRITE, size=size, a=places)
+        assert model.told() == []
+        model.event("shared", 0, 1, facts(3), lanes=1, flags=READ, size=1, a=SHARED + 5)
+        assert [(one.address, one.earlier_site) for one in model.told()] == [(SHARED + 5, 2)]
+
+
+def test_two_blocks_that_write_one_byte_of_a_word_race(core: ctypes.CDLL) -> None:
+    model = _one(core, grid=(2, 1, 1))
+    model.event("global", 0, 0, facts(1), lanes=1, flags=WRITE, size=1, a=GLOBAL + 32)
+    model.event("global", 1, 0, facts(1), flags=WRITE, size=1, a=[GLOBAL + 32 + lane for lane in range(32)])
+    assert [one.address for one in model.told()] == [GLOBAL + 32]
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_flag_that_one_thread_finds_is_acquired_by_a_fence_behind_a_barrier(
+    core: ctypes.CDLL, fenced: bool
+) -> None:
+    model = _one(core, grid=(2, 1, 1), threads=64)
+    places = [GLOBAL + 4096 + 8 * lane for lane in range(32)]
+    for block in range(2):
+        for warp in range(2):
+            model.event(
+                "global", block, warp, facts(1), flags=WRITE, a=[a + 512 * block + 256 * warp for a in places]
+            )
+            fence = facts(releases=DEVICE, acquires=DEVICE) if fenced else 0
+            model.event("barrier", block, warp, fence)
+        for warp in range(2):
+            model.event("barrier_release", block, warp, 0)
+        model.event("global", block, 0, facts(2, DEVICE, more=ATOMIC), lanes=1, flags=READ | WRITE, a=GLOBAL)
+        for kind in ("barrier", "barrier_release"):
+            for warp in range(2):
+                model.event(kind, block, warp, 0)
+    for warp in range(2):  # of the last block
+        model.event("shuffle", 1, warp, facts(acquires=DEVICE, releases=DEVICE))
+        model.event("global", 1, warp, facts(3), flags=READ, a=[a + 256 * warp for a in places])
+    assert bool(model.told()) != fenced
+
+
+def test_a_load_of_a_compare_and_swap_is_no_race_with_it(core: ctypes.CDLL) -> None:
+    model = _one(core, threads=64)
+    for warp in (0, 1):
+        model.event("shared", 0, warp, facts(1, BLOCK), lanes=1, flags=READ, a=SHARED)
+        model.event("shared", 0, warp, facts(2, BLOCK, more=ATOMIC), lanes=1, flags=READ | WRITE, a=SHARED)
+    assert model.told() == []
+    model.event("shared", 0, 0, facts(3), lanes=2, flags=WRITE, a=SHARED)
+    assert {one.site for one in model.told()} == {3}
+
+
+def test_accesses_without_a_number_are_counted_and_not_told(core: ctypes.CDLL) -> None:
+    model = _one(core, grid=(2, 1, 1))
+    for block in range(2):
+        model.event("global", block, 0, 0, lanes=1, flags=WRITE, a=GLOBAL)
+    assert (model.told(), model.unwatched(NO_SITE)) == ([], 2)
 
 
 def test_what_another_launch_left_is_no_race(core: ctypes.CDLL) -> None:

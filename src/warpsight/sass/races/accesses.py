@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
 from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.races.compare_and_swap import expected_loads
 
 Array = npt.NDArray[Any]
 #: Scopes of atomics and fences, and whom they reach.
@@ -101,8 +104,35 @@ def _scopes(trace: EventTrace, launch: Launch, events: Events) -> tuple[Array, A
     )
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
     places: list[Place] = trace.places(launch, distinct[:, 0].astype(np.uint32))
+    expected = _Expected(trace)
     scopes = [
-        scope_of(trace.sass(place), bool(is_atomic), bool(shared))
+        max(scope_of(trace.sass(place), bool(is_atomic), bool(shared)), expected.scope(place, bool(shared)))
         for place, (_, is_atomic, shared) in zip(places, distinct.tolist(), strict=True)
     ]
     return np.array(scopes, np.int64)[inverse.ravel()] if len(scopes) else np.zeros(0, np.int64), atomic
+
+
+class _Expected:
+    """The scopes of loads that are part of an atomic."""
+
+    def __init__(self, trace: EventTrace) -> None:
+        self._trace = trace
+        self._swaps: dict[tuple[int, str], dict[int, int]] = {}
+
+    def scope(self, place: Place, shared: bool) -> int:
+        """The scope of the compare-and-swap that expects what an instruction loads, 0 for other instructions."""
+        function = place.module, place.function
+        if function not in self._swaps:
+            self._swaps[function] = self._read(*function)
+        swap = self._swaps[function].get(place.offset // INSTRUCTION_SIZE)
+        if swap is None:
+            return NO_SCOPE
+        text = self._trace.instructions(*function).get(swap * INSTRUCTION_SIZE, "")
+        return scope_of(text, True, shared)
+
+    def _read(self, module: int, function: str) -> dict[int, int]:
+        cubin = self._trace.cubin(module)
+        section = cubin.section_of(function) if cubin else None
+        if cubin is None or section is None:
+            return {}
+        return expected_loads(ControlFlow(cubin.instructions(section), cubin.architecture))

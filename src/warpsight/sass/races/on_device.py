@@ -31,6 +31,7 @@ _UNWATCHED = (
     "instructions of warps with more than 65,535 synchronizations were not looked at",
     "instructions of blocks that ran beside 8,192 later ones were not looked at",
     "bulk copies whose mbarrier is another block's, or not set up in the kernel, were not looked at",
+    "accesses by instructions beyond the 2,047 of a kernel and its functions that have a number were not looked at",
 )
 _SHARED, _EARLIER_WRITES, _WRITES = 16, 32, 64
 
@@ -52,11 +53,14 @@ def races_on_device(trace: EventTrace) -> tuple[list[Race], list[str]]:
         key = (name, int(events.pc[row]), int(second[row]) & 0xFFFFFFFF, int(events.flags[row]) & 15)
         at, most = found.get(key, (row, 0))
         found[key] = (at, max(most, count))
-    races = [
+    told = [
         _race(trace, events, row, count, int(first[row]), int(second[row]), int(values[row, 1]))
         for row, count in found.values()
     ]
-    notes = [
+    races = [race for race in told if race.first.place.function and race.second.place.function]
+    notes = [f"pairs of accesses in code that is not in the file were left out ({len(told) - len(races):,})"]
+    notes = notes if len(races) < len(told) else []
+    notes += [
         f"{_UNWATCHED[cause]} (at least {count:,})"
         for cause, count in sorted(left_out.items())
         if cause < len(_UNWATCHED)
