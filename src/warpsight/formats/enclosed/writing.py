@@ -35,6 +35,8 @@ MAGIC = b"warpsigh"
 _BLOCK_BYTES = 8 << 20
 _ROWS = 1 << 18
 _LEVEL = 3
+#: Tables of which a file holds what its other rows refer to.
+_INTERNED = ("name", "shape", "frame", "stack")
 _DEFINITIONS = ("process", "device", "context", "stream", "thread", "module")
 #: Columns of times where a table has no start and duration.
 _INSTANTS = {"memory": "time", "counter": "time", "sample": "time", "event": "time"}
@@ -153,8 +155,8 @@ def _where(trace: Trace, table: str, selection: Selection) -> str | None:
     """The SQL condition for the rows of a table that an export holds; None for a table without any."""
     columns = {column.name for column in TABLES[table].columns}
     shown = next((kind for kind, tables in KINDS.items() if table in tables), None)
-    if "id" in columns or not trace.count(table):
-        return None if "id" in columns or table not in _DEFINITIONS else "true"
+    if table in _INTERNED or not trace.count(table):
+        return "true" if table in _DEFINITIONS else None
     if (shown or selection.kinds) and table not in _DEFINITIONS and not selection.wants(table):
         return None
     if table == "flow" and not selection.flows:

@@ -55,7 +55,9 @@ VERBS: dict[str, Verb] = {
         common="Record a program into a trace.",
     ),
     "demo": Verb(
-        "Record a small program on the best device here and show what came out.", "Record", systems=("linux",)
+        "Record a small program on the best available device and show the result.",
+        "Record",
+        systems=("linux",),
     ),
     "watch": Verb(
         "Run a program, and say what it was doing when it hangs or crashes.",
