@@ -27,6 +27,7 @@ def generated(source: Path) -> str:
     left_out = ("//", '.pragma "used_bytes_mask')  # the latter is a hint that PTX 7.0 does not know
     lines = (line.rstrip() for line in made.splitlines() if not line.lstrip().startswith(left_out))
     text = "\n".join(line for line in lines if line) + "\n"
+    text = re.sub(r"_INTERNAL_[0-9a-f]{8}_", "_INTERNAL_00000000_", text)  # a hash of the folder
     return re.sub(r"^\.version \S+$", ".version 7.0", text, count=1, flags=re.MULTILINE)
 
 
