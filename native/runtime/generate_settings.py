@@ -18,7 +18,7 @@ GENERATED = "// Generated from warpsight/recorder/options/table.py by generate_s
 def load(path: Path) -> ModuleType:
     """Import the table from its source tree: nothing is installed while building, and nothing else is needed."""
     sys.dont_write_bytecode = True
-    sys.path.insert(0, str(path.resolve().parents[2]))
+    sys.path.insert(0, str(path.resolve().parents[3]))
     return importlib.import_module("warpsight.recorder.options.table")
 
 
