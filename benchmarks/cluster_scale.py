@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 
 STRAGGLER, EVERY, PER_HOST = 617, 100, 8
 NAMES = (

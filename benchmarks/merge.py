@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from warpsight.formats.reading.samples import Samples
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 
 PID, FOREIGN_PID = 4242, 777
 

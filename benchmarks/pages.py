@@ -24,7 +24,7 @@ from warpsight.analysis.stats.overview import Picture
 from warpsight.model import Trace
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
-from warpsight.ui.render import flame_page
+from warpsight.ui.render.flame import page as flame_page
 from warpsight.ui.render.report import render
 from warpsight.ui.render.report.collect import _JOBS
 

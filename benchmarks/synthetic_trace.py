@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 
 #: Mangled and plain kernel names with the middle of their lognormal durations in ns.
 KERNELS = (

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.synthetic_trace import KERNELS
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 
 TIME_0 = 1_790_000_000_123_456_789
 STEP_KERNELS = 1_000

@@ -9,13 +9,13 @@ import numpy as np
 from warpsight.analysis.flame.graph import FlameGraph
 from warpsight.api.trace import open as open_trace
 from warpsight.model import Trace
-from warpsight.recorder.live import Snapshot, TopKernel
-from warpsight.recorder.live_stacks import TopStack
-from warpsight.ui.render.live_app import TopApp
+from warpsight.recorder.live.recording import Snapshot, TopKernel
+from warpsight.recorder.live.stacks import TopStack
+from warpsight.ui.render.live.app import TopApp
 
 
 class _Recorded:
-    """Looks at a stored trace as :class:`warpsight.recorder.live.Live` does at a running one."""
+    """Looks at a stored trace as :class:`warpsight.recorder.live.recording.Live` does at a running one."""
 
     def __init__(self, trace: Trace) -> None:
         begin, end = trace.sql("SELECT min(start), max(start + duration) FROM kernel").fetchall()[0]

@@ -1,4 +1,4 @@
-"""Writes src/warpsight/recorder/option_types.py from the table of options: `python scripts/generate_option_types.py`."""
+"""Writes src/warpsight/recorder/options/types.py from the table of options: `python scripts/generate_option_types.py`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from warpsight.recorder import options  # noqa: E402
-from warpsight.recorder.keywords import keyword_type  # noqa: E402
-from warpsight.recorder.options import Option  # noqa: E402
+from warpsight.recorder.options import table as options  # noqa: E402
+from warpsight.recorder.options.keywords import keyword_type  # noqa: E402
+from warpsight.recorder.options.table import Option  # noqa: E402
 
-TARGET = ROOT / "src/warpsight/recorder/option_types.py"
+TARGET = ROOT / "src/warpsight/recorder/options/types.py"
 #: Types of stored values, and of keywords.
 STORED = {options.CHOICE: "str", options.SWITCH: "bool", options.WHOLE: "int", options.NUMBER: "float", options.TEXT: "str",
           options.TEXTS: "tuple[str, ...]", options.PATH: "Path | None"}  # fmt: skip
-HEAD = '''"""Types of the options of a recording, generated from options.py by scripts/generate_option_types.py."""
+HEAD = '''"""Types of the options of a recording, generated from options/table.py by scripts/generate_option_types.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def write(folder: Path) -> None:
     layout = SOURCE / "warpsight/capture/segments/layout.py"
     for generator, table, target in (
         ("ring/generate_layout.py", layout, folder / "layout.h"),
-        ("runtime/generate_settings.py", SOURCE / "warpsight/recorder/options.py", folder),
+        ("runtime/generate_settings.py", SOURCE / "warpsight/recorder/options/table.py", folder),
         ("runtime/generate_backends.py", SOURCE / "warpsight_plugins/backends.py", folder / "backends.h"),
     ):
         subprocess.run([sys.executable, NATIVE / generator, table, target], check=True)

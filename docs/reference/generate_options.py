@@ -6,8 +6,10 @@ from pathlib import Path
 
 from warpsight.machine.backends import registry
 from warpsight.machine.backends.backend import Variable
-from warpsight.recorder import config_file, option_help, options
-from warpsight.recorder.options import Option
+from warpsight.recorder.options import config_file
+from warpsight.recorder.options import help as option_help
+from warpsight.recorder.options import table as options
+from warpsight.recorder.options.table import Option
 
 PAGE = Path(__file__).with_name("options.md")
 INTRODUCTION = f"""# Options and environment variables

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import warpsight
 from warpsight.api.trace import Trace
-from warpsight.recorder import options
+from warpsight.recorder.options import table as options
 
 PAGE = Path(__file__).with_name("python.md")
 

@@ -22,13 +22,13 @@ from warpsight.machine.processes import Process
 from warpsight.machine.topology import Topology
 from warpsight.race.reduction import ReduceResult
 from warpsight.race.stressing import StressResult
-from warpsight.recorder.live import Snapshot
+from warpsight.recorder.live.recording import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
-from warpsight.replay.browsing import Memory, Overview
+from warpsight.replay.capsule.browsing import Memory, Overview
 from warpsight.replay.outcome import Changed, Version, Write
-from warpsight.replay.validation import OrderCheck
-from warpsight.sass.event_trace import Place
+from warpsight.replay.schedules.validation import OrderCheck
+from warpsight.sass.events.trace import Place
 from warpsight_plugins.cutracer import delays, records
 
 PAGE = Path(__file__).with_name("schemas.md")

@@ -1,5 +1,5 @@
 // What a process hands to the launcher: `log`, lines of JSON, and `data`, bytes that the lines refer to by
-// offset. warpsight/replay/recording.py reads both.
+// offset. warpsight/replay/capsule/recording.py reads both.
 #pragma once
 
 #include <cstdint>

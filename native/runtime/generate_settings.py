@@ -1,4 +1,4 @@
-"""Writes settings_struct.h and settings_table.h from warpsight/recorder/options.py: generate_settings.py OPTIONS.py FOLDER.
+"""Writes settings_struct.h and settings_table.h from warpsight/recorder/options/table.py: generate_settings.py OPTIONS.py FOLDER.
 
 The first declares struct Settings; the second reads it from the environment and writes it as JSON.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-GENERATED = "// Generated from warpsight/recorder/options.py by generate_settings.py; do not edit.\n"
+GENERATED = "// Generated from warpsight/recorder/options/table.py by generate_settings.py; do not edit.\n"
 
 
 def load(path: Path) -> ModuleType:
     """Import the table from its source tree: nothing is installed while building, and nothing else is needed."""
     sys.dont_write_bytecode = True
-    sys.path.insert(0, str(path.resolve().parents[2]))
-    return importlib.import_module("warpsight.recorder.options")
+    sys.path.insert(0, str(path.resolve().parents[3]))
+    return importlib.import_module("warpsight.recorder.options.table")
 
 
 class Member:

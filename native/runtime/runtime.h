@@ -17,7 +17,7 @@ enum class NcclMode { automatic, on, off };
 
 }  // namespace warpsight
 
-#include "settings_struct.h"  // generated from warpsight/recorder/options.py
+#include "settings_struct.h"  // generated from warpsight/recorder/options/table.py
 
 namespace warpsight {
 

@@ -112,7 +112,7 @@ void add(std::string* object, const char* key, const std::string& value) {
   *object += (object->empty() ? "\"" : ",\"") + std::string(key) + "\":" + value;
 }
 
-#include "settings_table.h"  // read_members and members_json, from warpsight/recorder/options.py
+#include "settings_table.h"  // read_members and members_json, from warpsight/recorder/options/table.py
 
 Settings read_settings() {
   Settings s;

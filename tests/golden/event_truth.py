@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from warpsight.formats.events.kinds import KINDS
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 
 LOAD, STORE, ATOMIC = 1, 2, 3
 #: Space, block, thread, operation, address, bytes and value of one lane's access.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpsight.formats.events.operands import Operands
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 
 #: How often each warp of kernel `counted` executes an instruction, in each of two blocks: it goes round `warp + 3` times.
 COUNTED = {

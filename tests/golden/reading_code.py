@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.answering import ANSWERS, plain
-from warpsight.device_code import kernel_info, latencies, polling, registers
-from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code import kernel_info, latencies, registers
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.deferred import deferred_barrier
 from warpsight.device_code.demangle import demangle, short
+from warpsight.device_code.flow import polling
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.sass.code import KernelCode, kernels
 
 CUBINS = Path(__file__).parent / "cubins"

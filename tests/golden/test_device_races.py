@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.race_model.model import Model, Told, library
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.on_device import REASONS
 
 FOLDER = Path(__file__).parent / "events"

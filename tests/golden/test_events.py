@@ -14,8 +14,8 @@ import pytest
 
 from tests.golden import event_truth
 from warpsight.formats.events.kinds import KINDS
-from warpsight.sass.event_memory import accesses
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.memory import accesses
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
 
 FOLDER = Path(__file__).parent / "events"

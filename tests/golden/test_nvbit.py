@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.golden import event_truth, nvbit_truth
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 
 HERE = Path(__file__).parent / "nvbit"
 

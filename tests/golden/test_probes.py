@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.probes.files import ProbeFile
 from warpsight.sass.probes.interpreter import interpret
 from warpsight.sass.probes.results import Results, results

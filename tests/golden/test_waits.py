@@ -9,8 +9,8 @@ import pytest
 
 from warpsight.formats.events.kinds import BY_NAME, READ
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch
-from warpsight.sass.waits import POLLS, Wait, of_launch, waits
+from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.waits import POLLS, Wait, of_launch, waits
 
 FOLDER = Path(__file__).parent / "events"
 

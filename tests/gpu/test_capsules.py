@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsight.replay import browsing
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule import browsing
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 
 pytestmark = pytest.mark.gpu
 

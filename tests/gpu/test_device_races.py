@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.sass import tracing
+from warpsight.sass.events import tracing
 from warpsight.sass.races.detect import Races, checked
 
 pytestmark = pytest.mark.gpu

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import event_truth
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
 
 pytestmark = pytest.mark.gpu

@@ -17,7 +17,7 @@ from tests.golden import event_truth, nvbit_truth
 from warpsight.formats.events.kinds import CLASSES
 from warpsight.formats.events.operands import Operands
 from warpsight.race import counter, delays, plan
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 
 pytestmark = [
     pytest.mark.gpu,

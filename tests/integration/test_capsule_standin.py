@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from tests.standin.recording import cuda_headers
-from warpsight.replay import browsing
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule import browsing
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "standin" / "capsule"

@@ -13,7 +13,7 @@ import pytest
 
 from warpsight.cluster.executor import Local
 from warpsight.cluster.job import load
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 
 RANK = Path(__file__).with_name("clock_rank.py")
 #: In a user namespace of its own: two network namespaces, joined by a pair of virtual Ethernet devices.

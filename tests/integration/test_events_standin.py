@@ -16,11 +16,11 @@ from warpsight.device_code.cubin import Cubin
 from warpsight.errors import WarpsightError
 from warpsight.race import check as race_check
 from warpsight.race.suspects import EVENTS, ON_DEVICE, RACECHECK
-from warpsight.sass import tracing
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events import tracing
+from warpsight.sass.events.trace import EventTrace
+from warpsight.sass.events.tracing import Selection, request
 from warpsight.sass.races.detect import checked
 from warpsight.sass.races.on_device import REASONS
-from warpsight.sass.tracing import Selection, request
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "standin" / "sanitizer"

@@ -23,7 +23,7 @@ from tests.standin import recording
 from warpsight.model import open as open_trace
 from warpsight.model.trace import Trace
 from warpsight.recorder.environment import recorder_variables
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.unrecorded import Unrecorded
 from warpsight_plugins.maca.in_process import PRELOAD
 

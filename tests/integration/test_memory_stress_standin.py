@@ -16,7 +16,7 @@ from warpsight.race import delays, plan
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan
 from warpsight.race.reduction import reduce
-from warpsight.sass import tracing
+from warpsight.sass.events import tracing
 
 Rows = list[list[int]]
 

@@ -14,11 +14,11 @@ import pytest
 import warpsight as ws
 from tests.integration.recorded import TIMEOUT
 from tests.integration.test_events_standin import Programs, programs
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
+from warpsight.sass.events.tracing import Selection
 from warpsight.sass.probes.definition import Probe, translated
 from warpsight.sass.probes.results import Results, results
 from warpsight.sass.probes.running import Limits, request
-from warpsight.sass.tracing import Selection
 
 __all__ = ["programs"]
 

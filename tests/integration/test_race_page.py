@@ -11,7 +11,7 @@ import pytest
 from tests.integration.chromium import Chromium
 from tests.unit.race.test_check import EXPECTED, checked
 from warpsight.race.check import Provoked
-from warpsight.ui.render import race_page
+from warpsight.ui.render.race import page as race_page
 
 _MARKS = """[...document.querySelectorAll('#race1 .moments .ring')].map(ring =>
     ring.parentNode.querySelector('text').textContent)"""

@@ -20,7 +20,7 @@ from tests.integration.test_events_standin import Programs, programs  # noqa: F4
 from warpsight.device_code.cubin import Cubin
 from warpsight.race import counter, delays
 from warpsight.race.plan import Plan, Point, Where
-from warpsight.sass import tracing
+from warpsight.sass.events import tracing
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,8 +19,8 @@ from tests.standin import replaying
 from tests.standin.replaying import BASE, COUNT, INPUT, KERNEL, answer, parameters, write
 from warpsight import _native
 from warpsight.model import TraceWriter
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Writer
 
 pytestmark = pytest.mark.skipif(
     (library := _native.library_path()) is None or not library.with_name("warpsight-replay").is_file(),

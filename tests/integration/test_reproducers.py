@@ -15,8 +15,8 @@ import pytest
 
 from tests.standin import replaying
 from tests.standin.replaying import BASE, COUNT, INPUT, KERNEL, parameters, write
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Writer
 from warpsight.ui.cli import app
 
 Y = BASE + 16384

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.model import manifest, store
 from warpsight.model import open as open_trace
 from warpsight.model.schema import TABLES
 from warpsight.model.sharing import pack
+from warpsight.model.storage import manifest, store
 
 COUNTERS = ("sm_clock", "power", "temperature", "throttle_software_power_cap", "throttle_hardware_slowdown",
             "throttle_software_thermal", "throttle_hardware_thermal", "gpu_utilization")  # fmt: skip

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from warpsight.formats.events.kinds import BY_NAME, CHECKED
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCES = (Path(__file__).with_name("model.cpp"), NATIVE / "sanitizer" / "code_facts.cpp")

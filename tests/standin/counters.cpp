@@ -1,4 +1,5 @@
-// SASS metrics, the Profiler Host, the Range Profiler and PM sampling: every launch counts the same, every metric has a known value.
+// SASS metrics, the Profiler Host, the Range Profiler and PM sampling: every launch counts the same, every
+// metric has a known value.
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
@@ -36,7 +37,8 @@ namespace {
 
 constexpr const char* kChip = "GH100";
 constexpr const char* kMetrics[] = {"smsp__sass_inst_executed", "smsp__sass_thread_inst_executed",
-                                    "smsp__sass_thread_inst_executed_pred_on", "smsp__sass_sectors_mem_global"};
+                                    "smsp__sass_thread_inst_executed_pred_on",
+                                    "smsp__sass_sectors_mem_global"};
 constexpr size_t kMetricCount = sizeof kMetrics / sizeof kMetrics[0];
 
 // Of each launch; at 0x20 nothing is executed.
@@ -56,7 +58,7 @@ struct Image {
   } range[kMost];
 };
 
-std::mutex g_lock;  // protects everything below
+std::mutex g_lock;                          // protects everything below
 std::map<std::string, uint64_t> g_counted;  // launches by kernel, not handed over yet
 std::vector<uint64_t> g_config;             // of SASS metrics: ids from 1
 bool g_counting = false;
@@ -72,7 +74,8 @@ CUptiResult refusal() { return static_cast<CUptiResult>(option("counters_refuse"
 void count_launch(const char* kernel) {
   const std::lock_guard<std::mutex> guard(g_lock);
   // CUPTI counts nothing while kernels may run beside each other.
-  const bool exact = kind_enabled(CUPTI_ACTIVITY_KIND_KERNEL) && !kind_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  const bool exact =
+      kind_enabled(CUPTI_ACTIVITY_KIND_KERNEL) && !kind_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (g_counting && exact && kernel != nullptr) ++g_counted[kernel];
   if (g_ranges.depth != 0) ++g_session.range[g_session.ranges - 1].launches;
 }
@@ -97,7 +100,8 @@ EXPORT CUptiResult cuptiSassMetricsGetNumOfMetrics(CUpti_SassMetrics_GetNumOfMet
 }
 
 EXPORT CUptiResult cuptiSassMetricsGetMetrics(CUpti_SassMetrics_GetMetrics_Params* params) {
-  for (size_t i = 0; i < params->numOfMetrics; ++i) params->pMetricsList[i] = {i + 1, kMetrics[i], "of the stand-in"};
+  for (size_t i = 0; i < params->numOfMetrics; ++i)
+    params->pMetricsList[i] = {i + 1, kMetrics[i], "of the stand-in"};
   return CUPTI_SUCCESS;
 }
 
@@ -178,7 +182,8 @@ EXPORT CUptiResult cuptiProfilerHostGetSubMetrics(CUpti_Profiler_Host_GetSubMetr
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params* params) {
+EXPORT CUptiResult
+cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetMetricProperties_Params* params) {
   params->pDescription = "of the stand-in";
   params->pDimUnit = "bytes";
   return CUPTI_SUCCESS;
@@ -187,12 +192,14 @@ EXPORT CUptiResult cuptiProfilerHostGetMetricProperties(CUpti_Profiler_Host_GetM
 EXPORT CUptiResult cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params* params) {
   for (size_t i = 0; i < params->numMetrics; ++i) {
     const std::string name = params->ppMetricNames[i];
-    if (name.rfind("bogus", 0) == 0 || name.find('.') == std::string::npos) return CUPTI_ERROR_INVALID_METRIC_NAME;
+    if (name.rfind("bogus", 0) == 0 || name.find('.') == std::string::npos)
+      return CUPTI_ERROR_INVALID_METRIC_NAME;
   }
   return params->pHostObject->metrics += params->numMetrics, CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params* params) {
+EXPORT CUptiResult
+cuptiProfilerHostGetConfigImageSize(CUpti_Profiler_Host_GetConfigImageSize_Params* params) {
   return params->configImageSize = 8, CUPTI_SUCCESS;
 }
 
@@ -205,9 +212,11 @@ EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfP
 }
 
 // The first metric of a range is its launches, the second ten times these, and so on.
-EXPORT CUptiResult cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* params) {
+EXPORT CUptiResult
+cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* params) {
   const auto* image = reinterpret_cast<const Image*>(params->pCounterDataImage);
-  if (image->passes != static_cast<size_t>(option("passes", 1))) violation("metrics are evaluated before the last pass");
+  if (image->passes != static_cast<size_t>(option("passes", 1)))
+    violation("metrics are evaluated before the last pass");
   double value = static_cast<double>(image->range[params->rangeIndex].launches);
   for (size_t i = 0; i < params->numMetrics; ++i, value *= 10) params->pMetricValues[i] = value;
   return CUPTI_SUCCESS;
@@ -229,13 +238,15 @@ EXPORT CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params*
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params* params) {
-  if (params->maxNumOfRanges > Image::kMost) violation("more ranges than an image of the stand-in has room for");
+EXPORT CUptiResult
+cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params* params) {
+  if (params->maxNumOfRanges > Image::kMost)
+    violation("more ranges than an image of the stand-in has room for");
   return params->counterDataSize = sizeof(Image), CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
-    CUpti_RangeProfiler_CounterDataImage_Initialize_Params* params) {
+EXPORT CUptiResult
+cuptiRangeProfilerCounterDataImageInitialize(CUpti_RangeProfiler_CounterDataImage_Initialize_Params* params) {
   *reinterpret_cast<Image*>(params->pCounterData) = {};
   return CUPTI_SUCCESS;
 }
@@ -243,23 +254,27 @@ EXPORT CUptiResult cuptiRangeProfilerCounterDataImageInitialize(
 EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Params* params) {
   const std::lock_guard<std::mutex> guard(g_lock);
   if (g_ranges.started) violation("the Range Profiler is configured while it measures");
-  if (params->range == CUPTI_UserRange && params->replayMode == CUPTI_KernelReplay) return CUPTI_ERROR_INVALID_OPERATION;
+  if (params->range == CUPTI_UserRange && params->replayMode == CUPTI_KernelReplay)
+    return CUPTI_ERROR_INVALID_OPERATION;
   g_ranges.config = *params;
   return g_ranges.configured = true, CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params*) {
   const std::lock_guard<std::mutex> guard(g_lock);
-  if (!g_ranges.configured || g_ranges.started) violation("the Range Profiler is started twice or without a configuration");
+  if (!g_ranges.configured || g_ranges.started)
+    violation("the Range Profiler is started twice or without a configuration");
   g_session = {};
   return g_ranges.started = true, CUPTI_SUCCESS;
 }
 
 EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params* params) {
   const std::lock_guard<std::mutex> guard(g_lock);
-  if (!g_ranges.started || g_ranges.config.range != CUPTI_UserRange) violation("a range outside of a session for ranges");
+  if (!g_ranges.started || g_ranges.config.range != CUPTI_UserRange)
+    violation("a range outside of a session for ranges");
   if (g_capturing) violation("a range is begun while a stream captures");
-  if (g_session.ranges == g_ranges.config.maxRangesPerPass) violation("more ranges than the session was configured for");
+  if (g_session.ranges == g_ranges.config.maxRangesPerPass)
+    violation("more ranges than the session was configured for");
   strncpy(g_session.range[g_session.ranges++].name, params->pRangeName, sizeof(Image::Range::name) - 1);
   return ++g_ranges.depth, CUPTI_SUCCESS;
 }
@@ -286,26 +301,31 @@ EXPORT CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_P
   if (g_ranges.started) violation("data is decoded while the Range Profiler measures");
   // The order of ranges in an image is not that of their begins.
   auto* image = reinterpret_cast<Image*>(g_ranges.config.pCounterDataImage);
-  if (image->passes != g_ranges.config.passIndex) violation("a pass is put into an image that lacks the passes before it");
+  if (image->passes != g_ranges.config.passIndex)
+    violation("a pass is put into an image that lacks the passes before it");
   ++image->passes;
   image->ranges = g_session.ranges;
   std::reverse_copy(g_session.range, g_session.range + g_session.ranges, image->range);
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiRangeProfilerCounterDataGetRangeInfo(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params* params) {
-  params->rangeName = reinterpret_cast<const Image*>(params->pCounterDataImage)->range[params->rangeIndex].name;
+EXPORT CUptiResult
+cuptiRangeProfilerCounterDataGetRangeInfo(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params* params) {
+  params->rangeName =
+      reinterpret_cast<const Image*>(params->pCounterDataImage)->range[params->rangeIndex].name;
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params* params) {
+EXPORT CUptiResult
+cuptiRangeProfilerGetCounterDataInfo(CUpti_RangeProfiler_GetCounterDataInfo_Params* params) {
   params->numTotalRanges = reinterpret_cast<const Image*>(params->pCounterDataImage)->ranges;
   return CUPTI_SUCCESS;
 }
 
 // --- samples ---
 
-EXPORT CUptiResult cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params* params) {
+EXPORT CUptiResult
+cuptiPmSamplingGetCounterAvailability(CUpti_PmSampling_GetCounterAvailability_Params* params) {
   return params->counterAvailabilityImageSize = 8, CUPTI_SUCCESS;
 }
 
@@ -327,7 +347,8 @@ EXPORT CUptiResult cuptiPmSamplingGetCounterDataSize(CUpti_PmSampling_GetCounter
   return params->counterDataSize = sizeof(Image), CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiPmSamplingCounterDataImageInitialize(CUpti_PmSampling_CounterDataImage_Initialize_Params* params) {
+EXPORT CUptiResult
+cuptiPmSamplingCounterDataImageInitialize(CUpti_PmSampling_CounterDataImage_Initialize_Params* params) {
   *reinterpret_cast<Image*>(params->pCounterData) = {};
   return CUPTI_SUCCESS;
 }
@@ -359,6 +380,7 @@ EXPORT CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounter
 }
 
 // Samples have the time of the registered clock, as records do.
-EXPORT CUptiResult cuptiPmSamplingCounterDataGetSampleInfo(CUpti_PmSampling_CounterData_GetSampleInfo_Params* params) {
+EXPORT CUptiResult
+cuptiPmSamplingCounterDataGetSampleInfo(CUpti_PmSampling_CounterData_GetSampleInfo_Params* params) {
   return params->endTimestamp = now(), CUPTI_SUCCESS;
 }

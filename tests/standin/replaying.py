@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule, Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule, Writer
 
 HERE = Path(__file__).parent
 #: Where the stand-in's memory is; nothing of a process lies there.

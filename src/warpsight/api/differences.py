@@ -109,7 +109,7 @@ def _is_run(path: Path) -> bool:
     from warpsight.formats import registry
     from warpsight.formats.importing import is_trace
     from warpsight.formats.source import Source
-    from warpsight.model import manifest
+    from warpsight.model.storage import manifest
 
     if path.is_dir():
         return (path / manifest.FILE).exists() or (path / "raw").is_dir()

@@ -157,7 +157,7 @@ def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph
 def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
     """Write a graph of `trace` in one of :data:`FORMS`."""
     if form == "png":
-        from warpsight.ui.render.flame_pictures import png
+        from warpsight.ui.render.flame.pictures import png
 
         png(graph, file)
         return
@@ -166,7 +166,10 @@ def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
 
 
 def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> None:
-    from warpsight.ui.render import flame_page, flame_pictures, flame_text, loss
+    from warpsight.ui.render import loss
+    from warpsight.ui.render.flame import page as flame_page
+    from warpsight.ui.render.flame import pictures as flame_pictures
+    from warpsight.ui.render.flame import text as flame_text
 
     if form == "folded":
         flame_text.write_folded(graph, stream)

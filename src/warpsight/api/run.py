@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsight.recorder import options as rows
 from warpsight.recorder.child import python_command
-from warpsight.recorder.keywords import takes_options
-from warpsight.recorder.option_values import spelled
-from warpsight.recorder.settings import Settings, keyword_values
+from warpsight.recorder.options import table as rows
+from warpsight.recorder.options.keywords import takes_options
+from warpsight.recorder.options.settings import Settings, keyword_values
+from warpsight.recorder.options.values import spelled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from warpsight.api.trace import Trace
-    from warpsight.recorder.option_types import RunOptions
+    from warpsight.recorder.options.types import RunOptions
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Writing(Questions):
             UsageError: for a width out of bounds.
         """
         from warpsight.analysis.stats.overview import Picture
-        from warpsight.ui.render import timeline_text
+        from warpsight.ui.render.timeline import text as timeline_text
 
         if not 40 <= width <= 400:
             raise UsageError(f"width is a number of columns from 40 to 400, not {width}")

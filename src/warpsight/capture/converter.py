@@ -46,10 +46,10 @@ from warpsight.capture.segments.layout import BY_KIND
 from warpsight.capture.segments.segment import open_segment, strings
 from warpsight.errors import TraceError
 from warpsight.machine import wall_clock
-from warpsight.model import manifest
 from warpsight.model.definitions import Definitions
 from warpsight.model.pandas_import import keep_pandas_out
 from warpsight.model.schema import TABLES
+from warpsight.model.storage import manifest
 
 #: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
 #: rest.

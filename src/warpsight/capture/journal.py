@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model import manifest, store
+from warpsight.model.storage import manifest, store
 
 Array = npt.NDArray[Any]
 

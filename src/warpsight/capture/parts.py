@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.capture import columns
-from warpsight.model import store
 from warpsight.model.schema import TABLES
+from warpsight.model.storage import store
 
 #: Parts that may wait or be in work at once: bounds memory to a few decoded segments.
 _OUTSTANDING = 4

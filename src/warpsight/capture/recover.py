@@ -13,7 +13,7 @@ from typing import Any
 from warpsight.capture import arena_files
 from warpsight.capture.converter import Converter
 from warpsight.errors import TraceError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 
 
 def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) -> dict[str, Any]:

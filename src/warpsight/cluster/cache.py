@@ -17,7 +17,8 @@ from pathlib import Path
 from warpsight.cluster import summary
 from warpsight.cluster.summary import Summary
 from warpsight.formats.importing import open_any
-from warpsight.model import manifest, private_files
+from warpsight.model import private_files
+from warpsight.model.storage import manifest
 
 _SUFFIX = ".summary.zip"
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.tables import table
 from warpsight.model import calls as host_calls
-from warpsight.model import collective_names
 from warpsight.model import work as device_work
 from warpsight.model.calls import joined
+from warpsight.model.naming import collective_names
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, Work
 

@@ -19,7 +19,7 @@ from warpsight.errors import WarpsightError
 from warpsight.formats.importing import open_any
 from warpsight.model.definitions import FRAME_COLUMNS
 from warpsight.model.schema import TABLES
-from warpsight.model.writer import INTERNED, TraceWriter
+from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -12,7 +12,7 @@ from warpsight.formats import registry
 from warpsight.formats.importing import is_trace
 from warpsight.formats.snapshot import flight_recorder
 from warpsight.formats.source import Source
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 
 #: Files that are read as recordings, if they are some, without their job having left one per rank.
 _OTHERS = (".zip", ".sqlite", ".nsys-rep")

@@ -23,7 +23,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.analysis.rules.clocks import REASONS
 from warpsight.analysis.steps import iterations
 from warpsight.cluster.collectives import collectives
-from warpsight.model import kernel_names
+from warpsight.model.naming import kernel_names
 from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, numbered
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from warpsight.errors import UsageError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 from warpsight.recorder import job_trigger, output
 
 _LOOK_S = 0.05

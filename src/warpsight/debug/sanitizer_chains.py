@@ -16,9 +16,9 @@ from pathlib import Path
 
 from warpsight.debug.sanitizer_report import Access, Finding
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.elf import ElfError
-from warpsight.device_code.inline_chain import Frame
 
 _TIMEOUT_S = 30.0
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
+from warpsight.device_code.debug_info.inline_chain import Frame, source_line
 from warpsight.device_code.demangle import demangle
-from warpsight.device_code.inline_chain import Frame, source_line
 
 _NUMBER = re.compile(r"0x[0-9a-f]+")
 #: Frames of the CUDA runtime and of the C library below main, which say nothing about the program.

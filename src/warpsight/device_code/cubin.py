@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.device_code import dwarf_info, ptx, ptx_files
+from warpsight.device_code.debug_info import dwarf_info, ptx, ptx_files
+from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, frames_of
+from warpsight.device_code.debug_info.line_table import Sequence, sequence_at, sequences
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import Elf, readable
-from warpsight.device_code.inline_chain import Frame, SourceChain, frames_of
-from warpsight.device_code.line_table import Sequence, sequence_at, sequences
 
 _FUNCTION = 2
 _NEW_ABI = 0x41
@@ -318,7 +318,10 @@ class Cubin:
         return tuple(frames)
 
     def use_ptx(self, paths: Iterable[Path], sources: tuple[str, ...] = ()) -> None:
-        """Look for PTX files of the kernels whose line tables have no call sites; see :mod:`warpsight.device_code.ptx_files`."""
+        """Look for PTX files of the kernels whose line tables have no call sites.
+
+        See :mod:`warpsight.device_code.debug_info.ptx_files`.
+        """
         embedded = self.elf.bytes_of(".nv_debug_ptx_txt")
         if not embedded or self._strings:
             return

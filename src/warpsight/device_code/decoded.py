@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpsight.device_code import operation_classes
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble, find_tool
 from warpsight.device_code.elf import Array
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operands import Access, access
 from warpsight.device_code.operation_classes import OperationClass
 from warpsight.device_code.registers import register

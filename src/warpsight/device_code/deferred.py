@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.polling import writes_register
 from warpsight.device_code.operations import operation
-from warpsight.device_code.polling import writes_register
 
 #: Arithmetic on registers, predicates and uniform registers.
 _ARITHMETIC = {

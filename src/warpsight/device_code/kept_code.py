@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin, Function
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble
 from warpsight.device_code.elf import ElfError
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operations import operation
 
 

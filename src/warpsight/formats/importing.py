@@ -67,7 +67,7 @@ def import_files(
         TraceError: when `out` exists.
         UsageError: for a format or option that does not exist.
     """
-    from warpsight.model.writer import TraceWriter
+    from warpsight.model.storage.writer import TraceWriter
 
     if not paths:
         raise UsageError("there is nothing to import: name at least one file")
@@ -101,7 +101,7 @@ def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
         TraceError: when there is nothing, or the trace is damaged.
         FormatError: when it is neither a trace nor a file of a known format.
     """
-    from warpsight.model.places import locate
+    from warpsight.model.storage.places import locate
     from warpsight.model.trace import Trace
 
     made_as = kind or Trace
@@ -119,7 +119,7 @@ def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
 
 def is_trace(path: str) -> bool:
     """Whether a path is to be opened as a trace of our own; what does not exist is, so that one message says so."""
-    from warpsight.model import manifest
+    from warpsight.model.storage import manifest
 
     if "://" in path or "::" in path or not os.path.exists(path):
         return True
@@ -141,7 +141,7 @@ def _is_pack(path: Path) -> bool:
 
 
 def _check_free(target: Path, force: bool) -> None:
-    from warpsight.model import manifest
+    from warpsight.model.storage import manifest
 
     if not os.path.lexists(target):
         return

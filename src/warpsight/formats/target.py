@@ -13,7 +13,7 @@ from warpsight.model.definitions import Definitions, Frame
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model.writer import TraceWriter
+    from warpsight.model.storage.writer import TraceWriter
 
 #: Rows and bytes of one table that wait to be written as one part.
 PART_ROWS = 1 << 19

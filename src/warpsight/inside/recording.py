@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.inside import capsules
 from warpsight.inside.events import library
-from warpsight.recorder import options as rows
 from warpsight.recorder.environment import SOCKET, recorder_variables
-from warpsight.recorder.keywords import takes_options
+from warpsight.recorder.options import table as rows
+from warpsight.recorder.options.keywords import takes_options
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.served import Served
-from warpsight.recorder.settings import Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from warpsight.recorder.option_types import RecordingOptions
+    from warpsight.recorder.options.types import RecordingOptions
 
 _lock = threading.RLock()
 _current: list[Recording] = []

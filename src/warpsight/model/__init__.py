@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
+    from warpsight.model.storage.writer import TraceWriter as TraceWriter
     from warpsight.model.trace import Trace as Trace
-    from warpsight.model.writer import TraceWriter as TraceWriter
 
 __all__ = ["Trace", "TraceWriter", "open"]
 
@@ -21,7 +21,7 @@ def open(path: str | PathLike[str]) -> Trace:
     Raises:
         TraceError: when there is no trace, it is damaged, or of a schema this version does not read.
     """
-    from warpsight.model.places import locate
+    from warpsight.model.storage.places import locate
     from warpsight.model.trace import Trace
 
     return locate(path, Trace)
@@ -34,7 +34,7 @@ def __getattr__(name: str) -> object:
 
         return Trace
     if name == "TraceWriter":
-        from warpsight.model.writer import TraceWriter
+        from warpsight.model.storage.writer import TraceWriter
 
         return TraceWriter
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warpsight.device_code import demangle
-from warpsight.model import store
 from warpsight.model.schema import TABLES
+from warpsight.model.storage import store
 
 #: The columns of :data:`FRAME_COLUMNS`.
 Frame = tuple[str, str | None, int | None, int | None, str, str | None]

@@ -14,17 +14,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsight.errors import TraceError, UsageError, WarpsightError
-from warpsight.model import database, manifest, store, views
+from warpsight.model import database, views
 from warpsight.model.database import Database
 from warpsight.model.kept import Kept
 from warpsight.model.schema import TABLES
+from warpsight.model.storage import manifest, store
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from warpsight.model.columns import Column
+    from warpsight.model.storage.columns import Column
 
 _EXPLAIN = re.compile(
     r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE
@@ -199,11 +200,11 @@ class Trace:
     def columns(
         self, name: str | Sequence[str], numbers: Mapping[str, int], texts: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, list[str]]]:
-        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.columns.read`.
+        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.storage.columns.read`.
 
         Of several tables the rows follow each other, in the types of the first; a column that one does not have is null there.
         """
-        from warpsight.model import columns
+        from warpsight.model.storage import columns
 
         tables = (name,) if isinstance(name, str) else name
         files = [file for table in tables for file in self._files[table]]
@@ -218,13 +219,13 @@ class Trace:
 
     def least(self, name: str, column: str) -> int | None:
         """The least value of a column of integers, None without any; from the footers of the parts where these say it."""
-        from warpsight.model import columns
+        from warpsight.model.storage import columns
 
         return columns.least(self._files[name], TABLES[name], column, self._footer)
 
     def has(self, name: str, column: str) -> bool:
         """Whether a column has any value but null; from the footers of the parts where these say it."""
-        from warpsight.model import columns
+        from warpsight.model.storage import columns
 
         return columns.has(self._files[name], TABLES[name], column, self._footer)
 
@@ -296,7 +297,7 @@ class Trace:
         Raises:
             TraceError: when it holds what no writer of traces gives.
         """
-        from warpsight.model import damage
+        from warpsight.model.storage import damage
 
         if isinstance(error, WarpsightError) or type(error).__name__ in (
             "InterruptException",

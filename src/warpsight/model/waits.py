@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model import api_names
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import STREAM_WAIT
+from warpsight.model.naming import api_names
 from warpsight.model.work import Queue, Work, numbered
 
 if TYPE_CHECKING:

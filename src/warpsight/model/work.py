@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model import collective_names, intervals
+from warpsight.model import intervals
+from warpsight.model.naming import collective_names
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from warpsight.race.suspects import (
     merged,
 )
 from warpsight.recorder.launch import StartError
-from warpsight.sass import tracing
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events import tracing
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import checked, races
 
 #: Classes of events that the detector follows, and those by which repairs are told.

@@ -1,8 +1,9 @@
 """Delays in a program's kernels: what a run with a plan needs in its environment, and which delays were made.
 
-The library that traces events (:mod:`warpsight.sass.tracing`) makes them. It patches the modules that hold code with points, in
-the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`), logs it and
-waits. The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was not written yet.
+The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
+points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
+logs it and waits. The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was
+not written yet.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import BY_NAME, DELAY, EXECUTED, KINDS
 from warpsight.race import counter, plan
 from warpsight.race.plan import Plan, Point
-from warpsight.sass import nvbit, tracing
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events import nvbit, tracing
+from warpsight.sass.events.trace import EventTrace
 
 #: The class of a point before which the host waits, and its number for the library.
 HOST_LAUNCH, HOST_LAUNCH_NUMBER = "launch", 65

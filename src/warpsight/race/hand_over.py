@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.race.suspects import Access
-from warpsight.sass.event_trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, Place
 from warpsight.sass.races.accesses import BLOCK, NO_SCOPE, accesses
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.witness import Race, Side

@@ -12,7 +12,7 @@ from warpsight.formats.events.kinds import CLASSES, KINDS, READ, WRITE
 from warpsight.formats.events.records import Events
 from warpsight.race.points import ACCESSES
 from warpsight.race.suspects import Suspect, line_of
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 
 #: Events of a warp that are told before its access, and behind it.
 _AROUND = 9

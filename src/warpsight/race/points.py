@@ -23,8 +23,8 @@ from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import CLASSES, DELAY, EXECUTED, KINDS
 from warpsight.race.delays import HOST_LAUNCH
 from warpsight.race.plan import Point
-from warpsight.sass import tracing
-from warpsight.sass.event_trace import EventTrace, Place
+from warpsight.sass.events import tracing
+from warpsight.sass.events.trace import EventTrace, Place
 
 #: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
@@ -106,7 +106,7 @@ def discover(
             in them, executed or not, and `*` stands for all. They need NVBit. None: what the Sanitizer patches.
 
     Raises:
-        StartError, WarpsightError: as :func:`~warpsight.sass.tracing.trace`.
+        StartError, WarpsightError: as :func:`~warpsight.sass.events.tracing.trace`.
     """
     if instructions is None:
         selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)

@@ -21,8 +21,8 @@ from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, Found
 from warpsight.recorder.launch import check_runnable
-from warpsight.sass import tracing
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events import tracing
+from warpsight.sass.events.trace import EventTrace
 
 
 @dataclass(frozen=True)

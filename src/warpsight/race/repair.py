@@ -13,7 +13,7 @@ from functools import lru_cache
 from warpsight.race.hand_over import FlagUse
 from warpsight.race.points import points_of
 from warpsight.race.suspects import Access, Suspect
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.streams import REASON as TWO_STREAMS
 from warpsight.sass.races.witness import Race
 

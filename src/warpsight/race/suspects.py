@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.debug.sanitizer_report import Finding
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.sass.races.witness import Race, Side
 
 #: The detectors.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.machine.backends import registry
 from warpsight.machine.backends.backend import Backend
-from warpsight.recorder import options
 from warpsight.recorder.external.tool import Request
-from warpsight.recorder.given import Given
-from warpsight.recorder.options import Option
-from warpsight.recorder.settings import acts_on
+from warpsight.recorder.options import table as options
+from warpsight.recorder.options.given import Given
+from warpsight.recorder.options.settings import acts_on
+from warpsight.recorder.options.table import Option
 
 #: Options of a recording that a vendor's recorder may take over.
 _SHARED = ("backend", "duration", "delay")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from warpsight import _native
 from warpsight.errors import UsageError
 from warpsight.machine.backends import registry
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.settings import Settings
 
 SOCKET = "WARPSIGHT_SOCKET"
 #: Where the runtimes of OpenMP and OpenACC look for tools.

@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 from warpsight.recorder.drain.arena import RECORD
 from warpsight.recorder.drain.drain_loop import DrainLoop
 

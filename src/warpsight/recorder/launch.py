@@ -18,8 +18,8 @@ from typing import NoReturn
 from warpsight.errors import WarpsightError
 from warpsight.recorder import join
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
-from warpsight.recorder.settings import Settings
 from warpsight.recorder.signals import Signals
 
 _PR_SET_CHILD_SUBREAPER = 36

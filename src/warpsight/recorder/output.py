@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 
 RECORDING = "recording.json"
 RAW = "raw"

@@ -18,8 +18,8 @@ from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder import join, ranks
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
-from warpsight.recorder.settings import Settings
 from warpsight.recorder.summary import Summary
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from warpsight.errors import WarpsightError
 from warpsight.recorder.child import python_command
 from warpsight.recorder.environment import without_recorder
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.settings import Settings
 
 
 class ServerError(WarpsightError):

@@ -30,11 +30,11 @@ from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.job_trigger import JobTrigger
-from warpsight.recorder.left_out import left_out
+from warpsight.recorder.options.left_out import left_out
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
-from warpsight.recorder.settings import Settings
 from warpsight.recorder.summary import Summary
 from warpsight.recorder.unrecorded import Unrecorded
 

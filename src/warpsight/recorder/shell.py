@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.served import Served
-from warpsight.recorder.settings import Settings
 
 
 def print_environment(path: Path, settings: Settings, *, force: bool = False) -> None:

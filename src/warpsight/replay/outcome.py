@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from warpsight.device_code.demangle import demangle, short
 from warpsight.replay import elements
-from warpsight.replay import manifest as m
+from warpsight.replay.capsule import manifest as m
 from warpsight.replay.results import Differing, Results
+from warpsight.replay.schedules.validation import OrderCheck
 from warpsight.replay.script import Written
-from warpsight.replay.validation import OrderCheck
 
 EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
     "bit-exact",

@@ -13,15 +13,17 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from warpsight.race import delays
-from warpsight.replay import changing, execution, layout, schedule, script, swap, synthetic
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay import execution, script, swap
+from warpsight.replay.capsule import layout
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
 from warpsight.replay.results import Failure, Results
+from warpsight.replay.schedules import changing, schedule, synthetic
+from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import sequence
+from warpsight.replay.schedules.validation import validate
 from warpsight.replay.script import Settings, Written
-from warpsight.replay.sequence import Sequence as Steps
-from warpsight.replay.sequence import sequence
-from warpsight.replay.validation import validate
 from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:

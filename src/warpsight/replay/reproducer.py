@@ -18,9 +18,10 @@ import numpy as np
 
 from warpsight.errors import UsageError
 from warpsight.model import private_files
-from warpsight.replay import layout, swap
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay import swap
+from warpsight.replay.capsule import layout
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import title
 from warpsight.replay.reproducer_text import CUDA, PYTHON
 

@@ -14,12 +14,12 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.replay import layout
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
-from warpsight.replay.checks import CapsuleError
-from warpsight.replay.layout import NONE, DataFile
-from warpsight.replay.sequence import Sequence as Steps
+from warpsight.replay.capsule import layout
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.checks import CapsuleError
+from warpsight.replay.capsule.layout import NONE, DataFile
+from warpsight.replay.capsule.store import Capsule
+from warpsight.replay.schedules.sequence import Sequence as Steps
 
 MAGIC, VERSION = b"WSREPLAY", 1
 TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL_ISSUED = (

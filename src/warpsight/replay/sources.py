@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from warpsight.device_code.cubin import Cubin
-from warpsight.device_code.line_table import sequences
+from warpsight.device_code.debug_info.line_table import sequences
 from warpsight.errors import WarpsightError
 
 #: Files of one module's line table that come along, and bytes of one, at most.

@@ -12,8 +12,8 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import find_tool
 from warpsight.device_code.kernel_info import parameters
 from warpsight.errors import UsageError
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.script import Replacement
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")

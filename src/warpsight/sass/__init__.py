@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from warpsight.sass.events.tracing import Selection
     from warpsight.sass.probes.definition import Probe
     from warpsight.sass.probes.results import Results
-    from warpsight.sass.tracing import Selection
 
 
 def probe(

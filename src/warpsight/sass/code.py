@@ -6,15 +6,15 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.decoded import Decoded, decode
 from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.device_code.flow_graph import FlowGraph
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.flow_graph import FlowGraph
+from warpsight.device_code.flow.liveness import Liveness, liveness
 from warpsight.device_code.kernel_info import indirect_targets, register_count
-from warpsight.device_code.liveness import Liveness, liveness
 from warpsight.errors import UsageError
 
 _PADDING = ("NOP",)

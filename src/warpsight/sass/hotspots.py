@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.kept_code import KeptCode, Origin
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError

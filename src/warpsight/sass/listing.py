@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.decoded import branch_operand
-from warpsight.device_code.inline_chain import Frame
 from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import Counts

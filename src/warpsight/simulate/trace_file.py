@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from warpsight.analysis.path.dependencies import DependencyGraph
 from warpsight.model import work as device_work
 from warpsight.model.schema import TABLES
-from warpsight.model.writer import INTERNED, TraceWriter
+from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.device_code import ptx_files
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.debug_info import ptx_files
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import short
 from warpsight.device_code.disassembly import find_tool
-from warpsight.device_code.inline_chain import Frame
 
 HERE = Path(__file__).resolve().parent
 NVCC = sorted(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
-from warpsight.device_code.polling import Poll, counts_in_memory, poll_of, reads_grid_size
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.polling import Poll, counts_in_memory, poll_of, reads_grid_size
 
 HERE = Path(__file__).resolve().parent
 ARCHITECTURES = (80, 90, 100, 120)

@@ -1,5 +1,5 @@
-// Kernels whose executions, lanes and memory sectors are known by hand: known [REPETITIONS], each kernel launched so often (3).
-// known.py has the numbers.
+// clang-format off: a golden recording has these line numbers.
+// Kernels with known executions, lanes and sectors: known [REPETITIONS], each launched so often (3); known.py has the numbers.
 #include <cstdio>
 #include <cstdlib>
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.kernel_info import parameters
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Writer
 
 COUNT = 100_000
 POINTER = struct.Struct("<QQfi")

@@ -22,7 +22,10 @@ int main(int, char** argv) {
   const bool hang = strcmp(argv[1], "hang") == 0, fault = strcmp(argv[1], "fault") == 0;
   for (int i = 0; i < 20; ++i) {
     const bool odd = i == 12;
-    wait_for<<<1, 1>>>(odd && fault ? nullptr : out, i, odd && hang ? -1 : odd ? 200000000 : 20000 + 1000 * i);
+    wait_for<<<1, 1>>>(odd && fault ? nullptr : out, i,
+                       odd && hang ? -1
+                       : odd       ? 200000000
+                                   : 20000 + 1000 * i);
   }
   if (hang) {
     sleep(3);

@@ -1,6 +1,6 @@
 import pytest
 
-from warpsight.model.collective_names import CollectiveName, parse
+from warpsight.model.naming.collective_names import CollectiveName, parse
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.flame.graph import LEVELS, NO_STACK, WEIGHTS, Shape, flame, flame_diff
 from warpsight.errors import UsageError
 from warpsight.model.selection import Rows
-from warpsight.ui.render.flame_layout import preorder, pruned
+from warpsight.ui.render.flame.layout import preorder, pruned
 
 
 def python(function, line):

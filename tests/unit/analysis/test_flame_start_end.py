@@ -6,7 +6,7 @@ from tests.unit.analysis.conftest import kernel, launch
 from tests.unit.analysis.test_ranges import marker
 from warpsight.analysis.flame.graph import Shape, flame
 from warpsight.model.selection import Rows
-from warpsight.ui.render.flame_text import write_folded
+from warpsight.ui.render.flame.text import write_folded
 
 
 def folded(trace):

@@ -18,7 +18,7 @@ from warpsight.capture.converter import Converter
 from warpsight.capture.journal import Journal
 from warpsight.capture.recover import recover
 from warpsight.errors import TraceError
-from warpsight.model import manifest, store
+from warpsight.model.storage import manifest, store
 from warpsight.model.trace import Trace
 
 
@@ -171,7 +171,7 @@ def test_a_full_disk_keeps_the_raw_data_and_the_next_attempt_succeeds(
         def no_space(*args: object, **kwargs: object) -> int:
             raise OSError(28, "No space left on device")
 
-        full.setattr("warpsight.model.store.write_part", no_space)
+        full.setattr("warpsight.model.storage.store.write_part", no_space)
         answer = module._answer(converter, '{"do": "finish"}')
     assert "No space left on device" in answer["error"]
     assert "warpsight recover" in answer["error"]
@@ -195,7 +195,7 @@ def test_a_part_that_cannot_be_written_ends_its_round_though_the_next_has_begun(
                 raise OSError(28, "No space left on device")
             return write(path, *args)
 
-        full.setattr("warpsight.model.store.write_part", no_space_for_the_last_of_a_round)
+        full.setattr("warpsight.model.storage.store.write_part", no_space_for_the_last_of_a_round)
         answer = module._answer(converter, '{"do": "finish"}')
     assert "No space left on device" in answer["error"]
     assert len(list((recording.root / "raw").glob("*/data-*.seg"))) == 11

@@ -90,7 +90,7 @@ CLUSTER_WAIT, WARP_BARRIER = (
 
 
 def mbarrier(expected: int, pending: int, copies: int = 0, parity: int = 0) -> bytes:
-    """The word of an mbarrier, see warpsight.debug.gpucore.mbarrier."""
+    """The word of an mbarrier, see warpsight.debug.gpucore.waiting.mbarrier."""
     count, size = (1 << 20) - 1, (1 << 21) - 1
     word = (-expected & count) << 1 | (-copies & size) << 21 | (-pending & count) << 43 | parity << 63
     return word.to_bytes(8, "little")

@@ -17,7 +17,7 @@ from warpsight.debug.sanitizer_report import Finding, findings, interesting
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import short
 from warpsight.errors import WarpsightError
-from warpsight.ui.render import sanitizer as render
+from warpsight.ui.render.race import sanitizer as render
 
 REPORTS = Path(__file__).parent / "sanitizer_reports"
 CUBINS = Path(__file__).resolve().parents[2] / "golden/cubins"

@@ -25,11 +25,11 @@ from tests.unit.debug.synthetic_hang import (
 from warpsight.debug.core_verdict import sentence
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.summary import Options, View
-from warpsight.debug.gpucore.wait_order import components
-from warpsight.device_code.control_flow import ControlFlow
+from warpsight.debug.gpucore.waiting.order import components
 from warpsight.device_code.cubin import Cubin
-from warpsight.device_code.polling import Poll, poll_of
-from warpsight.ui.render import core as page
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.polling import Poll, poll_of
+from warpsight.ui.render.dump import summary as page
 
 FLAG = 0x7FAB_0000_1200
 

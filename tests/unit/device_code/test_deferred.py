@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.deferred import deferred_barrier
+from warpsight.device_code.flow.control_flow import ControlFlow
 
 ALWAYS = 7 << 12
 BARRIER = 0xB1D | ALWAYS, 0

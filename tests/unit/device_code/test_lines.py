@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.device_code import ptx
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.debug_info import ptx
+from warpsight.device_code.debug_info.dwarf_info import inlined_calls
+from warpsight.device_code.debug_info.inline_chain import find_source, source_line
+from warpsight.device_code.debug_info.line_table import Row, Sequence, sequence_at, sequences
 from warpsight.device_code.disassembly import Instruction, disassemble, find_tool, parse
-from warpsight.device_code.dwarf_info import inlined_calls
 from warpsight.device_code.elf import Elf, ElfError
-from warpsight.device_code.inline_chain import find_source, source_line
-from warpsight.device_code.line_table import Row, Sequence, sequence_at, sequences
 from warpsight.device_code.operations import operation
 
 CUBINS = Path(__file__).resolve().parents[2] / "golden/cubins"

@@ -21,7 +21,7 @@ from warpsight.formats.events import blocks, kinds
 from warpsight.formats.events.blocks import Records
 from warpsight.formats.events.records import decode
 from warpsight.formats.source import Source
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
 
 ROOT = Path(__file__).parents[3]
@@ -228,7 +228,7 @@ def test_the_tables_hold_what_the_file_says(tmp_path: Path) -> None:
 
 
 def test_what_is_exported_for_cutracer_is_valid(tmp_path: Path) -> None:
-    from warpsight.sass.validate import validate
+    from warpsight.sass.records.validate import validate
 
     out = tmp_path / "trace.ndjson"
     command = [sys.executable, "-m", "warpsight", "export", str(GOLDEN), "--to", "cutracer", "-o", str(out)]

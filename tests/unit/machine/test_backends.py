@@ -54,7 +54,7 @@ def test_another_packages_backend_is_taken_and_the_cores_own_stay(tmp_path: Path
     environment = install(tmp_path, TABLE)
     code = (
         "from warpsight.machine.backends import registry\n"
-        "from warpsight.recorder.settings import Settings\n"
+        "from warpsight.recorder.options.settings import Settings\n"
         "print(Settings.of({'backend': 'toy'}).backend, registry.find('cuda').external, 'toy' in registry.external())"
     )
     assert run(code, environment) == "toy False True\n"
@@ -75,7 +75,7 @@ def test_a_package_that_breaks_is_a_finding_and_takes_no_other_away(tmp_path: Pa
 def test_recording_cuda_and_opencl_looks_for_no_other_package() -> None:
     code = (
         "import sys\n"
-        "from warpsight.recorder.settings import Settings\n"
+        "from warpsight.recorder.options.settings import Settings\n"
         "from warpsight.machine.backends import registry\n"
         "for name in ('auto', 'cuda', 'opencl'):\n"
         "    Settings.of({'backend': name, 'stacks': 'off'}); registry.selected(name)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.model.api_names import blocks, is_gpu_api, makes_stream_wait, waits
+from warpsight.model.naming.api_names import blocks, is_gpu_api, makes_stream_wait, waits
 
 
 @pytest.mark.parametrize(

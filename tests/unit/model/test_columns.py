@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from warpsight.model import columns, store
 from warpsight.model import open as open_trace
-from warpsight.model.columns import NO_TEXT
 from warpsight.model.schema import TABLES
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage import columns, store
+from warpsight.model.storage.columns import NO_TEXT
+from warpsight.model.storage.writer import TraceWriter
 
 ROWS = 1_000
 NUMBERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.model.kernel_names import family, short
+from warpsight.model.naming.kernel_names import family, short
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import pyarrow.parquet as pq
 import pytest
 
-from warpsight.model import TraceWriter, store
+from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.schema import LATER, TABLES
+from warpsight.model.storage import store
 
 COPY = {"start": 5, "duration": 2, "bytes": 64, "kind": "HtoD", "source_kind": "pinned", "destination_kind": "device",
         "asynchronous": True, "context": 1, "stream": 7, "process": 0, "source_address": 1 << 63}  # fmt: skip

@@ -4,8 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from warpsight.model import TraceWriter, store
+from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
+from warpsight.model.storage import store
 
 WIDE = 7 + (1 << 40)
 KERNEL = {"start": 5, "duration": 2, "context": 1, "stream": 7, "process": 0, "graph_level": False}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.race_model.model import Model, library
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operations import operation
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.accesses import BLOCK, scope_of
 from warpsight.sass.races.compare_and_swap import expected_loads
 

@@ -9,7 +9,7 @@ import pytest
 from warpsight.debug.sanitizer_report import findings
 from warpsight.race.check import Arm, Provoked, Verdict, suspicious, verdict
 from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
 
 FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.race.hand_over import Flag
 from warpsight.race.suspects import Access
 from warpsight.sass.races.accesses import BLOCK, DEVICE

@@ -12,7 +12,7 @@ from warpsight.race import delays
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, Found, matching, points_of
 from warpsight.race.prepare import mapped, plan_of
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.ui.cli import app
 
 FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"

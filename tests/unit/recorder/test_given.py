@@ -8,8 +8,8 @@ import pytest
 
 from warpsight.errors import UsageError
 from warpsight.recorder import backend_choice
-from warpsight.recorder.given import COMMAND_LINE, gather
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.given import COMMAND_LINE, gather
+from warpsight.recorder.options.settings import Settings
 
 
 @pytest.fixture

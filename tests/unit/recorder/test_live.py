@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.capture.recordings import Recording
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.recorder import live, output
-from warpsight.ui.render.live_view import text
+from warpsight.recorder import output
+from warpsight.recorder.live import recording as live
+from warpsight.ui.render.live.view import text
 
 SECOND = 10**9
 

@@ -14,8 +14,10 @@ import pytest
 
 import warpsight as ws
 from warpsight.errors import UsageError
-from warpsight.recorder import option_types, option_values, options
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options import table as options
+from warpsight.recorder.options import types as option_types
+from warpsight.recorder.options import values as option_values
+from warpsight.recorder.options.settings import Settings
 from warpsight.ui.cli import parser
 
 ROOT = Path(__file__).parents[3]

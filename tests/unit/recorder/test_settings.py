@@ -9,7 +9,7 @@ import pytest
 
 from warpsight.errors import UsageError
 from warpsight.recorder.environment import recorder_variables
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.settings import Settings
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule, Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule, Writer
 
 BASE = 0x7F00_0000_0000
 DEVICE = m.Device("NVIDIA H100", (9, 0), 132, 80 << 30, 13000)

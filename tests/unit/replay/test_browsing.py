@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.replay import capsules
-from warpsight.replay import browsing
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule import browsing
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
 from warpsight.ui.cli import app
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "capsules"

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.unit.replay import capsules
 from warpsight.errors import WarpsightError
-from warpsight.replay import manifest as m
-from warpsight.replay.capsule import Capsule, CapsuleError, Writer
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule, CapsuleError, Writer
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsight.replay import elements, layout, script
-from warpsight.replay.capsule import Capsule
-from warpsight.replay.checks import CapsuleError
+from warpsight.replay import elements, script
+from warpsight.replay.capsule import layout
+from warpsight.replay.capsule.checks import CapsuleError
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.reproducer import export
+from warpsight.replay.schedules.sequence import sequence
 from warpsight.replay.script import Settings
-from warpsight.replay.sequence import sequence
 
 FOLDER = Path(__file__).parents[2] / "golden" / "capsules"
 CAPSULES = sorted(FOLDER.glob("*.capsule"))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsight.replay import manifest as m
-from warpsight.replay.checks import CapsuleError
-from warpsight.replay.layout import GRANULE, mappings
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.checks import CapsuleError
+from warpsight.replay.capsule.layout import GRANULE, mappings
 
 GAPS_AND_SIZES = st.lists(
     st.tuples(st.integers(0, 8 << 20), st.integers(1, 8 << 20)), min_size=1, max_size=20

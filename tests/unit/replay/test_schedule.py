@@ -9,11 +9,11 @@ import pytest
 from tests.standin.replaying import DEVICE
 from warpsight.errors import UsageError
 from warpsight.model import open as open_trace
-from warpsight.replay import manifest as m
-from warpsight.replay import prediction
-from warpsight.replay.capsule import Capsule
-from warpsight.replay.schedule import changed
-from warpsight.replay.sequence import Sequence, Step, sequence
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.capsule.store import Capsule
+from warpsight.replay.schedules import prediction
+from warpsight.replay.schedules.schedule import changed
+from warpsight.replay.schedules.sequence import Sequence, Step, sequence
 
 US = 1000
 

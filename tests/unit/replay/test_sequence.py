@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from warpsight.errors import UsageError
-from warpsight.replay import manifest as m
-from warpsight.replay.sequence import Sequence, sequence
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.schedules.sequence import Sequence, sequence
 
 DEVICE = m.Device("G", (9, 0), 1, 1, 13000)
 

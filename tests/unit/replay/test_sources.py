@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.sources import source_files, text_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "capsules"

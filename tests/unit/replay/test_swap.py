@@ -9,7 +9,7 @@ import pytest
 
 from tests.standin import replaying
 from warpsight.errors import UsageError
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.swap import replacements
 
 SAME = "__global__ void scale(float* y, const float* x, float a, int n) { y[threadIdx.x] = a * x[n]; }"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.unit.replay.test_schedule import FORKED, capsule, launch
-from warpsight.replay import manifest as m
-from warpsight.replay.sequence import sequence
-from warpsight.replay.validation import OrderCheck, validate
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.schedules.sequence import sequence
+from warpsight.replay.schedules.validation import OrderCheck, validate
 
 
 def checked(*operations: m.Operation, times: list[tuple[float, float]]) -> OrderCheck:

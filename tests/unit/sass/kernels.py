@@ -11,7 +11,7 @@ import pytest
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.disassembly import find_tool
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 from warpsight.sass.code import KernelCode
 
 CUBINS = Path(__file__).resolve().parents[2] / "golden" / "cubins"

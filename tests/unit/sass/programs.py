@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.decoded import from_texts
-from warpsight.device_code.flow_graph import FlowGraph
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.flow_graph import FlowGraph
 
 _ALWAYS, _OTHER, _BRANCH, _EXIT = 7, 0x210, 0x947, 0x94D
 

@@ -11,12 +11,12 @@ import pytest
 from tests.unit.sass.kernels import CHECKSUM, kernel
 from warpsight.model import Trace
 from warpsight.model import open as open_trace
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 from warpsight.sass import recorded
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import counted_kernels
 from warpsight.sass.listing import listing
-from warpsight.ui.render import counts as shown
+from warpsight.ui.render.sass import counts as shown
 
 #: Of each instruction with index i: i warps execute it with 16 of 32 lanes switched off, each touching 4 sectors.
 OF_ONE = {

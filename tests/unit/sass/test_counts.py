@@ -10,7 +10,7 @@ import pytest
 
 from warpsight.model import Trace
 from warpsight.model import open as open_trace
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 from warpsight.sass.counts.kernels import Counts, Kernel
 from warpsight.sass.counts.roofline import rooflines
 from warpsight.sass.counts.work import work_of

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.unit.sass.traces import SASS, event, metadata, write
 from warpsight.errors import TraceError, UsageError, WarpsightError
-from warpsight.sass import filters
-from warpsight.sass.counting import counts, ordered
-from warpsight.sass.query import counts_by_columns
-from warpsight.sass.selection import Selection, select
-from warpsight.sass.statements import FIELDS
-from warpsight.sass.warps import summary
+from warpsight.sass.records import filters
+from warpsight.sass.records.counting import counts, ordered
+from warpsight.sass.records.query import counts_by_columns
+from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.statements import FIELDS
+from warpsight.sass.records.warps import summary
 from warpsight.ui.cli import app
 
 SHARED = tuple(name for name in FIELDS if name != "kernel")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import metadata, write
-from warpsight.sass import ipc
+from warpsight.sass.records import ipc
 from warpsight.ui.cli import app
 
 HISTOGRAM = 'warp_id,region_id,instruction,count\n9,0,"FFMA",300\n9,0,LDG.E,100\n9,1,FFMA,50\n3,0,FFMA,7\n'

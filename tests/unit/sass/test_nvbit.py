@@ -16,8 +16,8 @@ from warpsight.errors import WarpsightError
 from warpsight.formats.events.blocks import MAGIC
 from warpsight.machine import checks
 from warpsight.race import delays, plan
-from warpsight.sass import nvbit, tracing
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events import nvbit, tracing
+from warpsight.sass.events.trace import EventTrace
 from warpsight.ui.cli import app
 
 _NVCC = """#!{python}

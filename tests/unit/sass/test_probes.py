@@ -20,7 +20,7 @@ from tests.golden import event_truth
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.formats.events.kinds import KINDS
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.probes import files, interpreter, ready
 from warpsight.sass.probes.arithmetic import OPERATIONS
 from warpsight.sass.probes.definition import Probe, translated

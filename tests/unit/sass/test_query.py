@@ -11,9 +11,9 @@ import pytest
 from tests.unit.sass.traces import event, metadata, ndjson, small, write
 from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError
-from warpsight.sass import filters
-from warpsight.sass.counting import counts
-from warpsight.sass.selection import Selection, select
+from warpsight.sass.records import filters
+from warpsight.sass.records.counting import counts
+from warpsight.sass.records.selection import Selection, select
 from warpsight.ui.cli import app
 
 NOTHING = filters.parse([])

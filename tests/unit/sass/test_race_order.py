@@ -7,7 +7,7 @@ import pytest
 
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import Launch
+from warpsight.sass.events.trace import Launch
 from warpsight.sass.races.accesses import BLOCK, DEVICE, SYSTEM, scope_of
 from warpsight.sass.races.order import Clocks, Strong
 

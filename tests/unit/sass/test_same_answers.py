@@ -14,10 +14,10 @@ import pytest
 from tests.unit.sass.traces import SASS, event, metadata, ndjson
 from warpsight.formats.errors import FormatError
 from warpsight.formats.source import Source
-from warpsight.sass import filters, query, warps
-from warpsight.sass.counting import counts, ordered
-from warpsight.sass.query import counts_by_columns
-from warpsight.sass.selection import Selection, select
+from warpsight.sass.records import filters, query, warps
+from warpsight.sass.records.counting import counts, ordered
+from warpsight.sass.records.query import counts_by_columns
+from warpsight.sass.records.selection import Selection, select
 from warpsight_plugins.cutracer import fold
 
 LANES = list(range(32))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sass.programs import Line, graph
-from warpsight.device_code.liveness import liveness
+from warpsight.device_code.flow.liveness import liveness
 from warpsight.device_code.registers import bits
 from warpsight.sass.why.dependencies import Dependencies, waited_for
 

@@ -9,8 +9,8 @@ import pytest
 
 from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import CLASSES
-from warpsight.sass import tracing
-from warpsight.sass.tracing import Selection, request
+from warpsight.sass.events import tracing
+from warpsight.sass.events.tracing import Selection, request
 from warpsight.ui.cli import app
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from tests.unit.sass.traces import SASS, event, metadata, ndjson, small, write
 from warpsight.errors import UsageError
-from warpsight.sass.validate import compare, form_of, validate
+from warpsight.sass.records.validate import compare, form_of, validate
 from warpsight.ui.cli import app
 from warpsight_plugins.cutracer import records
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.unit.sass.traces import event, metadata, small, write
-from warpsight.sass.warps import Warps, ranges, summary
+from warpsight.sass.records.warps import Warps, ranges, summary
 from warpsight.ui.cli import app
-from warpsight.ui.render.warps import LINES, text
+from warpsight.ui.render.sass.warps import LINES, text
 
 
 def test_a_warp_is_completed_by_its_last_instruction_padding_aside(tmp_path: Path) -> None:

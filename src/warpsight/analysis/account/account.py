@@ -18,10 +18,10 @@ from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.naming import HostTime
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.model import calls as host_calls
-from warpsight.model import kernel_names
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
+from warpsight.model.naming import kernel_names
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import KERNEL, KINDS, Work, distinct, numbered, summed
@@ -39,7 +39,7 @@ class Entry:
 
     Attributes:
         kind: Place of the class in :data:`~warpsight.analysis.account.classes.CLASSES`.
-        name: Kernel (:func:`warpsight.model.kernel_names.family`), collective, direction of a copy, call, annotation or
+        name: Kernel (:func:`warpsight.model.naming.kernel_names.family`), collective, direction of a copy, call, annotation or
             function.
         time: ns, summed over devices.
         count: Rows of device work, or pieces of idle time.

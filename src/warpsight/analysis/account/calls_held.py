@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model import api_names
 from warpsight.model import calls as host_calls
 from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
+from warpsight.model.naming import api_names
 from warpsight.model.work import Work, numbered
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from warpsight.analysis.account.pieces import Pieces
 from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.steps import loops
-from warpsight.model.api_names import is_gpu_api
 from warpsight.model.calls import Calls
+from warpsight.model.naming.api_names import is_gpu_api
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,9 +20,9 @@ from warpsight.analysis.account.classes import (
     UNKNOWN,
 )
 from warpsight.analysis.account.gaps import Gaps
-from warpsight.model import api_names
 from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
+from warpsight.model.naming import api_names
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:

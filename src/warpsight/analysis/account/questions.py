@@ -15,7 +15,7 @@ from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing, share
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

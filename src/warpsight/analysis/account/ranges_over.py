@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct
 
 if TYPE_CHECKING:

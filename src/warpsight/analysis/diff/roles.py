@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from warpsight.model import collective_names
+from warpsight.model.naming import collective_names
 
 #: Role → names that have it (cuBLAS, cuDNN, CUTLASS, hipBLASLt/Tensile, MIOpen, CK, Triton, torch's own); the first that fits.
 _ROLES = tuple(

@@ -20,8 +20,8 @@ from warpsight.analysis.diff.roles import role
 from warpsight.analysis.diff.turns import Turns
 from warpsight.analysis.flame import ranges as open_ranges
 from warpsight.analysis.flame.ranges import Chains
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COPY, Work
 

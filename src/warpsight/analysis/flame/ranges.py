@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model import names as names_of
 from warpsight.model.calls import load as load_calls
+from warpsight.model.naming import texts as names_of
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.flame import pc_samples as flame_pc_samples
 from warpsight.analysis.flame import samples as flame_samples
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.allocators import family
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

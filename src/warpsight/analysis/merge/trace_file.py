@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from warpsight.analysis.merge import inputs
 from warpsight.analysis.merge.matching import MATCHED
 from warpsight.analysis.merge.merge import DROPPED, Merged
-from warpsight.model import manifest
 from warpsight.model.schema import TABLES
-from warpsight.model.writer import INTERNED, TraceWriter
+from warpsight.model.storage import manifest
+from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.occupancy.limits import Limits, blocks_per_multiprocessor, limits
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 

@@ -18,8 +18,8 @@ from warpsight.analysis.ops.models.estimate import MATRIX, MOVING, VIEW, Estimat
 from warpsight.analysis.ops.rows import Operators
 from warpsight.analysis.ops.rows import load as load_operators
 from warpsight.model import calls
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 

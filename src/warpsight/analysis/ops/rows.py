@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from warpsight.analysis.ops import arguments
 from warpsight.analysis.ops.arguments import Call
 from warpsight.analysis.ranges.open import Ranges, arranged, levels
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -20,8 +20,8 @@ from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.path.dependencies import WAIT, DependencyGraph
 from warpsight.analysis.steps import iterations
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

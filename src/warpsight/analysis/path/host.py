@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.path.lines import NEVER, Lines
-from warpsight.model import api_names
 from warpsight.model.calls import ByThread, Calls
+from warpsight.model.naming import api_names
 from warpsight.model.waits import Waits
 from warpsight.model.work import Queue
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.base.result import Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges.open import Projection, projected
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.model import calls
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import containing
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 

@@ -15,7 +15,7 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
 from warpsight.analysis.retime import engines, meetings, polls, queue, usual, waiting
 from warpsight.analysis.retime.program import Links, Meetings, Program
-from warpsight.model.api_names import is_gpu_api
+from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
-from warpsight.model import api_names
+from warpsight.model.naming import api_names
 
 _TEXTS = {
     COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",

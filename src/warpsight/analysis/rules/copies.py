@@ -14,7 +14,7 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model import intervals
-from warpsight.model.columns import NO_TEXT
+from warpsight.model.storage.columns import NO_TEXT
 from warpsight.model.work import COPY, NO_TIME
 
 Column = npt.NDArray[Any]

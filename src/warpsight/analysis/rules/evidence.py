@@ -23,8 +23,8 @@ from warpsight.analysis.account.questions import pieces_of
 from warpsight.analysis.base import words
 from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.facts import Facts
-from warpsight.model import kernel_names
-from warpsight.model import names as names_of
+from warpsight.model.naming import kernel_names
+from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import KERNEL, distinct, summed
 

@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts, longest
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct, summed
 
 _SMALL = 0.3

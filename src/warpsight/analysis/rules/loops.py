@@ -12,7 +12,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.steps import iterations
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 
 if TYPE_CHECKING:
     from warpsight.analysis.steps.iterations import Iterations

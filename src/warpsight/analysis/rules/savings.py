@@ -33,8 +33,8 @@ from warpsight.analysis.retime.solving import solve
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.launches import SHORT
 from warpsight.analysis.steps.iterations import Iterations
-from warpsight.model import kernel_names
-from warpsight.model import names as names_of
+from warpsight.model.naming import kernel_names
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COPY as COPIED
 from warpsight.model.work import SET

@@ -24,7 +24,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice, evidence
 from warpsight.analysis.rules.facts import Facts
-from warpsight.model import kernel_names
+from warpsight.model.naming import kernel_names
 
 #: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05

@@ -15,9 +15,9 @@ from warpsight.analysis.base.series import Series
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing
 from warpsight.model import intervals
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.intervals import Intervals
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, KERNEL, Work
 

@@ -11,9 +11,10 @@ from warpsight.analysis.base import distribution
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
-from warpsight.model import collective_names, intervals
+from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.calls import joined
+from warpsight.model.naming import collective_names
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, KERNEL, Work
 
@@ -31,11 +32,12 @@ _SIZED = """operation:string ranks:int32 dtype:string group:string size:int64:B 
 def communication(trace: Trace, rows: Rows = _ALL) -> Result:
     """Communication kernels by collective, and the bandwidth of collectives whose sizes are recorded.
 
-    A kernel's name says which collective it is (see :mod:`warpsight.model.collective_names`). `time` is summed over kernels,
-    `exposed` the part of their union on the device during which no other kernel ran. Sizes come from table `collective`, whose
-    rows are joined with kernels by correlation. Algorithm bandwidth is bytes / duration; bus bandwidth is that times a factor of
-    the operation and the n ranks, so that it compares with a link's speed whatever n is: all-reduce 2 (n - 1) / n, all-gather,
-    reduce-scatter and all-to-all (n - 1) / n, else 1 (nccl-tests, PERFORMANCE.md). `bytes` is the payload as recorded: for
+    A kernel's name says which collective it is (see :mod:`warpsight.model.naming.collective_names`). `time` is summed over
+    kernels, `exposed` the part of their union on the device during which no other kernel ran. Sizes come from table
+    `collective`, whose rows are joined with kernels by correlation. Algorithm bandwidth is bytes / duration; bus bandwidth
+    is that times a factor of the operation and the n ranks, so that it compares with a link's speed whatever n is:
+    all-reduce 2 (n - 1) / n, all-gather, reduce-scatter and all-to-all (n - 1) / n, else 1 (nccl-tests, PERFORMANCE.md).
+    `bytes` is the payload as recorded: for
     all-gather and reduce-scatter the size of the whole, not of one rank's part. The duration is that of the kernel, or of the
     row itself without one; a kernel that waited for a slower rank is as long as it waited.
 

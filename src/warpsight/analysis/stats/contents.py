@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsight.machine.cupti import known_problems
-from warpsight.model import store
 from warpsight.model.schema import TABLES
 from warpsight.model.selection import TIMED
+from warpsight.model.storage import store
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

@@ -13,7 +13,7 @@ from warpsight.analysis.ranges.open import of_calls
 from warpsight.analysis.stats.stream_numbers import StreamNumbers
 from warpsight.errors import UsageError, choices
 from warpsight.model import calls
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.names import texts
+from warpsight.model.naming.texts import texts
 from warpsight.model.work import distinct, numbered, split
 
 if TYPE_CHECKING:

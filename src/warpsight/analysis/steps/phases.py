@@ -19,8 +19,8 @@ from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.steps import iterations
 from warpsight.model import calls
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, Work
 

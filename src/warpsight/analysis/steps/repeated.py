@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.turns import Turns
-from warpsight.model import api_names, calls, kernel_names
-from warpsight.model import names as names_of
+from warpsight.model import calls
 from warpsight.model.calls import STREAM_WAIT
+from warpsight.model.naming import api_names, kernel_names
+from warpsight.model.naming import texts as names_of
 from warpsight.model.work import NO_TIME, Work, distinct
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as all_ranges
 from warpsight.model import calls
-from warpsight.model import names as names_of
 from warpsight.model import work as device_work
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:

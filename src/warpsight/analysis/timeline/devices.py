@@ -11,7 +11,7 @@ from warpsight.analysis.account.account import copy_names
 from warpsight.analysis.stats.overview import Picture
 from warpsight.analysis.timeline.row import KINDS, Names, Row
 from warpsight.model import calls as host_calls
-from warpsight.model import names as names_of
+from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
 
 if TYPE_CHECKING:

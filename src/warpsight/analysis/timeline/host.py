@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.ranges import open as open_ranges
 from warpsight.analysis.timeline.row import Names, Row
-from warpsight.model import api_names
 from warpsight.model import calls as host_calls
-from warpsight.model import names as names_of
+from warpsight.model.naming import api_names
+from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import distinct
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from warpsight.capture.identities import driver_index
 from warpsight.machine.backends import registry
-from warpsight.model import store
 from warpsight.model.schema import TABLES
+from warpsight.model.storage import store
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from warpsight.capture.columns import Nullable
 from warpsight.capture.rows.kernel_log_text import Texts
-from warpsight.model import manifest
 from warpsight.model.definitions import Definitions
+from warpsight.model.storage import manifest
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena

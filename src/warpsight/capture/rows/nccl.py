@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
 from warpsight.capture.segments.segment import Batch
-from warpsight.model.collective_names import IN_PARTS, NCCL_TYPES, OPERATIONS
+from warpsight.model.naming.collective_names import IN_PARTS, NCCL_TYPES, OPERATIONS
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena

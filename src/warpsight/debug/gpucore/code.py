@@ -7,13 +7,13 @@ from functools import cached_property
 
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.debug_info.inline_chain import SourceChain
 from warpsight.device_code.deferred import Deferred, deferred_barrier
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
-from warpsight.device_code.inline_chain import SourceChain
-from warpsight.device_code.polling import Poll, poll_of
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.device_code.flow.polling import Poll, poll_of
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.lane_words import Subject, block_name, subject
 from warpsight.debug.gpucore.layout import Kind
-from warpsight.debug.gpucore.mbarrier import MbarrierState
-from warpsight.debug.gpucore.polled import Polled, polled_of
-from warpsight.debug.gpucore.wait_graph import BLOCKED, Edge, WaitGraph
-from warpsight.debug.gpucore.waits import Wait
+from warpsight.debug.gpucore.waiting.graph import BLOCKED, Edge, WaitGraph
+from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.debug.gpucore.waiting.mbarrier import MbarrierState
+from warpsight.debug.gpucore.waiting.polled import Polled, polled_of
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import short
-from warpsight.device_code.inline_chain import Frame
 
 #: Headers of the toolkit and of CUDA's C++ libraries: the line that called them says more.
 _LIBRARY = re.compile(
@@ -37,7 +37,7 @@ class Statement:
 
     Attributes:
         place: its index; text: the sentence, without a full stop.
-        why: the reason when it waits for nobody, else None; see :data:`~warpsight.debug.gpucore.wait_graph.REASONS`.
+        why: the reason when it waits for nobody, else None; see :data:`~warpsight.debug.gpucore.waiting.graph.REASONS`.
         waits_for: the places it waits for.
     """
 

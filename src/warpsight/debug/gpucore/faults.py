@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.debug.gpucore.code import Code, mask_lanes
 from warpsight.debug.gpucore.layout import Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waits import trap_before
+from warpsight.debug.gpucore.waiting.instructions import trap_before
 
 #: Not a code of the debugger's: a warp that stopped at a trap or breakpoint, which has none.
 TRAP = 0

@@ -10,9 +10,9 @@ from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind, lane_state
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waits import Wait, depends_on_lane, wait_at
+from warpsight.debug.gpucore.waiting.instructions import Wait, depends_on_lane, wait_at
+from warpsight.device_code.debug_info.inline_chain import SourceChain
 from warpsight.device_code.elf import Array
-from warpsight.device_code.inline_chain import SourceChain
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from warpsight.debug.gpucore.explanation import Statement, polled_at, statements
 from warpsight.debug.gpucore.groups import Place
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import Kind
-from warpsight.debug.gpucore.missing_blocks import MissingBlocks, missing_blocks
-from warpsight.debug.gpucore.wait_graph import Edge, WaitGraph, wait_graph
+from warpsight.debug.gpucore.waiting.graph import Edge, WaitGraph, wait_graph
+from warpsight.debug.gpucore.waiting.missing_blocks import MissingBlocks, missing_blocks
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from warpsight.debug.gpucore.hang import Hang
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waits import Wait
+from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, source_line
 from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.device_code.inline_chain import Frame, SourceChain, source_line
 from warpsight.device_code.operations import operation
 
 #: Said once for every kernel without line information.
@@ -44,7 +44,8 @@ class Options:
     Attributes:
         instructions: their texts too, if nvdisasm is available; that takes half a second more.
         sources: folders with source files.
-        ptx: files or folders with the kernels' PTX, see :mod:`warpsight.device_code.ptx_files`; Triton's cache by default.
+        ptx: files or folders with the kernels' PTX, see :mod:`warpsight.device_code.debug_info.ptx_files`; by default Triton's
+            cache.
         limit: how many places to describe.
     """
 

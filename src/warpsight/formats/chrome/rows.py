@@ -12,8 +12,8 @@ from warpsight.formats.chrome.events import text
 from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
 from warpsight.formats.writing.timeline import ADDRESSES
-from warpsight.model.api_names import is_gpu_api
 from warpsight.model.definitions import Frame
+from warpsight.model.naming.api_names import is_gpu_api
 
 Row = dict[str, Any]
 _KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op", "kernel_dispatch"))

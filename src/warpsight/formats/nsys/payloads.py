@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from warpsight.formats.nsys.api_calls import LAUNCHES
 from warpsight.formats.nsys.report import INT, TEXT
-from warpsight.model import collective_names
+from warpsight.model.naming import collective_names
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from warpsight.errors import TraceError
-from warpsight.model import manifest, private_files
+from warpsight.model import private_files
+from warpsight.model.storage import manifest
 
 SUFFIX = ".warp.zip"
 #: Parquet packs rows of a recording to a tenth or a twentieth of what they take in memory, zip to less than a tenth again. More

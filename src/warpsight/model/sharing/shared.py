@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from warpsight.model import manifest, store
 from warpsight.model.schema import TABLES
 from warpsight.model.sharing import secrets
 from warpsight.model.sharing.redaction import Redactor
+from warpsight.model.storage import manifest, store
 from warpsight.model.trace import Trace
 
 if TYPE_CHECKING:

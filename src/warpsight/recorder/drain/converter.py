@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 from warpsight.recorder.child import python_command
 
 _NICE = 19

@@ -13,7 +13,7 @@ from typing import Any
 from warpsight.capture.converter import WINDOW
 from warpsight.capture.segments.segment import Batch
 from warpsight.errors import WarpsightError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 from warpsight.recorder.drain.arena import LOSS_NOTE, OwnRows
 from warpsight.recorder.drain.converter import Converter
 from warpsight.recorder.drain.drain_loop import DrainLoop

@@ -12,7 +12,7 @@ from typing import Any
 
 from warpsight.capture.converter import WINDOW
 from warpsight.errors import WarpsightError
-from warpsight.model import manifest
+from warpsight.model.storage import manifest
 from warpsight.recorder import output
 from warpsight.recorder.drain.converter import Converter
 from warpsight.recorder.drain.drain_loop import DrainLoop

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpsight.device_code.demangle import demangle, short
-from warpsight.replay import manifest as m
+from warpsight.replay.capsule import manifest as m
 from warpsight.replay.gdb.stepping import Stepping
 from warpsight.replay.outcome import title
-from warpsight.replay.sequence import Sequence
+from warpsight.replay.schedules.sequence import Sequence
 
 HELP = """operations              all of them, and where the replay stands
 memory                  allocations and their addresses

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from warpsight.errors import WarpsightError
 from warpsight.replay import script
-from warpsight.replay.capsule import Capsule
+from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.gdb.monitor import Monitor
 from warpsight.replay.gdb.packets import INTERRUPT, LIMIT, Connection, unescape
 from warpsight.replay.gdb.stepping import SteppingError, open_stepping
-from warpsight.replay.sequence import sequence
+from warpsight.replay.schedules.sequence import sequence
 
 #: Where the operations are, for the debugger: below anything that a process maps.
 CODE, CODE_BYTES = 0x1000, 16

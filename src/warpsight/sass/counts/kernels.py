@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import demangle
-from warpsight.device_code.inline_chain import Frame
 from warpsight.device_code.kept_code import KeptCode, Origin
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows

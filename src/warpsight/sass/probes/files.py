@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError, choices
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.probes import definition, interpreter, ready, running
 from warpsight.sass.probes.definition import Probe
 from warpsight.sass.probes.results import Results, results
 
 if TYPE_CHECKING:
-    from warpsight.sass.tracing import Selection
+    from warpsight.sass.events.tracing import Selection
 
 
 def find(probe: str) -> Path:

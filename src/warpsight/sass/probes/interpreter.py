@@ -20,8 +20,8 @@ from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import PREFETCH, READ, VALUES, WRITE
 from warpsight.formats.events.probe_maps import blocks_of
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_memory import sectors
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.memory import sectors
+from warpsight.sass.events.trace import EventTrace, Launch
 from warpsight.sass.probes.arithmetic import OPERATIONS, ordered
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.event import class_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpsight.errors import UsageError, choices
 from warpsight.formats.events.probe_maps import Held, Map, held, maps_of
-from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.events.trace import EventTrace
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from warpsight.formats.events.kinds import KINDS
 from warpsight.recorder.launch import check_runnable
-from warpsight.sass import tracing
+from warpsight.sass.events import tracing
+from warpsight.sass.events.tracing import INJECTION, REQUEST, Selection, Traced
 from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
-from warpsight.sass.tracing import INJECTION, REQUEST, Selection, Traced
 
 PROBE = 4  # what patches do (native/sanitizer/event_format.h)
 _RING_MIB = 1  # nothing passes through it

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, Launch, Place
 from warpsight.sass.races.compare_and_swap import expected_loads
 
 Array = npt.NDArray[Any]

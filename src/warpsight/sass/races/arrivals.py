@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.sass.event_trace import EventTrace, Place
+from warpsight.device_code.flow.control_flow import ControlFlow
+from warpsight.sass.events.trace import EventTrace, Place
 
 _ARRIVE = re.compile(r"\bBAR\.ARV\S* (\S+?),")
 

@@ -5,7 +5,7 @@ Compilers and programs make atomics that the GPU lacks from such loops. native/s
 
 from __future__ import annotations
 
-from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code.flow.control_flow import ControlFlow
 
 _SWAPS = frozenset((0x18B, 0x18D, 0x1A9))
 _LOADS = frozenset((0x180, 0x181, 0x184))

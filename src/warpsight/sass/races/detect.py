@@ -17,7 +17,7 @@ import numpy.typing as npt
 from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
 from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block

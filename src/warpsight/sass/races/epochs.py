@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import Launch
+from warpsight.sass.events.trace import Launch
 from warpsight.sass.races.accesses import Accesses
 
 Array = npt.NDArray[Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operations import operation
-from warpsight.sass.event_trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, Place
 from warpsight.sass.races.accesses import DEVICE, scope_of
 
 #: A fence, and what follows an acquire whose scope is wider than a block: the cache is emptied.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import RACE, UNWATCHED
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 from warpsight.sass.races.witness import Race, Side, operation_of
 
 Array = npt.NDArray[Any]

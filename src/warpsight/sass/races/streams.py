@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, Launch
 from warpsight.sass.races.accesses import Accesses, accesses
 from warpsight.sass.races.witness import Race, side
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, Launch, Place
 from warpsight.sass.races.accesses import Accesses
 
 

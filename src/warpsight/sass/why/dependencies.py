@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from warpsight.device_code.decoded import Decoded
-from warpsight.device_code.flow_graph import FlowGraph
+from warpsight.device_code.flow.flow_graph import FlowGraph
 
 _SEARCHED = 4096
 #: Instructions in front of one among which those of a kind are looked for.

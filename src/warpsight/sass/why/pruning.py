@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warpsight.device_code.decoded import Decoded
-from warpsight.device_code.flow_graph import FlowGraph
+from warpsight.device_code.flow.flow_graph import FlowGraph
 from warpsight.device_code.latencies import fixed_latency, longest_latency
 from warpsight.sass.why.dependencies import Dependencies, Producer
 

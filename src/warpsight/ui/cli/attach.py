@@ -13,8 +13,8 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
+    from warpsight.recorder.options.settings import Settings
     from warpsight.recorder.server import Server
-    from warpsight.recorder.settings import Settings
 
 _CONNECT_S = 15.0
 
@@ -39,7 +39,7 @@ def command(
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener
     from warpsight.recorder.environment import SOCKET
-    from warpsight.recorder.settings import Settings
+    from warpsight.recorder.options.settings import Settings
 
     if duration < 0:
         raise UsageError(f"--for is a number of seconds from 0, not {duration:g}")

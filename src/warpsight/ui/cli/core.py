@@ -81,19 +81,19 @@ def command(
         if as_json:
             stream.write(output.json_text(document))
         elif warps:
-            from warpsight.ui.render.core_lists import show_warps
+            from warpsight.ui.render.dump.lists import show_warps
 
             show_warps(document["warps"], stream)
         elif modules:
-            from warpsight.ui.render.core_lists import show_modules
+            from warpsight.ui.render.dump.lists import show_modules
 
             show_modules(document["modules"], stream)
         elif not selector.empty:
-            from warpsight.ui.render.core_thread import show_thread
+            from warpsight.ui.render.dump.thread import show_thread
 
             show_thread(document["thread"], stream, memory)
         else:
-            from warpsight.ui.render.core import show
+            from warpsight.ui.render.dump.summary import show
 
             show(document, stream, top or len(document["places"]))
 

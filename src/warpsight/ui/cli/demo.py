@@ -13,7 +13,7 @@ import typer
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.options.settings import Settings
 from warpsight.ui.cli.record import record
 from warpsight.ui.render import terminal
 

@@ -32,7 +32,7 @@ def command(
     CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `warpsight watch --on-hang dump` does.
     """
     from warpsight.ui.cli.output import json_text
-    from warpsight.ui.render import hang_page
+    from warpsight.ui.render.dump import hang_page
 
     if output is not None and output.exists():
         raise UsageError(f"{output} exists; choose another name with -o")
@@ -79,7 +79,7 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
 def write(report: dict[str, Any], folder: Path) -> None:
     """Write a report into a new folder, as page, text and JSON."""
     from warpsight.ui.cli.output import json_text
-    from warpsight.ui.render import hang_html, hang_page
+    from warpsight.ui.render.dump import hang_html, hang_page
 
     folder.mkdir(mode=0o700)
     (folder / "report.txt").write_text(hang_page.text(report), encoding="utf-8")

@@ -94,8 +94,8 @@ def command(
 
 def _print_result(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
     from warpsight.ui.render import loss, numbers, terminal
-    from warpsight.ui.render.flame_page import ROWS
-    from warpsight.ui.render.flame_pictures import amount
+    from warpsight.ui.render.flame.page import ROWS
+    from warpsight.ui.render.flame.pictures import amount
 
     written = None if str(path) == "-" else path.stat().st_size
     if as_json:

@@ -79,7 +79,7 @@ def _filled(text: str) -> str:
     """A help text with the names that take time to find: of backends."""
     if "{" not in text:
         return text
-    from warpsight.recorder import option_help
+    from warpsight.recorder.options import help as option_help
 
     return option_help.filled(text)
 

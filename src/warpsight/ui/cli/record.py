@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.recorder import backend_choice, options
-from warpsight.recorder.given import Given, gather
-from warpsight.recorder.option_types import CommandValues
-from warpsight.recorder.settings import Settings
+from warpsight.recorder import backend_choice
+from warpsight.recorder.options import table as options
+from warpsight.recorder.options.given import Given, gather
+from warpsight.recorder.options.settings import Settings
+from warpsight.recorder.options.types import CommandValues
 from warpsight.ui.cli.recording import takes
 from warpsight.ui.render import terminal
 
@@ -221,7 +222,7 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
 
 def _open(path: Path) -> None:
     """Show what was recorded; a recording that this process only joined is not complete yet and is not shown."""
-    from warpsight.model import manifest
+    from warpsight.model.storage import manifest
 
     if (path / manifest.FILE).is_file():
         from warpsight.ui.cli.open import serve

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from warpsight.recorder import backend_choice
 from warpsight.recorder.backend_choice import Choice
-from warpsight.recorder.given import Given
-from warpsight.recorder.option_types import CommandValues
+from warpsight.recorder.options.given import Given
+from warpsight.recorder.options.types import CommandValues
 from warpsight.ui.render import numbers, terminal
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from warpsight.recorder import option_help, options
-from warpsight.recorder.options import Option
+from warpsight.recorder.options import help as option_help
+from warpsight.recorder.options import table as options
+from warpsight.recorder.options.table import Option
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

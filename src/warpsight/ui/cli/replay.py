@@ -59,7 +59,7 @@ def command(
     outputs are those of the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure
     and 7 when an access leaves the capsule.
     """
-    from warpsight.replay.capsule import MANIFEST
+    from warpsight.replay.capsule.store import MANIFEST
     from warpsight.replay.elements import TYPES
     from warpsight.replay.execution import tool_command
     from warpsight.replay.outcome import EXIT_CODES

@@ -44,7 +44,8 @@ def command(
         raise UsageError(
             "no program to check; for example: warpsight sanitize --tool memcheck -- python train.py"
         )
-    from warpsight.ui.render import sanitizer, terminal
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.race import sanitizer
 
     run = sanitize(tool, program, limit, option or (), keep)
     sources = tuple(source or ())

@@ -14,7 +14,7 @@ from warpsight.errors import WarpsightError
 from warpsight.ui.cli import output
 
 if TYPE_CHECKING:
-    from warpsight.recorder.live import Live, Snapshot
+    from warpsight.recorder.live.recording import Live, Snapshot
 
 _PATIENCE_S = 600.0
 
@@ -42,7 +42,7 @@ def command(
     counters; keys sort, filter, zoom and hold (? lists them). Reads what the recording has written so far, without disturbing
     it. Ends with the recording, or with q.
     """
-    from warpsight.recorder.live import Live, find
+    from warpsight.recorder.live.recording import Live, find
 
     place = find(recording)
     live = Live(place, window)
@@ -53,7 +53,7 @@ def command(
         if as_json:
             sys.stdout.write(output.json_text(shown.to_json()))
         else:
-            from warpsight.ui.render.live_view import text
+            from warpsight.ui.render.live.view import text
 
             sys.stdout.write(text(shown))
         return
@@ -65,8 +65,8 @@ def command(
 
 def _watch(live: Live, interval: float, count: int) -> None:
     """Show the application until the recording or its user ends it, then the last numbers."""
-    from warpsight.ui.render.live_app import TopApp
-    from warpsight.ui.render.live_view import text
+    from warpsight.ui.render.live.app import TopApp
+    from warpsight.ui.render.live.view import text
 
     shown = TopApp(live, interval, {"trigger": _trigger, "dump": _dump})
     shown.run()
@@ -96,7 +96,7 @@ def _dump(shown: Snapshot) -> str:
 
 def _print(live: Live, interval: float, count: int) -> None:
     """Print a snapshot after each interval until the recording ends."""
-    from warpsight.ui.render.live_view import text
+    from warpsight.ui.render.live.view import text
 
     shown = live.look(count)
     while shown.recording:

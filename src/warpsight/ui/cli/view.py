@@ -126,7 +126,7 @@ def _seconds(table: pa.Table) -> pa.Table:
 
 def _show(trace: Trace, rows: Rows, width: int | None, plain: bool, ascii_only: bool) -> None:
     from warpsight.analysis.stats.overview import Picture
-    from warpsight.ui.render import timeline_text
+    from warpsight.ui.render.timeline import text as timeline_text
 
     picture = Picture.of(trace, rows)
     if not picture.lanes:
@@ -134,7 +134,7 @@ def _show(trace: Trace, rows: Rows, width: int | None, plain: bool, ascii_only: 
         return
     terminal = sys.stdout.isatty() and sys.stdin.isatty()
     if terminal and not plain and not ascii_only:
-        from warpsight.ui.render.timeline_app import TimelineApp
+        from warpsight.ui.render.timeline.app import TimelineApp
 
         TimelineApp(trace, picture).run()
         return

@@ -12,8 +12,8 @@ from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder.launch import Launch
+from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
-from warpsight.recorder.settings import Settings
 from warpsight.recorder.signals import Signals
 from warpsight.recorder.watch import coredump
 from warpsight.recorder.watch.event import Event
@@ -140,7 +140,7 @@ class Reporter:
     def take(self, event: Event) -> None:
         """Report one event."""
         from warpsight.debug import hang_report
-        from warpsight.ui.render import hang_html, hang_page
+        from warpsight.ui.render.dump import hang_html, hang_page
 
         self.events.append(event)
         report = hang_report.build(event, decode, program=self._program)

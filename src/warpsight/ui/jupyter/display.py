@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from warpsight.analysis.account.classes import CLASSES
 from warpsight.analysis.base.result import with_units
 from warpsight.errors import WarpsightError
-from warpsight.ui.render import account_text, flame_page, loss, numbers
+from warpsight.ui.render import account_text, loss, numbers
+from warpsight.ui.render.flame import page as flame_page
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -113,7 +113,7 @@ class Tools:
         says that nothing was lost on the way.
         """
         from warpsight.analysis.flame.graph import Shape, flame
-        from warpsight.ui.render.flame_text import write_folded
+        from warpsight.ui.render.flame.text import write_folded
 
         opened = self._places.open(trace)
         graph = flame(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, HOST
-from warpsight.model import kernel_names
+from warpsight.model.naming import kernel_names
 from warpsight.ui.render import numbers
 
 if TYPE_CHECKING:

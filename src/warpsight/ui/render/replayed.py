@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from warpsight.replay import outcome
 from warpsight.replay.outcome import Difference, Outcome, Version
-from warpsight.replay.validation import OrderCheck
+from warpsight.replay.schedules.validation import OrderCheck
 from warpsight.ui.render import tables
 
 _SENTENCES = {

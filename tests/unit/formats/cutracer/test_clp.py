@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import ndjson, small, write
-from warpsight.sass import filters
-from warpsight.sass.counting import counts
-from warpsight.sass.selection import Selection, select
+from warpsight.sass.records import filters
+from warpsight.sass.records.counting import counts
+from warpsight.sass.records.selection import Selection, select
 from warpsight.ui.cli import app
 from warpsight_plugins.cutracer import clp
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.sass.traces import event, metadata, small, write
 from warpsight.formats.importing import open_any
-from warpsight.sass import filters
-from warpsight.sass.counting import counts
-from warpsight.sass.selection import Selection, select
-from warpsight.sass.warps import summary
+from warpsight.sass.records import filters
+from warpsight.sass.records.counting import counts
+from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.warps import summary
 from warpsight.ui.cli import app
 
 LANES = list(range(32))

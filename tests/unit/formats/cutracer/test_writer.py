@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 import warpsight as ws
 from tests.unit.sass.test_validate import EVERY_KIND
 from tests.unit.sass.traces import event, metadata, small, write
-from warpsight.sass.validate import validate
+from warpsight.sass.records.validate import validate
 from warpsight.ui.cli import app
 from warpsight_plugins.cutracer import records
 

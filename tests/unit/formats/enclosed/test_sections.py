@@ -6,7 +6,7 @@ import pytest
 
 from warpsight.formats.enclosed import sections
 from warpsight.model.schema import TABLES
-from warpsight.model.store import conform
+from warpsight.model.storage.store import conform
 
 EDGES = [0, -1, 1, (1 << 63) - 1, -(1 << 63), 7, None, 1 << 40]
 

@@ -188,3 +188,25 @@ def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
         assert one(trace, "SELECT bytes FROM memset") == (64,)
         lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
         assert lost == [(1, "durations that cannot be read: they are 0")]
+
+
+def test_a_message_has_its_other_rank(tmp_path):
+    arguments = {
+        "In msg nelems": 64,
+        "Out msg nelems": 64,
+        "dtype": "Float",
+        "Group size": 4,
+        "Src Rank": 2,
+        "Dst Rank": 3,
+    }
+    names = {1: "send", 2: "recv", 3: "allreduce"}
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "pid": 0, "tid": 20, "ts": 10 * number, "dur": 5,
+         "args": {"device": 0, "stream": 20, "correlation": number, "Collective name": name, **arguments}}
+        for number, name in names.items()
+    ]  # fmt: skip
+    path = tmp_path / "messages.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": events}))
+    with ws.open(path) as trace:
+        peers = trace.sql("SELECT correlation, peer FROM collective ORDER BY correlation").fetchall()
+    assert peers == [(1, 3), (2, 2), (3, None)]

@@ -11,7 +11,7 @@ from warpsight.formats.kineto.ordered import Ordered
 from warpsight.formats.registry import Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
-from warpsight.model.writer import TraceWriter
+from warpsight.model.storage.writer import TraceWriter
 
 
 def small(monkeypatch):

@@ -17,8 +17,8 @@ from tests.unit.sass.kernels import kernel, only, trace
 from tests.unit.sass.test_validate import text_of
 from tests.unit.sass.traces import small, write
 from warpsight.machine.checks import Check
-from warpsight.recorder.live import Reading, Snapshot, TopKernel
-from warpsight.recorder.live_stacks import TopStack
+from warpsight.recorder.live.recording import Reading, Snapshot, TopKernel
+from warpsight.recorder.live.stacks import TopStack
 from warpsight.recorder.trial.bench import Bench
 from warpsight.ui.cli import app, parser
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsight.ui.render.layered_layout import Size, layered
+from warpsight.ui.render.sass.layered_layout import Size, layered
 
 SIZES = {number: Size(60 + 13 * number, 20 + 7 * number) for number in range(9)}
 EDGES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=24)

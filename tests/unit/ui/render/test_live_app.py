@@ -12,10 +12,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from warpsight.recorder.live import Reading, Snapshot, TopKernel
-from warpsight.recorder.live_stacks import TopStack
-from warpsight.ui.render import live_flame
-from warpsight.ui.render.live_app import Help, TopApp, spark
+from warpsight.recorder.live.recording import Reading, Snapshot, TopKernel
+from warpsight.recorder.live.stacks import TopStack
+from warpsight.ui.render.live import flame as live_flame
+from warpsight.ui.render.live.app import Help, TopApp, spark
 
 TORCH = "call (/usr/lib/python3/site-packages/torch/nn/modules/module.py:1511)"
 STACKS = (

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from warpsight.debug.sanitizer import SanitizerRun
-from warpsight.ui.render import sanitizer
+from warpsight.ui.render.race import sanitizer
 
 
 @pytest.mark.parametrize(

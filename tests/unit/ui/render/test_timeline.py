@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, messy  # noqa: F401 - fixtures
 from warpsight.analysis.stats.overview import Picture
-from warpsight.ui.render import timeline_text
-from warpsight.ui.render.timeline_app import Help, TimelineApp
+from warpsight.ui.render.timeline import text as timeline_text
+from warpsight.ui.render.timeline.app import Help, TimelineApp
 
 
 def brute(rows, begin, end, count):

@@ -22,11 +22,11 @@ def command(
 
     It holds the capsule's memory and code as plain files: share it as you would share those.
     """
-    from warpsight.replay.capsule import Capsule
+    from warpsight.replay.capsule.store import Capsule
     from warpsight.replay.reproducer import export
 
     if to == "trace":
-        from warpsight.replay.prediction import recorded
+        from warpsight.replay.schedules.prediction import recorded
 
         path = out or capsule.with_suffix(".warp")
         recorded(Capsule.open(capsule), path, force=force)

@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
-    from warpsight.replay.recording import Choice, Recorded
+    from warpsight.replay.capsule.recording import Choice, Recorded
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 _VALUES = ("all", "none", "zeros", "random")
@@ -57,7 +57,7 @@ def command(
     memory and memory of other GPUs or processes cannot be cut out: the verb says so and leaves no capsule. Needs CUPTI and a
     driver of CUDA 12.4 or newer.
     """
-    from warpsight.replay import recording
+    from warpsight.replay.capsule import recording
 
     if not program:
         raise UsageError(
@@ -80,7 +80,7 @@ def _choice(
     kernels: list[str], launch: str | None, named_range: str | None, step: str | None, frame: str | None, when: str | None
 ) -> Choice:  # fmt: skip
     from warpsight.inside.capsules import FRAME, STEP
-    from warpsight.replay.recording import Choice
+    from warpsight.replay.capsule.recording import Choice
 
     if sum((bool(kernels), named_range is not None, step is not None, frame is not None)) > 1:
         raise UsageError("--kernel, --range, --step and --frame exclude each other")

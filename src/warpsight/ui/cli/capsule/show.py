@@ -13,8 +13,8 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
-    from warpsight.replay.browsing import Memory, Overview
-    from warpsight.replay.capsule import Capsule
+    from warpsight.replay.capsule.browsing import Memory, Overview
+    from warpsight.replay.capsule.store import Capsule
 
 
 def command(
@@ -31,8 +31,8 @@ def command(
 
     Nothing of the capsule is executed.
     """
-    from warpsight.replay import browsing
-    from warpsight.replay.capsule import Capsule
+    from warpsight.replay.capsule import browsing
+    from warpsight.replay.capsule.store import Capsule
     from warpsight.ui.render import terminal
 
     if when not in ("before", "after"):
@@ -87,7 +87,7 @@ def _text(whole: Overview) -> str:
 
 
 def _details(capsule: Capsule, part: Memory, when: str, begin: int, size: int) -> str:
-    from warpsight.replay import browsing
+    from warpsight.replay.capsule import browsing
 
     changed = "unknown" if part.changed_bytes is None else f"{part.changed_bytes:,} bytes"
     lines = [f"{part.id}  {part.kind}  {part.name}".rstrip(), f"  {part.size:,} bytes at {part.address:#x}"]

@@ -37,7 +37,8 @@ def command(
     """
     from warpsight.race import prepare
     from warpsight.race.check import check
-    from warpsight.ui.render import race, race_page
+    from warpsight.ui.render.race import page as race_page
+    from warpsight.ui.render.race import plans as race
 
     if not program:
         raise UsageError("no program to check; for example: warpsight race check -- ./app")

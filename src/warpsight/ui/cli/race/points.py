@@ -53,7 +53,8 @@ def command(
     """
     from warpsight.formats.events.kinds import EXECUTED
     from warpsight.race import plan, points, prepare
-    from warpsight.ui.render import race, terminal
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.race import plans as race
 
     if not program:
         raise UsageError("no program; for example: warpsight race points -- python train.py")

@@ -45,7 +45,7 @@ def command(
     """
     from warpsight.race import plan
     from warpsight.race.reduction import reduce
-    from warpsight.ui.render import race_search
+    from warpsight.ui.render.race import search as race_search
 
     example = "warpsight race reduce test.stress/failing.json -- python test.py"
     path, program = oracles.sides(words or (), example)

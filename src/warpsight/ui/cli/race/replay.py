@@ -28,7 +28,8 @@ def command(
     --allow-changed.
     """
     from warpsight.race import prepare
-    from warpsight.ui.render import race, terminal
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.race import plans as race
 
     if table is not None and table.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--table {table}: write a name that ends in .csv or .parquet")

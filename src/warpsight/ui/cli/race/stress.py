@@ -57,7 +57,7 @@ def command(
     interruption the same command goes on.
     """
     from warpsight.race.stressing import Limits, stress
-    from warpsight.ui.render import race_search
+    from warpsight.ui.render.race import search as race_search
 
     path, program = oracles.sides(words or (), "warpsight race stress plan.json -- python test.py")
     experiment = oracles.experiment(
@@ -82,7 +82,7 @@ def _plan(
     """The plan from the file, from the experiment being continued, or from a run of the program."""
     from warpsight.race import plan, points, prepare
     from warpsight.race.experiment import programs_own
-    from warpsight.ui.render import race
+    from warpsight.ui.render.race import plans as race
 
     if path is not None:
         return plan.read(path)

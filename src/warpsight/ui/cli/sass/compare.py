@@ -16,7 +16,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Whether a text and an NDJSON trace of one run agree in counts, CTAs, warps and instructions; exit code 1 if not."""
-    from warpsight.sass.validate import compare
+    from warpsight.sass.records.validate import compare
     from warpsight.ui.render import terminal
 
     found = compare(text, json)

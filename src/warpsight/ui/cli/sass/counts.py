@@ -47,8 +47,8 @@ def command(
     from warpsight.api.trace import open as open_trace
     from warpsight.model.selection import Rows
     from warpsight.sass.counts.kernels import LEVELS, counted_kernels
-    from warpsight.ui.render import counts as shown
     from warpsight.ui.render import loss, terminal
+    from warpsight.ui.render.sass import counts as shown
 
     if by not in LEVELS:
         raise UsageError(f"--by {by!r}: write line, ptx or instruction")

@@ -28,7 +28,7 @@ def command(
 
     Points are instructions that the trace saw executed. `sass validate` checks a configuration.
     """
-    from warpsight.sass.instructions import delays_of
+    from warpsight.sass.events.instructions import delays_of
     from warpsight.ui.render import terminal
     from warpsight_plugins.cutracer import delays
 

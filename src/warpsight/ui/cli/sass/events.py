@@ -23,9 +23,10 @@ def command(
     """The events of a trace in the order in which the device recorded them, each with its instruction and source line."""
     from warpsight.errors import UsageError
     from warpsight.formats.events.kinds import BY_NAME
-    from warpsight.sass.event_list import listed
-    from warpsight.sass.event_trace import EventTrace
-    from warpsight.ui.render import events, terminal
+    from warpsight.sass.events.listing import listed
+    from warpsight.sass.events.trace import EventTrace
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.sass import events
 
     unknown = [name for name in kinds or () if name not in BY_NAME]
     if unknown:

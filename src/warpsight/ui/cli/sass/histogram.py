@@ -22,7 +22,7 @@ def command(
 
     `sass ipc` joins it with the cycles that Proton measured for the same regions.
     """
-    from warpsight.sass.instructions import histogram_of
+    from warpsight.sass.events.instructions import histogram_of
     from warpsight.ui.render import terminal
     from warpsight_plugins.cutracer import histogram
 

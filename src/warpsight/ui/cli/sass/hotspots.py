@@ -40,11 +40,11 @@ def command(
     those cost time. Kernels without line information are shown by instruction.
     """
     from warpsight.api.trace import open as open_trace
-    from warpsight.recorder import options as table
-    from warpsight.recorder.option_values import of_text
+    from warpsight.recorder.options import table
+    from warpsight.recorder.options.values import of_text
     from warpsight.sass.hotspots import LEVELS
-    from warpsight.ui.render import hotspots as shown
     from warpsight.ui.render import loss, terminal
+    from warpsight.ui.render.sass import hotspots as shown
 
     if by not in LEVELS:
         raise UsageError(f"--by {by!r}: write {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")

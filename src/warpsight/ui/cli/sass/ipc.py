@@ -28,7 +28,7 @@ def command(
     """Instructions per cycle of every region: an instruction histogram joined with Proton's cycles, as CSV."""
     if histogram is None and chrome is None:
         raise UsageError("name a --histogram, a --chrome-trace, or both")
-    from warpsight.sass import ipc
+    from warpsight.sass.records import ipc
     from warpsight_plugins.cutracer.histogram import read
     from warpsight_plugins.cutracer.trace_file import warps_per_cta as said_by
 

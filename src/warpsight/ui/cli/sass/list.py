@@ -46,15 +46,15 @@ def command(
         if chosen == "json":
             stream.write(output.json_text(listed.to_json()))
         elif chosen == "html":
-            from warpsight.ui.render import sass_page
+            from warpsight.ui.render.sass import page as sass_page
 
             stream.write(sass_page.page(listed))
         elif chosen == "svg":
-            from warpsight.ui.render import flow_picture
+            from warpsight.ui.render.sass import flow_picture
 
             stream.write(flow_picture.svg(listed))
         else:
-            from warpsight.ui.render import sass_listing
+            from warpsight.ui.render.sass import listing as sass_listing
 
             sass_listing.show(listed, stream, ptx=ptx)
 
@@ -62,7 +62,7 @@ def command(
 def _listing(source: Path, kernel: str | None) -> Listing:
     from warpsight.sass import code, recorded
     from warpsight.sass.listing import listing
-    from warpsight.sass.origin import is_trace
+    from warpsight.sass.records.origin import is_trace
 
     if source.is_dir() or (source.is_file() and is_trace(source)):
         from warpsight.model import open as open_trace

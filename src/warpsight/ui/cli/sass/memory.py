@@ -21,9 +21,10 @@ def command(
 
     Instructions that move most beyond their ideal come first.
     """
-    from warpsight.sass.event_memory import accesses
-    from warpsight.sass.event_trace import EventTrace
-    from warpsight.ui.render import events, terminal
+    from warpsight.sass.events.memory import accesses
+    from warpsight.sass.events.trace import EventTrace
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.sass import events
 
     opened = EventTrace(trace)
     found = accesses(opened)

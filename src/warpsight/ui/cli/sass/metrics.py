@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from warpsight.machine.profiler_host import Metric
-    from warpsight.recorder.option_types import RunOptions
+    from warpsight.recorder.options.types import RunOptions
 
 TAKES_PROGRAM = True
 #: With so few metrics listed, each has its suffixes.

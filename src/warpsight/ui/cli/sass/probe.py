@@ -14,9 +14,9 @@ from warpsight.ui.cli import options, output
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from warpsight.sass.events.tracing import Selection
     from warpsight.sass.probes.files import ProbeFile
     from warpsight.sass.probes.results import Results
-    from warpsight.sass.tracing import Selection
 
 TAKES_PROGRAM = True
 _USE = "for example: warpsight sass probe coalescing -- ./program (--list shows the ready probes)"
@@ -47,9 +47,9 @@ def command(
     A probe is a Python function with @ws.probe(at="memory.load") that counts into maps. The tables are also in the file:
     warpsight query FILE "SELECT * FROM probe_value". Given an event trace, probes are asked of the recorded events instead.
     """
+    from warpsight.sass.events.tracing import Selection
     from warpsight.sass.probes.files import ProbeFile, find
     from warpsight.sass.probes.ready import listed
-    from warpsight.sass.tracing import Selection
     from warpsight.ui.cli.sass.trace import range_of, warps_of
 
     if ready:

@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
-    from warpsight.recorder.option_types import RunOptions
+    from warpsight.recorder.options.types import RunOptions
 
 
 def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:

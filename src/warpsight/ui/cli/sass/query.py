@@ -60,19 +60,20 @@ def command(
         raise UsageError("--count needs --group-by, --top needs --count")
     if compress and out is None:
         raise UsageError("--compress needs --output")
-    from warpsight.sass import filters
-    from warpsight.ui.render import records, terminal
+    from warpsight.sass.records import filters
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.sass import records
 
     chosen = filters.parse(conditions or [])
     with _stream(out, compress, force) as stream:
         if count and group_by:
-            from warpsight.sass.counting import counts
+            from warpsight.sass.records.counting import counts
 
             totals, notes = counts(trace, chosen, group_by, top)
             records.write_counts(group_by, totals, form, not no_header, stream)
             doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
         else:
-            from warpsight.sass.selection import Selection, select
+            from warpsight.sass.records.selection import Selection, select
 
             limit = None if everything or tail is not None else head
             selection = Selection(chosen, limit, None if everything else tail, group_by, describing)
@@ -88,7 +89,7 @@ def command(
                 name for name in names or () if listed and not any(name in record for record in listed)
             ]
     if doubtful:
-        from warpsight.sass.field_names import unknown
+        from warpsight.sass.records.field_names import unknown
 
         notes = [*notes, *unknown(doubtful)]
     for note in notes:

@@ -39,10 +39,11 @@ def command(
     has a witness: both accesses with their source lines. A trace shows races of streams too; with --on-device, copies by cp.async
     and in bulk, phases of mbarriers and memory of a cluster are followed as well; kernels then run many times slower.
     """
-    from warpsight.sass.event_trace import EventTrace
+    from warpsight.sass.events.trace import EventTrace
     from warpsight.sass.races.detect import races
     from warpsight.ui.cli.sass.trace import range_of
-    from warpsight.ui.render import events, terminal
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.sass import events
 
     named = trace or []
     if on_device and not named:
@@ -71,7 +72,7 @@ def _run(
     program: list[str], kernels: tuple[str, ...], launches: tuple[int, int] | None, shadow_mib: int
 ) -> tuple[Races, int]:
     """The races of a program, and its exit code."""
-    from warpsight.sass import tracing
+    from warpsight.sass.events import tracing
     from warpsight.sass.races.detect import checked
 
     selection = tracing.Selection(kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib)

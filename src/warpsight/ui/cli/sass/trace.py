@@ -11,7 +11,7 @@ import typer
 from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
-    from warpsight.sass import tracing
+    from warpsight.sass.events import tracing
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 SYSTEMS = ("linux",)
@@ -50,7 +50,7 @@ def command(
     file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library: pip install
     'warpsight[nvidia]'. Registers and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
-    from warpsight.sass import tracing
+    from warpsight.sass.events import tracing
     from warpsight.ui.render import terminal
 
     if not program:
@@ -110,7 +110,7 @@ def _classes(text: str) -> tuple[str, ...]:
 
 def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
     """Patterns of instructions: those given, and those of categories."""
-    from warpsight.sass.nvbit import CATEGORIES
+    from warpsight.sass.events.nvbit import CATEGORIES
 
     found = list(texts)
     for name in filter(None, (categories or "").split(",")):

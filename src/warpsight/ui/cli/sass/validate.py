@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 no known kind of file."""
     from warpsight.errors import UsageError
-    from warpsight.sass.validate import validate
+    from warpsight.sass.records.validate import validate
     from warpsight.ui.render import terminal
 
     if form not in ("json", "text", "delays", "auto"):

@@ -23,9 +23,10 @@ def command(
     Names the warps that have not come to a barrier, the arrivals at an mbarrier, and words that warps poll: those whose value
     stays the same, so a loop that goes on is none.
     """
-    from warpsight.sass.event_trace import EventTrace
-    from warpsight.sass.waits import waits
-    from warpsight.ui.render import events, terminal
+    from warpsight.sass.events.trace import EventTrace
+    from warpsight.sass.events.waits import waits
+    from warpsight.ui.render import terminal
+    from warpsight.ui.render.sass import events
 
     found = waits(EventTrace(trace))
     with output.text(out, force) as stream:

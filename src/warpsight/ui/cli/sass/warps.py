@@ -30,9 +30,9 @@ def command(
     """
     import shutil
 
-    from warpsight.sass import warps
+    from warpsight.sass.records import warps
     from warpsight.ui.render import terminal
-    from warpsight.ui.render import warps as shown
+    from warpsight.ui.render.sass import warps as shown
 
     found = warps.summary(trace)
     with output.text(out, force) as stream:

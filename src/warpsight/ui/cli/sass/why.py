@@ -29,7 +29,7 @@ def command(
     from warpsight.model import open as open_trace
     from warpsight.sass import recorded
     from warpsight.sass.why.answer import why
-    from warpsight.ui.render import sass_why
+    from warpsight.ui.render.sass import why as sass_why
 
     with open_trace(trace) as opened:
         chosen = recorded.choose(recorded.sampled_kernels(opened), kernel, str(trace))

@@ -1,4 +1,4 @@
-/* A flame graph on a canvas: root on top, zoom, search, kernels first, keyboard. Data: see render/flame_page.py. */
+/* A flame graph on a canvas: root on top, zoom, search, kernels first, keyboard. Data: see render/flame/page.py. */
 "use strict";
 (() => {
   const ROW = 20;

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.model.selection import Rows
 from warpsight.model.sharing.redaction import Redactor
-from warpsight.ui.render import flame_page, numbers, pages
+from warpsight.ui.render import numbers, pages
+from warpsight.ui.render.flame import page as flame_page
 from warpsight.ui.render.report import cells, figures, shares, sources, timeline
 from warpsight.ui.render.report.collect import Material, collect
 

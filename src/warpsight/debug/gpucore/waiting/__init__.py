@@ -1,0 +1,1 @@
+"""What the warps of a dump wait for, and who waits for whom."""

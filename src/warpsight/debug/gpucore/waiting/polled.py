@@ -1,0 +1,43 @@
+"""Where a polling loop reads, and what it read last, from the registers of one lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsight.debug.gpucore.lane_registers import LaneRegisters
+from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.flow.polling import Poll
+
+_SIZES = (4, 8)
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One lane's polling.
+
+    Attributes:
+        address: that it reads; None when its registers no longer say.
+        value: what it read last; None when that is not known.
+        in_memory: what is there by the dump's memory; None when the dump has none of it.
+    """
+
+    address: int | None
+    value: int | None
+    in_memory: int | None
+
+
+def polled_of(core: GpuCore, poll: Poll | None, lane: LaneRegisters) -> Polled | None:
+    """What a lane in a polling loop reads; None when it is in none."""
+    if poll is None:
+        return None
+    address = None
+    if poll.wide and not poll.overwritten:
+        low, high = lane.register(poll.register), lane.register(poll.register + 1)
+        if low is not None and high is not None:
+            address = (low | high << 32) + poll.offset & (1 << 64) - 1
+    value = None
+    if poll.value is not None and poll.size in _SIZES:
+        words = [lane.register(poll.value + part) for part in range(poll.size // 4)]
+        value = sum(w << 32 * n for n, w in enumerate(words) if w is not None) if None not in words else None
+    data = core.memory(address, poll.size) if address is not None else None
+    return Polled(address, value, int.from_bytes(data, "little") if data is not None else None)

@@ -1,0 +1,1 @@
+"""From instructions to source lines: line tables, inlined calls, PTX."""

@@ -1,0 +1,1 @@
+"""Control flow of device code: blocks, loops, live registers."""

@@ -1,0 +1,1 @@
+"""What names of kernels, API functions and collectives say."""

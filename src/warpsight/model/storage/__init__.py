@@ -1,0 +1,1 @@
+"""How a trace lies on disk: parts, columns, manifest."""

@@ -1,0 +1,1 @@
+"""A recording while it runs, read from its segments."""

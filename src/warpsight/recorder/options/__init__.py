@@ -1,0 +1,1 @@
+"""The options of a recording: one table, and everything made from it."""

@@ -1,0 +1,95 @@
+"""Defaults of `warpsight record` in a file: table `record` of `warpsight.toml`, or `tool.warpsight.record` of `pyproject.toml`.
+
+The nearest file upwards from the working directory that has the table is read; `WARPSIGHT_CONFIG` names another one, or `off`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from warpsight.errors import UsageError
+from warpsight.recorder.options import table as options
+
+VARIABLE = "WARPSIGHT_CONFIG"
+_OWN, _PROJECT = "warpsight.toml", "pyproject.toml"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The table as written in the file; `path` is None when there is no file."""
+
+    path: Path | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+
+def keys() -> list[str]:
+    """Options that a file may set."""
+    return [option.name for option in options.OPTIONS if option.environment and option.in_file]
+
+
+def read(environment: Mapping[str, str], folder: Path) -> Config:
+    """The configuration for a recording that is started in `folder`.
+
+    Raises:
+        UsageError: for a file that is not TOML, a key that is not an option, or a file that is named and absent.
+    """
+    named = environment.get(VARIABLE, "")
+    if named == "off":
+        return Config()
+    for path in [Path(named)] if named else _candidates(folder):
+        table = _table(path, required=bool(named))
+        if table is not None:
+            _check_keys(path, table)
+            return Config(path, table)
+    return Config()
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    for place in (folder, *folder.parents):
+        for name in (_OWN, _PROJECT):
+            if (place / name).is_file():
+                yield place / name
+
+
+def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
+    """The table of a file; None when the file has none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        if not required:
+            return None
+        raise UsageError(f"{VARIABLE} names {path}, which cannot be read: {error}") from None
+    project = path.name == _PROJECT
+    if project and "warpsight" not in text:  # parsing takes longer than looking
+        return None
+    content = _parsed(path, text)
+    for name in ("tool", "warpsight", "record") if project else ("record",):
+        content = content.get(name, {})
+        if not isinstance(content, dict):
+            raise UsageError(f"{path}: {name} is a table")
+    return content if content or not project else None
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return dict(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _check_keys(path: Path, table: Mapping[str, Any]) -> None:
+    known = keys()
+    for name in table:
+        if name not in known:
+            near = get_close_matches(name.replace("-", "_"), known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; options: {', '.join(known)}"
+            raise UsageError(f"{path}: there is no option {name!r}{hint}")

@@ -1,0 +1,1 @@
+"""Capsules as they lie on disk: made of what a process left, read, checked."""

@@ -1,0 +1,183 @@
+"""Running a program out of which work is cut, and what its processes leave: a line of JSON for each part, and bytes.
+
+The launcher starts the program with a library of ours as CUDA_INJECTION64_PATH. In each process that uses a GPU it follows the
+driver's calls, holds the program at the chosen work, copies memory before and after it, and writes the folder that
+:mod:`~warpsight.replay.capsule.conversion` makes a capsule of. Nothing is compressed while the program is held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from warpsight import _native
+from warpsight.errors import WarpsightError
+from warpsight.inside.capsules import FRAME, INJECTION, REQUEST, STEP
+from warpsight.recorder.launch import check_runnable
+from warpsight.replay.capsule.conversion import convert, last_range
+from warpsight.replay.capsule.store import Capsule, check_place
+from warpsight.sass.events.tracing import run_injected
+
+NVTX_INJECTION = "NVTX_INJECTION64_PATH"
+#: What ranges that are not the program's own are called in messages.
+_NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
+Values = Literal["all", "none", "zeros", "random"]
+Which = Literal["all", "slowest", "hung", "faulted"]
+#: What is said when no launch or range was of that kind.
+_WANTED = {"hung": "none of them hung", "faulted": "none of them failed", "slowest": "none of them ran"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is cut out of a program.
+
+    Attributes:
+        kernels: patterns of mangled or demangled names. launches: of those kernels, (low, high) without high; everything
+            between them comes along.
+        range: a pattern of NVTX ranges instead; launches then counts ranges.
+        everything: all device memory that is live, not only what is reached.
+        values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
+        signal: number of one; launches and ranges count from then on. 0: from the start.
+        limit: bytes of an allocation whose contents come along; what is larger is zeros.
+        which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
+            that takes longer than `patience` seconds. The program is held at each of them.
+    """
+
+    kernels: tuple[str, ...] = ()
+    launches: tuple[int, int] = (0, 1)
+    range: str = ""
+    everything: bool = False
+    values: Values = "all"
+    shadow: bool = True
+    signal: int = 0
+    limit: int = 2**63
+    which: Which = "all"
+    patience: float = 10
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of a run.
+
+    Attributes:
+        code: the program's exit code.
+        capsules: one for each process that ran chosen work.
+        refused: why other processes have none.
+        held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
+        numbers: of :attr:`Choice.which`, the launch or range of each capsule.
+    """
+
+    code: int
+    capsules: tuple[Capsule, ...]
+    refused: tuple[str, ...]
+    held_ns: int
+    copied_bytes: int
+    numbers: tuple[int, ...] = ()
+
+
+def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool = False) -> Recorded:
+    """Run a program and cut work out of it.
+
+    The capsule is `out`; where several processes ran chosen work, each has its own, with its pid before the suffix.
+
+    Raises:
+        StartError: when there is no such program (127) or it cannot be run (126).
+        WarpsightError: when nothing was cut out, with the reason, or another tool is injected.
+    """
+    check_runnable(program[0])
+    if os.environ.get(INJECTION):
+        raise WarpsightError(
+            f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to cut work out"
+        )
+    check_place(out, replace=replace)
+    library = _library()
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
+        variables = {INJECTION: str(library), REQUEST: "\n".join(request(choice, Path(folder)))}
+        if choice.range:
+            variables[NVTX_INJECTION] = str(library)
+        code = run_injected(program, variables)
+        left = [(path, read_log(path)) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
+        chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
+        refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
+        if not chosen and refused:
+            raise WarpsightError(f"nothing was cut out: {refused[0]}")
+        if not chosen:
+            raise WarpsightError(_nothing(choice, [log for _, log in left]))
+        capsules = []
+        for path, log in chosen:
+            target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
+            capsules.append(convert(path / "data", log, target, choice.values, program, replace=replace))
+    lines = [line for _, log in chosen for line in log]
+    held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
+    copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
+    numbers = [line["number"] for _, log in chosen for line in last_range(log)[:1] if line["kind"] == "range"]
+    return Recorded(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
+
+
+def request(choice: Choice, folder: Path) -> list[str]:
+    """What the library is asked for: lines of `key=value` (native/capsule/request.cpp)."""
+    return [
+        f"folder={folder.absolute()}",
+        *(f"kernel={pattern}" for pattern in choice.kernels),
+        f"first={choice.launches[0]}",
+        f"end={choice.launches[1]}",
+        f"range={choice.range}",
+        f"everything={int(choice.everything)}",
+        f"contents={int(choice.values != 'none')}",
+        f"shadow={int(choice.shadow)}",
+        f"signal={choice.signal}",
+        f"limit={choice.limit}",
+        f"keep={choice.which}",
+        f"patience={int(choice.patience * 1e9)}",
+    ]
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines that a process wrote; one that was cut off ends them."""
+    lines: list[dict[str, Any]] = []
+    with open(folder / "log", encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break
+    return lines
+
+
+def _nothing(choice: Choice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Why nothing was cut out."""
+    if not logs:
+        return "nothing was cut out: the program did not use an NVIDIA GPU"
+    ends = [line for log in logs for line in log if line["kind"] == "nothing"]
+    if not ends:
+        return "nothing was cut out: the program ended without its exit handlers before the chosen work ran"
+    matched = sum(line["matched"] for line in ends)
+    what = _NAMES.get(choice.range) or (f"range {choice.range!r}" if choice.range else "launch")
+    if matched and choice.which != "all":
+        return (
+            f"nothing was cut out: the chosen {what} was there {matched:,} times, and {_WANTED[choice.which]}"
+        )
+    if matched:
+        first = choice.launches[0]
+        return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
+    names = sorted({name for line in ends for name in line["kernels"]})
+    if choice.range:
+        return f"nothing was cut out: there was no {what}"
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"nothing was cut out: no kernel matched {', '.join(choice.kernels) or '*'}; launched were: {shown or 'none'}"
+
+
+def _library() -> Path:
+    library = _native.library_path()
+    found = library.with_name("libwarpsight_capsule.so") if library else None
+    if found is None or not found.is_file():
+        raise WarpsightError(
+            "this installation of warpsight cannot cut kernels out: it was built without NVIDIA's headers (wheels "
+            "nvidia-cuda-cupti and nvidia-cuda-runtime, or the CUDA toolkit)"
+        )
+    return found

@@ -1,0 +1,232 @@
+"""Reading and writing capsules: a folder with `capsule.json` and `blobs/HASH.zst`.
+
+Contents are cut into chunks, named by the SHA-256 of their bytes and compressed with Zstandard, so equal chunks (before and
+after, two buffers of zeros) are there once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
+read. A capsule is a program: checks keep damage and forged numbers out, they do not make a stranger's kernel harmless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from warpsight.errors import WarpsightError
+from warpsight.model import private_files
+from warpsight.replay.capsule import checks
+from warpsight.replay.capsule.checks import CapsuleError, chunk_sizes
+from warpsight.replay.capsule.manifest import CHUNK_LIMIT, FORMAT, VERSION, Manifest
+
+MANIFEST = "capsule.json"
+BLOBS = "blobs"
+_MANIFEST_LIMIT = 256 << 20
+_FRAME_HEADER = 18  # bytes of a Zstandard frame header at most
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_NO_BLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in a file's place is refused at once
+
+
+class Capsule:
+    """A capsule that was opened: its manifest is checked, and each chunk is when it is read.
+
+    Attributes:
+        path: the folder. manifest: what it holds. blobs: bytes of each chunk, uncompressed, by hash.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, blobs: dict[str, int]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.blobs = blobs
+
+    @classmethod
+    def open(cls, path: Path) -> Capsule:
+        """Open a capsule and check its manifest, and that each chunk is there and not larger than it may be.
+
+        Raises:
+            CapsuleError: when it is no capsule, damaged, hostile or newer.
+        """
+        try:
+            text = _read(path / MANIFEST, _MANIFEST_LIMIT)
+            version = msgspec.json.decode(text, type=_Version)
+            if version.format != FORMAT:
+                raise CapsuleError("it is not a capsule")
+            if version.version > VERSION:
+                raise CapsuleError(
+                    f"its version {version.version} is newer than {VERSION}: upgrade warpsight"
+                )
+            manifest = msgspec.json.decode(text, type=Manifest)
+            checks.check(manifest)
+            capsule = cls(path, manifest, checks.blobs(manifest))
+            for chunk, size in capsule.blobs.items():
+                capsule._check_file(chunk, size)
+        except CapsuleError as error:
+            raise CapsuleError(f"{path}: {error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise CapsuleError(f"{path}: {MANIFEST} is damaged: {error}") from None
+        except OSError as error:
+            raise CapsuleError(f"{path}: not a capsule: {error.strerror or error}") from None
+        return capsule
+
+    def chunk(self, name: str) -> bytes:
+        """The bytes of a chunk, checked against its hash.
+
+        Raises:
+            CapsuleError: when it is missing or damaged.
+        """
+        size = self.blobs[name]
+        try:
+            packed = _read(self._file(name), _packed_limit(size))
+            if zstandard.get_frame_parameters(packed).content_size != size:  # changed since it was opened
+                raise CapsuleError(f"{self.path}: chunk {name} is not of {size} bytes")
+            data = zstandard.ZstdDecompressor(max_window_size=2 * CHUNK_LIMIT).decompress(
+                packed, max_output_size=size, allow_extra_data=False
+            )
+        except zstandard.ZstdError as error:
+            raise CapsuleError(f"{self.path}: chunk {name} is damaged: {error}") from None
+        except OSError as error:
+            raise CapsuleError(f"{self.path}: chunk {name}: {error.strerror or error}") from None
+        if hashlib.sha256(data).hexdigest() != name:
+            raise CapsuleError(f"{self.path}: chunk {name} holds other bytes than its name says")
+        return data
+
+    def chunks(self, contents: Sequence[str]) -> Iterator[bytes]:
+        """The chunks of contents one after the other, each checked."""
+        return (self.chunk(name) for name in contents)
+
+    def bytes_of(self, contents: Sequence[str]) -> bytes:
+        """All bytes of contents: for images and small memory; large memory goes by :meth:`chunks`."""
+        return b"".join(self.chunks(contents))
+
+    def verify(self) -> None:
+        """Read and check every chunk.
+
+        Raises:
+            CapsuleError: at the first that is missing or damaged.
+        """
+        for name in self.blobs:
+            self.chunk(name)
+
+    def packed_bytes(self) -> int:
+        """Bytes of the capsule's files."""
+        files = [self.path / MANIFEST, *(self._file(name) for name in self.blobs)]
+        return sum(file.stat().st_size for file in files)
+
+    def _file(self, name: str) -> Path:
+        return self.path / BLOBS / f"{name}.zst"
+
+    def _check_file(self, name: str, size: int) -> None:
+        """Check that a chunk is a file that says it holds `size` bytes."""
+        try:
+            head = _read(self._file(name), _packed_limit(size), most=_FRAME_HEADER)
+            if zstandard.get_frame_parameters(head).content_size != size:
+                raise CapsuleError(f"chunk {name} is not of {size} bytes")
+        except zstandard.ZstdError as error:
+            raise CapsuleError(f"chunk {name} is damaged: {error}") from None
+        except OSError as error:
+            raise CapsuleError(f"chunk {name}: {error.strerror or error}") from None
+
+
+class Writer:
+    """Writes a capsule beside its place and moves it there when it is whole.
+
+    Args:
+        path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that lies there already goes.
+
+    Raises:
+        WarpsightError: when something lies at `path` that may not be replaced, or the folder cannot be made.
+    """
+
+    def __init__(
+        self, path: Path, *, chunk_bytes: int = 1 << 20, replace: bool = False, level: int = 3
+    ) -> None:
+        self.path = path
+        self.chunk_bytes = chunk_bytes
+        self._replace = replace
+        self._level = level
+        self._written: set[str] = set()
+        check_place(path, replace=replace)
+        try:
+            parent = path.absolute().parent
+            self._folder = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=parent))
+            (self._folder / BLOBS).mkdir(mode=0o700)
+        except OSError as error:
+            raise WarpsightError(f"{path}: {error.strerror or error}") from None
+
+    def put(self, data: bytes | memoryview) -> list[str]:
+        """Add contents of any length: the hashes of their chunks."""
+        view = memoryview(data).cast("B")
+        names, at = [], 0
+        for size in chunk_sizes(len(view), self.chunk_bytes):
+            names.append(self.put_chunk(view[at : at + size]))
+            at += size
+        return names
+
+    def put_chunk(self, data: bytes | memoryview) -> str:
+        """Add one chunk of at most `chunk_bytes` bytes: its hash. Several threads may call it."""
+        name = hashlib.sha256(data).hexdigest()
+        if name in self._written:
+            return name
+        packed = zstandard.ZstdCompressor(level=self._level, write_content_size=True).compress(data)
+        try:
+            file = private_files.create(self._folder / BLOBS / f"{name}.zst", new=True)
+        except FileExistsError:  # another thread is at it
+            return name
+        with os.fdopen(file, "wb") as out:
+            out.write(packed)
+        self._written.add(name)
+        return name
+
+    def finish(self, manifest: Manifest) -> Capsule:
+        """Write the manifest, move the capsule to its place and open it, checks included."""
+        checks.check(manifest)
+        with os.fdopen(private_files.create(self._folder / MANIFEST, new=True), "wb") as out:
+            out.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+        check_place(self.path, replace=self._replace)
+        if self.path.exists():
+            shutil.rmtree(self.path)
+        os.rename(self._folder, self.path)
+        return Capsule.open(self.path)
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def check_place(path: Path, *, replace: bool) -> None:
+    """Check that a capsule can be written to `path`.
+
+    Raises:
+        WarpsightError: when there is no such folder, or something lies there that is no capsule, or `replace` is not set.
+    """
+    if not path.absolute().parent.is_dir():
+        raise WarpsightError(f"{path}: there is no folder {path.parent}")
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not (path / MANIFEST).is_file():
+        raise WarpsightError(f"{path} exists and is not a capsule: choose another name with -o")
+    if not replace:
+        raise WarpsightError(f"{path} exists: replace it with -f, or choose another name with -o")
+
+
+class _Version(msgspec.Struct):
+    format: str
+    version: int
+
+
+def _packed_limit(size: int) -> int:
+    return size + size // 128 + 1024
+
+
+def _read(path: Path, limit: int, *, most: int = -1) -> bytes:
+    """The bytes (`most`: so many at its begin) of a regular file that is no link and not larger than it may be."""
+    with os.fdopen(os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_BLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            raise CapsuleError(f"{path.name} is not a file of at most {limit} bytes")
+        return file.read(limit if most < 0 else most)

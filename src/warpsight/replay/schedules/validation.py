@@ -1,0 +1,73 @@
+"""Whether operations kept the order of their streams and what they depend on, by the times at which they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.replay.capsule import manifest as m
+from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import Step
+
+Times = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An operation that began before another one ended, by `early_ns`; kind: `order` (of a stream) or `dependency`."""
+
+    kind: str
+    operation: int
+    waited_for: int
+    early_ns: float
+
+
+@dataclass(frozen=True)
+class OrderCheck:
+    """What was checked: how many pairs of each kind, and those that are wrong."""
+
+    ordered: int
+    depending: int
+    violations: tuple[Violation, ...]
+
+
+def validate(steps: Steps, begin: Times, end: Times, tolerance_ns: float) -> OrderCheck:
+    """Check every operation against the one before it in its stream, and against what events make it wait for.
+
+    `begin`, `end`: by operation of the manifest, NaN where it was not timed.
+    """
+    counts = {"order": 0, "dependency": 0}
+    found = []
+    for kind, operation, earlier in _pairs(steps.steps):
+        early = float(end[earlier] - begin[operation])
+        if np.isnan(early):
+            continue
+        counts[kind] += 1
+        if early > tolerance_ns:
+            found.append(Violation(kind, operation, earlier, early))
+    return OrderCheck(counts["order"], counts["dependency"], tuple(found))
+
+
+def _pairs(steps: Sequence[Step]) -> Iterator[tuple[str, int, int]]:
+    """Each operation with each one that has to end before it; of what a stream orders already the last one alone."""
+    last: dict[int, int] = {}
+    recorded: dict[int, frozenset[int]] = {}
+    waiting: dict[int, frozenset[int]] = {}  # of each stream, what it waits for since its last operation
+    for step in steps:
+        work, operation, stream = step.work, step.operation, step.work.stream
+        if isinstance(work, m.EventRecord):
+            own = frozenset((last[stream],)) if stream in last else frozenset()
+            recorded[work.event] = own | waiting.get(stream, frozenset())
+        elif isinstance(work, m.EventWait):
+            more = recorded.get(work.event, frozenset()) - {last.get(stream, -1)}
+            waiting[stream] = waiting.get(stream, frozenset()) | more
+        else:
+            assert operation is not None
+            if stream in last:
+                yield "order", operation, last[stream]
+            for earlier in sorted(waiting.pop(stream, ())):
+                yield "dependency", operation, earlier
+            last[stream] = operation

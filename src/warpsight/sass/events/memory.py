@@ -1,0 +1,184 @@
+"""What the memory accesses of a trace cost: sectors per request, bank conflicts, by instruction.
+
+A global request is served in sectors of 32 bytes; it wastes what it fetches beyond the bytes that its lanes ask for. Shared
+memory has 32 banks of four bytes: a request takes as many passes as the most distinct words that it wants from one bank; lanes
+with 8 bytes are served by half warps, those with 16 by quarter warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.kinds import KINDS, READ, WRITE
+from warpsight.formats.events.records import Events
+from warpsight.sass.events.trace import EventTrace, Launch, Place
+
+SECTOR, BANKS, WORD = 32, 32, 4
+_GLOBAL = ("global", "local")
+_NONE = np.uint64(2**64 - 1)
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One memory instruction over a launch, or over all launches of its kernel.
+
+    Attributes:
+        kernel: demangled; place: the instruction; where: function, offset and line; sass: its text.
+        space: global, shared, …; operation: load, store or atomic; bytes: of a lane.
+        requests: warp-instructions; lanes: that took part in all of them; distinct_bytes: asked for, each once per request.
+        parts: sectors (global) or passes (shared) of all requests; ideal: as few as their bytes allow.
+    """
+
+    kernel: str
+    place: Place
+    where: str
+    sass: str
+    space: str
+    operation: str
+    bytes: int
+    requests: int
+    lanes: int
+    distinct_bytes: int
+    parts: int
+    ideal: int
+
+    @property
+    def per_request(self) -> float:
+        """Sectors or passes of a request."""
+        return self.parts / self.requests
+
+    @property
+    def excess(self) -> int:
+        """Sectors or passes beyond the ideal."""
+        return self.parts - self.ideal
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {**asdict(self), "per_request": self.per_request, "excess": self.excess}
+
+
+def accesses(trace: EventTrace) -> list[Access]:
+    """Every memory instruction of the trace, those with most excess first."""
+    found: dict[tuple[str, Place, int, int], list[Counts]] = {}
+    for launch in trace.launches.values():
+        events = trace.of_launch(launch.number)
+        for batch in events.take(events.is_access).batches():
+            for key, counts in _of_launch(trace, launch, batch):
+                found.setdefault((launch.name, *key), []).append(counts)
+    rows = [_row(trace, key, np.sum(parts, axis=0)) for key, parts in found.items()]
+    return sorted(rows, key=lambda row: (-row.excess, -row.parts, row.where))
+
+
+def _of_launch(
+    trace: EventTrace, launch: Launch, events: Events
+) -> list[tuple[tuple[Place, int, int], Counts]]:
+    """Place, kind and operation with (requests, lanes, distinct bytes, parts, ideal, bytes of a lane × requests)."""
+    addresses, active = events.operand(0), events.active
+    parts, ideal, distinct = np.zeros((3, len(events)), np.int64)
+    spaces = np.array([KINDS[kind].space if kind in KINDS else "" for kind in range(256)])[events.kind]
+    outside = np.isin(spaces, _GLOBAL)
+    parts[outside], ideal[outside], distinct[outside] = _sectors(
+        addresses[outside], active[outside], events.size[outside]
+    )
+    inside = ~outside
+    parts[inside], ideal[inside], distinct[inside] = _passes(
+        addresses[inside], active[inside], events.size[inside]
+    )
+    operation = events.flags & (READ | WRITE)
+    keys, inverse = np.unique(
+        np.stack([events.pc.astype(np.int64), events.kind.astype(np.int64), operation.astype(np.int64)], axis=1),
+        axis=0, return_inverse=True,
+    )  # fmt: skip
+    columns = (
+        np.ones(len(events), np.int64),
+        active.sum(axis=1),
+        distinct,
+        parts,
+        ideal,
+        events.size.astype(np.int64),
+    )
+    sums = np.stack([np.bincount(inverse.ravel(), column, len(keys)) for column in columns], axis=1).astype(
+        np.int64
+    )
+    places = trace.places(launch, keys[:, 0].astype(np.uint32))
+    return [
+        ((place, int(kind), int(operation)), counts)
+        for place, (_, kind, operation), counts in zip(places, keys.tolist(), sums, strict=True)
+    ]
+
+
+def _row(trace: EventTrace, key: tuple[str, Place, int, int], counts: Counts) -> Access:
+    kernel, place, kind, operation = key
+    requests, lanes, distinct, parts, ideal, sizes = counts.tolist()
+    named = {READ: "load", WRITE: "store", READ | WRITE: "atomic"}.get(operation, "prefetch")
+    if KINDS[kind].name == "copy_async":
+        named = "copy_async"
+    return Access(
+        kernel, place, trace.describe(place), trace.sass(place), KINDS[kind].space, named, sizes // requests,
+        requests, lanes, distinct, parts, ideal,
+    )  # fmt: skip
+
+
+def _distinct(values: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) -> Counts:
+    """How many distinct values each row has among those present."""
+    ordered = np.sort(np.where(present, values, _NONE), axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return np.asarray((new & (ordered != _NONE)).sum(axis=1), np.int64)
+
+
+def sectors(addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_]) -> Counts:
+    """How many sectors the lanes of each row ask for; no access crosses the border of one."""
+    return _distinct(addresses // SECTOR, active)
+
+
+def _sectors(
+    addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
+) -> tuple[Counts, Counts, Counts]:
+    """Sectors, the fewest for as many distinct bytes, and those bytes."""
+    wide = np.maximum(size, 1).astype(np.uint64)[:, None]
+    first, last = addresses // SECTOR, (addresses + wide - np.uint64(1)) // SECTOR
+    both = np.concatenate([first, last], axis=1)
+    sectors = _distinct(both, np.concatenate([active, active], axis=1))
+    distinct = _distinct(addresses, active) * wide[:, 0].astype(np.int64)
+    return sectors, -(-distinct // SECTOR), distinct
+
+
+def _passes(
+    addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
+) -> tuple[Counts, Counts, Counts]:
+    """Passes over the banks, the fewest, and distinct bytes. Lanes of 8 and 16 bytes go by halves and quarters of the warp."""
+    passes, ideal, distinct = np.zeros((3, len(addresses)), np.int64)
+    for lane_bytes in np.unique(size).tolist():
+        rows = np.flatnonzero(size == lane_bytes)
+        words = max(lane_bytes // WORD, 1)
+        for begin in range(0, 32, 32 // words):
+            lanes = slice(begin, begin + 32 // words)
+            own, present = addresses[rows, lanes], active[rows, lanes]
+            units = np.concatenate([own // WORD + np.uint64(word) for word in range(words)], axis=1)
+            passes[rows] += _worst_bank(units, np.tile(present, (1, words)))
+            ideal[rows] += present.any(axis=1)
+        distinct[rows] = _distinct(addresses[rows], active[rows]) * lane_bytes
+    return passes, ideal, distinct
+
+
+def _worst_bank(words: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) -> Counts:
+    """The most distinct words that one bank holds of each row."""
+    count = words.shape[1]
+    ordered = np.sort(
+        np.where(present, words % BANKS << np.uint64(48) | words & np.uint64(2**48 - 1), _NONE), axis=1
+    )
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    new &= ordered != _NONE
+    bank = (ordered >> np.uint64(48)).astype(np.int64)
+    row = np.repeat(np.arange(len(words)), count)
+    totals = np.bincount(
+        (row * (BANKS + 1) + np.minimum(bank, BANKS).ravel())[new.ravel()], minlength=len(words) * (BANKS + 1)
+    )
+    return np.asarray(totals.reshape(len(words), BANKS + 1).max(axis=1, initial=0), np.int64)

@@ -1,0 +1,1 @@
+"""Records of instruction traces in files: conditions on them, counts, checks."""

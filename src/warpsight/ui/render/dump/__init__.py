@@ -1,0 +1,1 @@
+"""Core dumps and hangs for people."""

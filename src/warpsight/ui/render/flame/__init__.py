@@ -1,0 +1,1 @@
+"""Flame graphs as pages, pictures and text."""

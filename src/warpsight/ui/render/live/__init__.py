@@ -1,0 +1,1 @@
+"""A running recording on a terminal."""

@@ -1,0 +1,57 @@
+"""A running recording as text: what `top` prints into a pipe, and the words of its screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpsight.ui.render import numbers
+
+if TYPE_CHECKING:
+    from warpsight.recorder.live.recording import Reading, Snapshot
+
+
+def text(shown: Snapshot, width: int = 120) -> str:
+    """Plain lines."""
+    out = [head(shown), rates(shown)]
+    for device, share in shown.busy.items():
+        out.append(f"device {device}  busy {share:.1%}")
+    if shown.top:
+        out.append("")
+        out.append(f"{'time':>10}  {'share':>6}  {'per s':>10}  kernel")
+        for kernel in shown.top:
+            rate = kernel.count / max(shown.window_s, 1e-9)
+            name = numbers.shorten(kernel.name, max(width - 32, 20))
+            out.append(f"{numbers.duration(kernel.time_ns):>10}  {kernel.share:6.1%}  {rate:10,.0f}  {name}")
+    if shown.counters:
+        out.append("")
+        out += [f"{counter_name(one)}  {counter_value(one)}" for one in shown.counters]
+    out += [f"LOST {count:,} {why}" for count, why in shown.lost]
+    return "\n".join(out) + "\n"
+
+
+def head(shown: Snapshot) -> str:
+    """What is recorded and since when."""
+    state = "recording" if shown.recording else "ended"
+    pids = ", ".join(map(str, shown.processes[:6])) + (" …" if len(shown.processes) > 6 else "")
+    return f"{shown.folder}  {state} for {shown.elapsed_s:.0f} s  processes {pids or 'none yet'}"
+
+
+def rates(shown: Snapshot, width: int = 120) -> str:
+    """How much happens per second, in the words that fit."""
+    words = [f"{shown.launches:,.0f} launches/s", f"{shown.kernels:,.0f} kernels/s", f"{shown.copies:,.0f} copies and sets/s",
+             numbers.rate(shown.copied), f"(last {shown.window_s:.1f} s)"]  # fmt: skip
+    while len(words) > 1 and len("  ".join(words)) > width:
+        words = words[:-1]
+    return "  ".join(words)
+
+
+def counter_name(reading: Reading) -> str:
+    """The counter, with its device."""
+    return reading.name if reading.device is None else f"device {reading.device}  {reading.name}"
+
+
+def counter_value(reading: Reading) -> str:
+    """Its value with the unit."""
+    known = reading.unit in ("B", "%", "B/s")
+    value = numbers.cell(reading.value, reading.unit if known else "")
+    return value if known or not reading.unit else f"{value} {reading.unit}"

@@ -1,0 +1,1 @@
+"""Delay plans, searches for races and their verdicts for people."""

@@ -1,0 +1,1 @@
+"""What is known of single instructions, for people."""

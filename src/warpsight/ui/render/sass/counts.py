@@ -1,0 +1,150 @@
+"""Exact counts and rooflines for people, and counts as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import IO
+
+from warpsight.device_code.debug_info.inline_chain import Frame, source_line
+from warpsight.sass.counts.kernels import Counts, Kernel, Place
+from warpsight.sass.counts.roofline import Roofline
+from warpsight.ui.render import numbers
+
+_WARP = 32
+#: Operations shown of a kernel.
+_OPERATIONS = 8
+_SOURCE_WIDTH = 100
+
+
+def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], most: int, top: int) -> None:
+    """Print kernels with their places, most executions first.
+
+    Args:
+        kernels: the answer.
+        roofs: of some of them.
+        stream: where to.
+        most: kernels at most; 0 for all.
+        top: places of each at most; 0 for all.
+    """
+    by_name = {roof.name: roof for roof in roofs}
+    for number, kernel in enumerate(kernels[: most or None]):
+        stream.write(("\n" if number else "") + "\n".join(_head(kernel)) + "\n")
+        if kernel.name in by_name:
+            stream.writelines(f"        {line}\n" for line in _roofline(by_name[kernel.name]))
+        for level, places in kernel.levels.items():
+            for place in places[: top or None]:
+                stream.writelines(line + "\n" for line in _place(place, level, kernel))
+            left = len(places) - (top or len(places))
+            if left > 0:
+                stream.write(f"          … {left:,} more ({level}); --top 0 shows all\n")
+    left = len(kernels) - (most or len(kernels))
+    if left > 0:
+        stream.write(f"\n… {left:,} more kernels; --kernels 0 shows all\n")
+
+
+def _head(kernel: Kernel) -> list[str]:
+    launched = f", {kernel.launches:,} launches" if kernel.launches else ""
+    lines = [f"{kernel.demangled} ({kernel.executions:,} executed by warps{launched})"]
+    lines += [f"        {text}" for text in (_threads(kernel), _mix(kernel), _work(kernel)) if text]
+    return lines
+
+
+def _threads(counts: Counts) -> str:
+    """`31.2 of 32 lanes, 4% of them switched off; 8.0 sectors an access, 1.0 ideal`."""
+    parts = []
+    if counts.lanes is not None:
+        off = counts.predicated_off
+        share = f", {100 * off / counts.threads:.0f}% of them switched off" if off and counts.threads else ""
+        parts.append(f"{counts.lanes:.3g} of {_WARP} lanes{share}")
+    divergent = counts.values.get("branch_targets_threads_divergent")
+    if divergent:
+        parts.append(f"{divergent:,} divergent branches")
+    if counts.sectors:
+        parts.append(f"{counts.sectors:,} sectors{_ideal(counts.sectors, counts.ideal_sectors)}")
+    waves = counts.values.get("l1tex_pipe_lsu_wavefronts_mem_shared")
+    if waves:
+        ideal = counts.values.get("l1tex_pipe_lsu_wavefronts_mem_shared_ideal")
+        parts.append(f"{waves:,} shared-memory wavefronts{_ideal(waves, ideal)}")
+    local = counts.values.get("sectors_mem_local")
+    if local:
+        parts.append(f"{local:,} sectors of local memory")
+    return "; ".join(parts)
+
+
+def _ideal(value: int, ideal: int | None) -> str:
+    return f" ({value / ideal:.3g} × ideal)" if ideal and value != ideal else ""
+
+
+def _mix(kernel: Kernel) -> str:
+    ordered = sorted(kernel.operations.items(), key=lambda item: (-item[1].executions, item[0]))
+    shown = [
+        f"{name} {100 * counts.executions / max(kernel.executions, 1):.0f}%"
+        for name, counts in ordered[:_OPERATIONS]
+    ]
+    return ", ".join(shown)
+
+
+def _work(kernel: Kernel) -> str:
+    """`12.6 GFLOP fp32; 4.2 MB asked of global memory, 8.4 MB through L1`."""
+    parts = [f"{numbers.operations(number)} {kind}{' matrix' if matrix else ''}"
+             for (kind, matrix), number in sorted(kernel.arithmetic.items(), key=lambda item: -item[1])]  # fmt: skip
+    parts += [f"{numbers.size(count)} asked of {space} memory" for space, count in kernel.requested.items()]
+    if kernel.l1_bytes:
+        parts.append(f"{numbers.size(kernel.l1_bytes)} of sectors")
+    return "; ".join(parts)
+
+
+def _roofline(roof: Roofline) -> list[str]:
+    intensity = ", ".join(f"{value:.3g} per byte of {memory}" for memory, value in roof.intensity.items())
+    lines = [
+        f"{numbers.duration(roof.seconds * 1e9)} a launch without counting; {numbers.operations(roof.rate)}/s; {intensity}"
+    ]
+    if roof.roofs:
+        shares = ", ".join(f"{one.name} {100 * one.seconds / roof.seconds:.0f}%" for one in roof.roofs)
+        lines.append(f"roof: {roof.roofs[0].name}; of the device's peak: {shares}")
+    return lines
+
+
+def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
+    if level == "line":
+        shown = _where(place.frames[0], kernel)
+        source = source_line(place.frames[0].file, place.frames[0].line, ()) or ""
+        shown += "  " + source[:_SOURCE_WIDTH] if source else ""
+    elif level == "ptx":
+        shown = f"PTX line {place.ptx_line}  {place.ptx}"
+    else:
+        shown = f"+{place.pc:#06x}  {place.sass}"
+    lines = [f"  {place.executions:>14,}  {shown}", f"                  {_threads(place)}"]
+    if level != "line" and place.frames:
+        lines.insert(1, f"                  {_where(place.frames[0], kernel)}")
+    for inner, frame in zip(place.frames, place.frames[1:], strict=False):
+        lines.append(
+            f"                  {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}"
+        )
+    return [line for line in lines if line.strip()]
+
+
+def _where(frame: Frame, kernel: Kernel) -> str:
+    if not frame.file:
+        return frame.function
+    inside = f" in {frame.function}" if frame.function and frame.function != kernel.demangled else ""
+    return f"{PurePath(frame.file).name}:{frame.line}{inside}"
+
+
+def write_csv(kernels: Sequence[Kernel], stream: IO[str]) -> None:
+    """A row for each place, a column for each metric."""
+    metrics = sorted({metric for kernel in kernels for metric in kernel.values})
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        ["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", *metrics]
+    )
+    for kernel in kernels:
+        for level, places in kernel.levels.items():
+            for place in places:
+                frame = place.frames[0] if place.frames else Frame("", "", 0)
+                around = " < ".join(f"{f.function} ({f.file}:{f.line})" for f in place.frames[1:])
+                row = (kernel.demangled, level, frame.function, frame.file, frame.line or "", place.ptx_line or "",
+                       place.pc if place.pc >= 0 else "", place.sass, around)  # fmt: skip
+                writer.writerow([*row, *(place.values.get(metric, "") for metric in metrics)])

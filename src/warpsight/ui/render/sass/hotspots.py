@@ -1,0 +1,124 @@
+"""Hot lines for people, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import IO
+
+from warpsight.device_code.debug_info.inline_chain import Frame, source_line
+from warpsight.sass.hotspots import Counts, Hotspots, Kernel, Spot
+from warpsight.ui.render import numbers
+
+#: Stall reasons shown of one place, and the least share of its samples for one.
+_REASONS, _LEAST = 3, 0.05
+_SOURCE_WIDTH = 100
+
+
+def show(found: Hotspots, stream: IO[str], kernels: int, top: int, sources: Sequence[str] = ()) -> None:
+    """Print kernels with their hottest places.
+
+    Args:
+        found: the answer.
+        stream: where to.
+        kernels: how many at most; 0 for all.
+        top: places of each at most; 0 for all.
+        sources: folders in which to look for source files, too.
+    """
+    stream.write(_head(found) + "\n")
+    for kernel in found.kernels[: kernels or None]:
+        stream.write("\n" + _kernel(kernel, found.samples) + "\n")
+        for level, spots in kernel.levels.items():
+            for spot in spots[: top or None]:
+                stream.writelines(line + "\n" for line in _spot(spot, level, kernel, tuple(sources)))
+            left = len(spots) - (top or len(spots))
+            if left > 0:
+                stream.write(f"          … {left:,} more ({level}); --top 0 shows all\n")
+    left = len(found.kernels) - (kernels or len(found.kernels))
+    if left > 0:
+        rest = sum(kernel.samples for kernel in found.kernels[kernels:])
+        stream.write(
+            f"\n… {left:,} more kernels with {_share(rest, found.samples)} of the samples; --kernels 0 shows all\n"
+        )
+
+
+def _head(found: Hotspots) -> str:
+    lost = f"; {found.dropped:,} dropped" if found.dropped else ""
+    other = (
+        f"; {found.unattributed:,} more of code that CUPTI does not show (the driver's)"
+        if found.unattributed
+        else ""
+    )
+    period = f", one of each multiprocessor in {found.period:,} cycles" if found.period else ""
+    return (
+        f"{found.samples:,} samples in {numbers.duration(found.sampled_ns)}{period}{lost}{other}; collecting them took "
+        f"{numbers.duration(found.cost_ns)} of processor time"
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.1f}%"
+
+
+def _kernel(kernel: Kernel, samples: int) -> str:
+    ran = f", {kernel.launches:,} launches, {numbers.duration(kernel.device_ns)}" if kernel.launches else ""
+    head = f"{_share(kernel.samples, samples):>6}  {kernel.demangled} ({kernel.samples:,} samples{ran})"
+    return f"{head}\n        {_reasons(kernel)}"
+
+
+def _reasons(counts: Counts) -> str:
+    """`long_scoreboard 71%, barrier 12%; not issued 80%`."""
+    ordered = counts.ordered()
+    reasons = [f"{reason} {100 * samples / max(counts.samples, 1):.0f}%" for reason, samples, _ in ordered[:_REASONS]
+            if samples >= _LEAST * counts.samples]  # fmt: skip
+    return f"{', '.join(reasons)}; not issued {100 * counts.not_issued / max(counts.samples, 1):.0f}%"
+
+
+def _spot(spot: Spot, level: str, kernel: Kernel, sources: tuple[str, ...]) -> list[str]:
+    share = _share(spot.samples, kernel.samples)
+    place = _place(spot, level, kernel)
+    text = _source(spot, sources) if level == "line" else ""
+    lines = [f"  {share:>6}  {place}{'  ' + text if text else ''}", f"          {_reasons(spot)}"]
+    if level != "line" and spot.frames:
+        lines.insert(1, f"          {_where(spot.frames[0], kernel)}")
+    for inner, frame in zip(spot.frames, spot.frames[1:], strict=False):
+        lines.append(f"          {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}")
+    return lines
+
+
+def _place(spot: Spot, level: str, kernel: Kernel) -> str:
+    if level == "line":
+        return _where(spot.frames[0], kernel)
+    if level == "ptx":
+        return f"PTX line {spot.ptx_line}  {spot.ptx}"
+    return f"+{spot.pc:#06x}  {spot.sass}"
+
+
+def _where(frame: Frame, kernel: Kernel) -> str:
+    """`kernel.cu:24 in function`, without the function in the kernel itself; the function alone where the file is not known."""
+    if not frame.file:
+        return frame.function
+    inside = f" in {frame.function}" if frame.function and frame.function != kernel.demangled else ""
+    return f"{PurePath(frame.file).name}:{frame.line}{inside}"
+
+
+def _source(spot: Spot, sources: tuple[str, ...]) -> str:
+    """The line of source, where it is here."""
+    frame = spot.frames[0]
+    return (source_line(frame.file, frame.line, sources) or "")[:_SOURCE_WIDTH]
+
+
+def write_csv(found: Hotspots, stream: IO[str]) -> None:
+    """A row for each place and stall reason."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", "reason",
+                     "samples", "not_issued"])  # fmt: skip
+    for kernel in found.kernels:
+        for level, spots in kernel.levels.items():
+            for spot in spots:
+                frame = spot.frames[0] if spot.frames else Frame("", "", 0)
+                around = " < ".join(f"{f.function} ({f.file}:{f.line})" for f in spot.frames[1:])
+                place = (kernel.demangled, level, frame.function, frame.file, frame.line or "", spot.ptx_line or "",
+                         spot.pc if spot.pc >= 0 else "", spot.sass, around)  # fmt: skip
+                writer.writerows([*place, *row] for row in spot.ordered())
