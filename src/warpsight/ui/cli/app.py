@@ -213,15 +213,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def end_soon_after_interrupt() -> None:
+def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
     """Let Ctrl-C end the process even while threads still compute or wait for input: nothing that they do is kept.
 
-    Python waits for its threads at the end; here temporary files are removed after a moment, and the process is left.
+    Python waits for its threads at the end; here temporary files are removed `grace_s` seconds after the signal, and the process
+    is left. Without grace no exception is raised first: a loop of asyncio would print it.
     """
     import signal
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return  # ignored, as in the background of a shell
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        return  # as in the background of a shell
 
     def leave() -> None:
         import atexit
@@ -234,7 +235,9 @@ def end_soon_after_interrupt() -> None:
     def interrupted(number: int, frame: object) -> None:
         import threading
 
-        timer = threading.Timer(_GRACE_S, leave)
+        if not grace_s:
+            leave()
+        timer = threading.Timer(grace_s, leave)
         timer.daemon = True
         timer.start()
         raise KeyboardInterrupt

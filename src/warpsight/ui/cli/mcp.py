@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from warpsight.ui.cli import app
+
 
 def command(
     roots: Annotated[
@@ -33,4 +35,5 @@ def command(
         target, written = importlib.import_module("warpsight.ui.mcp.skill").install(skill, force=force)
         typer.echo(f"{target}  {'installed' if written else 'is current'}")
         return
+    app.end_soon_after_interrupt(grace_s=0)
     importlib.import_module("warpsight.ui.mcp.server").serve(roots or [Path()])
