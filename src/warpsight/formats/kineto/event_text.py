@@ -71,6 +71,15 @@ _SYNC = {
 }
 
 
+#: What comes first of one table: a total order, so that a trace is exported to the same bytes each time.
+_ORDER = {
+    **dict.fromkeys(("launch", "api", "op"), "t.start, t.duration DESC, t.thread, t.correlation"),
+    **dict.fromkeys(
+        ("kernel", "memcpy", "memset", "sync"), "t.start, t.device, t.stream, t.correlation, t.duration"
+    ),
+}
+
+
 def _case(column: str, words: dict[str, str], otherwise: str) -> str:
     cases = " ".join(f"WHEN '{ours}' THEN '{theirs}'" for ours, theirs in words.items())
     return f"CASE {column} {cases} ELSE {otherwise} END"
@@ -91,7 +100,8 @@ def statements(trace: Trace, selection: Selection, process: int) -> Iterator[tup
     if selection.wants("memory") and trace.count("memory"):
         yield (
             "samples",
-            _memory(pid) + f" WHERE {where} AND t.operation IN ('allocate', 'free') ORDER BY t.time",
+            _memory(pid)
+            + f" WHERE {where} AND t.operation IN ('allocate', 'free') ORDER BY t.time, t.address, t.operation",
         )
     if selection.wants("counter") and trace.count("counter"):
         own = f"(t.process = {process} OR t.process IS NULL) AND isfinite(t.value) AND {selection.instants()}"
@@ -100,7 +110,7 @@ def statements(trace: Trace, selection: Selection, process: int) -> Iterator[tup
             f"""
             SELECT '{{"ph":"C","cat":"counter","name":' || {quoted("t.name")} || ',"pid":' || {pid} || ',"tid":0,"ts":' ||
             {us("t.time")} || ',"args":{{' || {quoted("t.unit")} || ':' || t.value || '}}}}' FROM counter t
-            WHERE {own} ORDER BY t.time""",
+            WHERE {own} ORDER BY t.time, t.name, t.device, t.value""",
         )
 
 
@@ -169,12 +179,14 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
                         ("wait_on_cuda_event_record_corr_id", "t.event_sync"), *_DEVICE)  # fmt: skip
     where = "coalesce(t.device, 0)"
     made["sync"] = f"""SELECT {complete("'cuda_sync'", name, where, "t.stream", arguments)} FROM sync t"""
-    made = {table: _with_frames(sql) + " WHERE {where} ORDER BY t.start" for table, sql in made.items()}
+    made = {
+        table: f"{_with_frames(sql)} WHERE {{where}} ORDER BY {_ORDER[table]}" for table, sql in made.items()
+    }
     made["user_event"] = _user_events(pid)
     made["marker"] = _markers(pid)
     name = "to_json(t.kind)::VARCHAR"
     made["overhead"] = (
-        f"""SELECT {complete("'overhead'", name, "'-1'", "0", "''")} FROM overhead t WHERE {{where}}"""
+        f"""SELECT {complete("'overhead'", name, "'-1'", "0", "''")} FROM overhead t WHERE {{where}} ORDER BY t.start, t.kind"""
     )
     return {table: sql.replace("{", "{{").replace("}", "}}").replace("{{where}}", "{where}").replace("{{process}}", "{process}")
             for table, sql in made.items()}  # fmt: skip
@@ -202,7 +214,9 @@ def _user_events(pid: str) -> str:
     """The program's own events, with their kind and attributes."""
     arguments = f"""concat_ws(',', '"kind":' || {quoted("t.kind")}, nullif({_TOLD}, ''))"""
     sql = complete("'user_event'", quoted("t.name"), pid, "t.thread", arguments)
-    return f"SELECT {sql} FROM user_event t WHERE {{where}} ORDER BY t.start"
+    return (
+        f"SELECT {sql} FROM user_event t WHERE {{where}} ORDER BY t.start, t.duration DESC, t.thread, t.name"
+    )
 
 
 def _markers(pid: str) -> str:
@@ -223,7 +237,7 @@ def _markers(pid: str) -> str:
         || ',"pid":' || {pid} || ',"tid":' || coalesce({tid}, '0') || ',"ts":' || {us("t.start")}
         || ',"args":{{' || coalesce({_TOLD}, '') || '}}}}'"""
     return f"""
-        WITH numbered AS (SELECT *, row_number() OVER (ORDER BY start, duration DESC, depth_of) AS number FROM (
+        WITH numbered AS (SELECT *, row_number() OVER (ORDER BY start, duration DESC, depth_of, thread, name) AS number FROM (
             SELECT m.*, s.parent AS above, s.depth AS depth_of FROM marker m LEFT JOIN stack s ON m.stack = s.id
             WHERE m.process = {{process}} AND m.category = 'python_function')),
         called AS (SELECT n.*, c.number AS caller FROM numbered n ASOF LEFT JOIN numbered c
@@ -232,7 +246,7 @@ def _markers(pid: str) -> str:
             SELECT *, NULL AS number, NULL AS caller FROM marker WHERE process = {{process}}
               AND category IS DISTINCT FROM 'python_function')
         SELECT CASE WHEN t.kind = 'instant' THEN {instant} ELSE {complete(category, quoted("t.name"), place, tid, arguments)} END
-        FROM t WHERE {{where}} ORDER BY t.number NULLS FIRST, t.start"""
+        FROM t WHERE {{where}} ORDER BY t.number NULLS FIRST, t.start, t.duration DESC, t.thread, t.name"""
 
 
 def _arrows(trace: Trace, process: int, pid: str) -> Iterator[tuple[str, str]]:
@@ -250,14 +264,15 @@ def _arrows(trace: Trace, process: int, pid: str) -> Iterator[tuple[str, str]]:
         "arrows",
         f"""
         SELECT '{{"ph":"s","id":' || t.correlation || ',"pid":' || {pid} || ',"tid":' || t.thread || ',"ts":' || {us("t.start")}
-        || {tail} || '}}' FROM ({calls}) t WHERE t.correlation IN (SELECT correlation FROM ({work}))""",
+        || {tail} || '}}' FROM ({calls}) t WHERE t.correlation IN (SELECT correlation FROM ({work}))
+        ORDER BY t.start, t.thread, t.correlation""",
     )
     yield (
         "arrows",
         f"""
         SELECT '{{"ph":"f","id":' || t.correlation || ',"pid":' || {_TRACK[0]} || ',"tid":' || {_TRACK[1]}
         || ',"ts":' || {us("t.start")} || {tail} || ',"bp":"e"}}' FROM ({work}) t
-        WHERE t.correlation IN (SELECT correlation FROM ({calls}))""",
+        WHERE t.correlation IN (SELECT correlation FROM ({calls})) ORDER BY t.start, t.device, t.stream, t.correlation""",
     )
     if not trace.count("flow"):
         return
@@ -269,7 +284,7 @@ def _arrows(trace: Trace, process: int, pid: str) -> Iterator[tuple[str, str]]:
             || ',"pid":' || {pid} || ',"tid":' || t.thread || ',"ts":' || {us("t.start")}
             || ',"cat":"fwdbwd","name":"fwdbwd"{more}}}'
             FROM flow f JOIN op_ids t ON t.correlation = f.{side}_correlation AND t.process = f.process
-            WHERE f.kind = 'forward-backward' AND f.process = {process}""",
+            WHERE f.kind = 'forward-backward' AND f.process = {process} ORDER BY t.start, t.thread, t.correlation""",
         )
 
 
