@@ -32,12 +32,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.trace.count("memcpy"):
         copies = _moves(facts, "memcpy")
         yield from _pageable(facts, copies)
-        advice = "Use cudaMemcpyAsync with pinned memory on a stream of its own."
+        advice = "Copy asynchronously, with pinned memory and on a stream of its own."
         yield from _synchronous(facts, copies, "copies", advice)
         yield from _small(facts, copies)
         yield from _redundant(facts, copies)
     if facts.trace.count("memset"):
-        advice = "Use cudaMemsetAsync, or let the kernel that follows write the zeros."
+        advice = "Fill asynchronously, or let the kernel that follows write the zeros."
         yield from _synchronous(facts, _moves(facts, "memset"), "fills", advice)
 
 

@@ -49,7 +49,7 @@ _OTHERS = (
                 re.IGNORECASE), "custom", "all-reduce"),
     (re.compile(r"multimem_all_?gather|custom_all_?gather", re.IGNORECASE), "custom", "all-gather"),
     (re.compile(r"nvshmem\w*barrier|nvshmem\w*(?:put|get)\w*kernel", re.IGNORECASE), "nvshmem", "put/get"),
-    (re.compile(r"deep_?ep::", re.IGNORECASE), "deepep", "all-to-all"),
+    (re.compile(r"deep_?ep::|\bep::(?:inter|intra)node(?:_ll)?::", re.IGNORECASE), "deepep", "all-to-all"),
     (re.compile(r"\b(?:one)?ccl_?kernel|oneccl", re.IGNORECASE), "oneccl", "unknown"),
 )  # fmt: skip
 
