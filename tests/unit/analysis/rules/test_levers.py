@@ -182,3 +182,19 @@ def test_activations_of_a_single_pass_are_no_leak(program):
 def test_what_every_turn_keeps_is_a_leak(program):
     (found,) = kept(program, 20, 4)
     assert "allocations of caching allocator are kept" in found.text
+
+
+def test_migrations_of_managed_memory_hold_no_host_and_are_said_to_end_the_gaps(program):
+    for _ in range(30):
+        program.launch("gemm", 50 * US)
+        program.synchronize()
+        program.busy(200 * US)
+        program.device = program.host
+        program.add("memcpy", start=program.device, duration=40 * US, bytes=1 << 20, kind="DtoH", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+        program.host = program.device = program.device + 40 * US
+    with program.open() as trace:
+        found = {finding.rule: finding for finding in verdict(trace).findings}
+    assert "copies/synchronous" not in found
+    assert "before migrations of managed memory" in found["account/unknown"].text
+    assert "cudaMemPrefetchAsync" in (found["account/unknown"].advice or "")
