@@ -2,7 +2,8 @@
 
 Table `collective` has them where a source has their sizes and groups (NCCL's profiler interface, Kineto, Nsight Systems, …).
 Else NCCL's own NVTX ranges are used, which carry the communicator and the size: a communication kernel belongs to the calls of
-its thread since the launch of the kernel before it. A kernel with neither is known by its name and counted by its stream.
+its thread since the launch of the kernel before it. A kernel with neither is known by its name and counted by its stream; where
+its name leaves open what its messages are part of, PyTorch's range around its launch (`nccl:all_to_all`) says so.
 """
 
 from __future__ import annotations
@@ -159,7 +160,27 @@ def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: d
         })  # fmt: skip
     if announced:
         _describe(out, announced, issued, call[kernels])
+    _titled(out, trace, process, issued, call[kernels])
     return out
+
+
+def _titled(out: list[_Row], trace: Trace, process: int, issued: host_calls.Calls, call: Column) -> None:
+    """Take the operation from PyTorch's range around the launch where the kernel's name does not tell."""
+    open_ = np.array([row["operation"] in collective_names.OPEN for row in out], bool) & (call >= 0)
+    if not open_.any():
+        return
+    sql = f"""SELECT thread, start, start + duration AS stop, name FROM marker
+        WHERE process = {int(process)} AND starts_with(name, 'nccl:') AND duration > 0 ORDER BY start"""
+    ranges = trace.sql(sql).fetchnumpy()
+    for thread in np.unique(issued.thread[call[open_]]).tolist():
+        mine = np.flatnonzero(ranges["thread"] == thread)
+        rows = np.flatnonzero(open_)[issued.thread[call[open_]] == thread]
+        launched = issued.start[call[rows]]
+        last = np.searchsorted(ranges["start"][mine], launched, "right") - 1
+        for row, at, when in zip(rows.tolist(), last.tolist(), launched.tolist(), strict=True):
+            if at >= 0 and when <= ranges["stop"][mine[at]]:
+                title = collective_names.titled(str(ranges["name"][mine[at]]))
+                out[row]["operation"] = title or out[row]["operation"]
 
 
 def _announced(trace: Trace, process: int) -> list[_Row]:

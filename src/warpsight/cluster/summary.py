@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 4
+VERSION = 5
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 OTHERS = "others"

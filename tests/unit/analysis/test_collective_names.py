@@ -20,6 +20,9 @@ from warpsight.model.naming.collective_names import CollectiveName, parse
         ("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", CollectiveName("nccl", "several")),
         ("_Z13ncclDevKernel_AllReduce_Sum_f16_NVLS24ncclDevKernelArgsStorageILm4096EE",
          CollectiveName("nccl", "all-reduce")),
+        ("void deep_ep::intranode::dispatch<8, 768>(int4*, float*)", CollectiveName("deepep", "all-to-all")),
+        ("void house::ep::internode::combine<false, 8>(int4*)", CollectiveName("deepep", "all-to-all")),
+        ("void house::ep::internode_ll::dispatch<8>(void*)", CollectiveName("deepep", "all-to-all")),
         ("void vllm::cross_device_reduce_1stage<__half, 2>(RankData*)", CollectiveName("custom", "all-reduce")),
     ],
 )  # fmt: skip
@@ -33,7 +36,13 @@ def test_names_of_communication_kernels_are_taken_apart(name, expected):
 
 @pytest.mark.parametrize(
     "name",
-    ["ampere_bf16_s1688gemm", "void cub::DeviceReduceKernel<float>()", "reduce_kernel", "copy_nccl_buffer"],
+    [
+        "ampere_bf16_s1688gemm",
+        "void step::internode::f()",
+        "void cub::DeviceReduceKernel<float>()",
+        "reduce_kernel",
+        "copy_nccl_buffer",
+    ],
 )
 def test_other_kernels_do_not_communicate(name):
     assert parse(name) is None

@@ -14,6 +14,7 @@ from warpsight.model import TraceWriter
 KERNELS = ("gemm_forward", "gemm_backward", "softmax")
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+SEND_RECEIVE = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)"
 TRANSFER = 40_000
 SIZE = 4 << 20
 
@@ -28,7 +29,8 @@ class Job:
         slow_kernel: One kernel of a rank takes so much longer.
         loading: Extra host time of a rank before its step, for steps where `loads` says so.
         clock: Offset and drift of each rank's clock.
-        source: `table` (collectives in the table), `ranges` (NCCL's NVTX ranges) or `names` (kernels alone).
+        source: `table` (collectives in the table), `ranges` (NCCL's NVTX ranges), `names` (kernels alone) or `titles`
+            (all-to-alls of sends and receives, in the ranges that PyTorch makes).
         mismatch: rank, step, and what it does there instead: `operation` or `size`.
     """
 
@@ -125,7 +127,10 @@ class Job:
                                         "unit": "MHz", "device": 0, "source": "nvml"} for t in times])  # fmt: skip
 
     def _kernels(self, writer: TraceWriter, rank: int, kernels: list[dict[str, Any]]) -> None:
-        names = {"all-reduce": ALL_REDUCE, "all-gather": ALL_GATHER}
+        names = {
+            "all-reduce": SEND_RECEIVE if self.source == "titles" else ALL_REDUCE,
+            "all-gather": ALL_GATHER,
+        }
         ids = {what: writer.name(names.get(what, what)) for what in (*KERNELS, *names)}
         device, launches, collectives = [], [], []
         for number, row in enumerate(kernels, 1):
@@ -159,5 +164,9 @@ class Job:
                 rows.append({"start": self._shown(rank, row["start"]) - 6_000, "duration": 4_000, "domain": "NCCL",
                              "name_id": writer.name(functions[row["what"]]), "kind": "push/pop", "source": "nvtx", "thread": 1,
                              "process": 0, "open": False, "attributes": json.dumps(told)})  # fmt: skip
+        if self.source == "titles":
+            rows += [{"start": self._shown(rank, row["start"]) - 6_000, "duration": 4_000, "kind": "push/pop", "thread": 1,
+                      "name_id": writer.name("nccl:all_to_all"), "source": "torch", "process": 0, "open": False}
+                     for row in kernels if row["what"] in functions]  # fmt: skip
         rows.sort(key=lambda row: row["start"])
         writer.add("marker", rows)

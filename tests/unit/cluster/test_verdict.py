@@ -62,6 +62,19 @@ def test_the_straggler_is_found_whatever_told_the_collectives(tmp_path: Path, so
         assert row["transfer"] == pytest.approx(44_000, rel=0.15)
 
 
+def test_exposed_communication_saves_its_share_of_the_judged_time(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(compute=30_000, steps=6))
+    first = found.findings[0]
+    assert first.rule == "cluster/exposed"
+    assert first.saves_ns == pytest.approx(first.values["share"] * found.length, abs=1)
+
+
+def test_sends_and_receives_of_an_all_to_all_are_no_pipeline(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(factor={1: 1.5}, source="titles", clock=CLOCKS))
+    assert (found.findings[0].rule, found.findings[0].values["rank"]) == ("cluster/straggler", 1)
+    assert found.collectives["operation"].unique().to_pylist() == ["all-to-all"]
+
+
 @pytest.mark.parametrize("kind", ["operation", "size"])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_mismatched_collective_comes_before_everything_else(tmp_path: Path, kind: str, ranks: int) -> None:

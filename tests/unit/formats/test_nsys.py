@@ -190,6 +190,15 @@ def test_migrations_are_copies_with_their_cause(every_path: Path) -> None:
     ]
 
 
+def test_memory_of_migrations_is_managed_also_where_the_file_calls_it_unknown(tmp_path: Path) -> None:
+    path = nsys_export.write_sqlite(tmp_path / "x.sqlite")
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET srcKind = 7, dstKind = 7")
+    import_files([path], tmp_path / "x.warp")
+    text = "select source_kind, destination_kind from memcpy order by start"
+    assert stored(tmp_path / "x.warp", text) == [("unknown", "unknown"), ("managed", "managed")]
+
+
 def test_a_launch_that_made_a_graph_node_was_captured(every_path: Path) -> None:
     assert stored(every_path, "select start, function, captured, result from launch order by start") == [
         (100, "cudaLaunchKernel", True, 0),

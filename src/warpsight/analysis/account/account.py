@@ -14,6 +14,7 @@ from warpsight.analysis.account import gaps as gaps_of
 from warpsight.analysis.account import naming, pieces
 from warpsight.analysis.account.busy import by_group
 from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, COPY, HOST, IDLE
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.naming import HostTime
 from warpsight.analysis.account.pieces import Pieces
@@ -24,7 +25,7 @@ from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
-from warpsight.model.work import KERNEL, KINDS, Work, distinct, numbered, summed
+from warpsight.model.work import KERNEL, Work, distinct, summed
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -171,30 +172,6 @@ def _copied(trace: Trace, work: Work, own: Column, total: int) -> list[Entry]:
         for name, time, count in zip(labels, times.tolist(), counts.tolist(), strict=True)
         if count
     ]
-
-
-def copy_names(trace: Trace, work: Work, mine: Column) -> tuple[list[str], Column]:
-    """Names of copies (`memcpy HtoD, pageable`) and fills, and for each of these rows of work the place of its name."""
-    texts = ["memset"]
-    code = np.zeros(len(mine), np.int64)
-    moved = np.flatnonzero(work.kind[mine] == KINDS.index("copy"))
-    if len(moved):
-        copies, source = device_work.everything(trace).copies
-        place = mine[moved] if work.source is None else work.source[mine[moved]]
-        row = source[np.searchsorted(copies, place)]
-        columns, coded = trace.columns("memcpy", {}, ["kind", "source_kind", "destination_kind"])
-        kind = columns["kind"][row]
-        pageable = np.zeros(len(row), bool)
-        for end in ("source_kind", "destination_kind"):
-            if "pageable" in coded[end]:
-                pageable |= columns[end][row] == coded[end].index("pageable")
-        group, (kinds, ends) = numbered([kind, pageable.astype(np.int8)])
-        code[moved] = group + 1
-        texts += [
-            f"memcpy {coded['kind'][one] if one >= 0 else 'unknown'}" + (", pageable" if held else "")
-            for one, held in zip(kinds.tolist(), ends.tolist(), strict=True)
-        ]
-    return texts, code
 
 
 def _idle(parts: Pieces, host: list[HostTime]) -> list[Entry]:

@@ -19,6 +19,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
+from warpsight.analysis.account.copies import migrations
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Name of idle time that no call has.
+#: Names of idle time that no call has: before work of a program that the trace begins in, and before the driver's own copies.
 NO_CALL = "work whose launch is not in the trace"
+MIGRATION = "migrations of managed memory, which no call launches"
 #: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
 CALLBACKS = "the recorder's work in GPU calls and ranges"
 
@@ -70,14 +72,16 @@ class Pieces:
 
 def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
-    names = [*calls.functions, "", NO_CALL]
+    names = [*calls.functions, "", NO_CALL, MIGRATION]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
     parts = [_of_the_thread(trace, work, calls, gaps, known, names)]
     parts.append(_afterwards(trace, work, calls, gaps, known, names))
     lost = np.flatnonzero(~gaps.known)
-    parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8),
-                  np.full(len(lost), names.index(NO_CALL))))  # fmt: skip
+    unlaunched = np.where(
+        migrations(trace, work, gaps.row[lost]), names.index(MIGRATION), names.index(NO_CALL)
+    )
+    parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8), unlaunched))
     for place, part in enumerate(parts):
         real = part[2] > part[1]
         if not real.all():

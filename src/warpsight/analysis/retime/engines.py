@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.account.account import copy_names
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime.program import Program
 from warpsight.model.work import COPY, distinct, numbered

@@ -13,6 +13,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
+from warpsight.analysis.account.pieces import MIGRATION
 from warpsight.model.naming import api_names
 
 _TEXTS = {
@@ -35,6 +36,10 @@ _LOADING = (
     "it matters, load code eagerly or beside other work, and keep caches of compiled kernels."
 )
 _WAIT = "Wait later and less often: read results once per several steps, and let the host run ahead of the device."
+_MIGRATION = (
+    "Prefetch managed memory to where it is used next (cudaMemPrefetchAsync), or copy it: else the first access to each page "
+    "waits for its migration."
+)
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 
@@ -42,6 +47,8 @@ def of(kind: int, name: str, usual: int = 0) -> str:
     """Advice for a class: for blocking calls by what the call of this name is for, for launches by their `usual` length, ns."""
     if kind == LAUNCH and usual >= LOADS_CODE_NS:
         return _LOADING
+    if kind == UNKNOWN and name == MIGRATION:
+        return _MIGRATION
     if kind != BLOCKED_CALL:
         return _TEXTS[kind]
     if api_names.waits(name) or "synchronization" in name:

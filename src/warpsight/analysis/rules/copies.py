@@ -23,6 +23,7 @@ SMALL = 64 * 1024
 _MANY = 50
 #: Small copies take at most so many times the middle one's time.
 _USUAL = 10
+_ENDS = ("source_kind", "destination_kind")
 #: Share of the time that repeated copies take before they are worth a word.
 _REPEATED = 0.02
 
@@ -32,12 +33,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.trace.count("memcpy"):
         copies = _moves(facts, "memcpy")
         yield from _pageable(facts, copies)
-        advice = "Use cudaMemcpyAsync with pinned memory on a stream of its own."
+        advice = "Copy asynchronously, with pinned memory and on a stream of its own."
         yield from _synchronous(facts, copies, "copies", advice)
         yield from _small(facts, copies)
         yield from _redundant(facts, copies)
     if facts.trace.count("memset"):
-        advice = "Use cudaMemsetAsync, or let the kernel that follows write the zeros."
+        advice = "Fill asynchronously, or let the kernel that follows write the zeros."
         yield from _synchronous(facts, _moves(facts, "memset"), "fills", advice)
 
 
@@ -64,7 +65,7 @@ class _Moves:
 
 def _moves(facts: Facts, table: str) -> _Moves:
     begin, end = facts.window
-    kinds = ("source_kind", "destination_kind") if table == "memcpy" else ()
+    kinds = _ENDS if table == "memcpy" else ()
     numbers = {
         "start": NO_TIME,
         "duration": 0,
@@ -73,20 +74,26 @@ def _moves(facts: Facts, table: str) -> _Moves:
         "process": -1,
         "device": -1,
         "stream": -1,
+        "correlation": -1,
     }
     columns, texts = facts.trace.columns(table, {**numbers, "asynchronous": 1}, kinds)
     keep = facts.rows.mask(columns) & (columns["start"] >= begin) & (columns["start"] < end)
     columns = {name: column[keep] for name, column in columns.items()}
 
     def of_kind(wanted: str) -> Column:
-        out = np.zeros(len(columns["start"]), bool)
+        """How many of a row's two memories are of a kind."""
+        out = np.zeros(len(columns["start"]), np.int8)
         for kind in kinds:
-            out |= columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
+            out += columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
         return out
 
     moved = {"start": columns["start"], "end": columns["start"] + columns["duration"], "bytes": columns["bytes"].astype(float),
              "stack": columns["stack"]}  # fmt: skip
-    return _Moves(moved, of_kind("pageable"), of_kind("pinned"), ~columns["asynchronous"])
+    migrated = (of_kind("managed") == len(_ENDS)) & (
+        columns["correlation"] <= 0
+    )  # by the driver: no call waits for them
+    synchronous = ~columns["asynchronous"].astype(bool) & ~migrated
+    return _Moves(moved, of_kind("pageable") > 0, of_kind("pinned") > 0, synchronous)
 
 
 def _exposed(facts: Facts, found: dict[str, Column]) -> int:

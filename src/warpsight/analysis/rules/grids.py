@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import COMMUNICATION, everything, wanted
+from warpsight.model.work import KERNEL, everything, wanted
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -27,12 +27,12 @@ def blocks(trace: Trace) -> Column:
 def kernels(trace: Trace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
     """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
 
-    Only those that took longer than `longer` ns.
+    Only those that took longer than `longer` ns, and no collectives: few blocks suffice for those, whatever the device.
     """
     whole = everything(trace)
     work = whole.work
     chosen = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
-    chosen &= (work.kind <= COMMUNICATION) & (work.start >= window[0]) & (work.start < window[1])
+    chosen &= (work.kind == KERNEL) & (work.start >= window[0]) & (work.start < window[1])
     if longer >= 0:
         chosen &= work.end - work.start > longer
     places = np.flatnonzero(chosen)

@@ -36,8 +36,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
-    """Memory allocated all through the window by one stack, and not freed in it: a leak, whatever the exit frees."""
+    """Memory allocated all through the window by one stack, and not freed in it: a leak, whatever the exit frees.
+
+    A single turn, or allocations of unknown origin in a program without a loop, may as well be results that are still needed.
+    """
     begin, end = facts.host_window
+    turns = sum(len(one.steady) for one in facts.iterations)
     inside = (found.time >= begin) & (found.time < end)
     kept = np.flatnonzero(inside & (found.freed >= end))
     made = np.flatnonzero(inside)
@@ -54,6 +58,8 @@ def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
             or len(np.unique(quarter)) < QUARTERS
             or grown < LEAST_GROWTH * held
             or len(mine) * 2 < all_made
+            or turns == 1
+            or (turns == 0 and not stack)
         ):
             continue
         yield _leak(facts, found, place, stack, mine, grown)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.account.account import copy_names
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     CLASSES,
@@ -25,6 +24,7 @@ from warpsight.analysis.account.classes import (
     OTHER_STREAM,
     UNKNOWN,
 )
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.retime import without
 from warpsight.analysis.retime.building import build

@@ -20,6 +20,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
+from warpsight.analysis.account.pieces import MIGRATION
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice, evidence
@@ -96,6 +97,8 @@ def _text(facts: Facts, kind: int, name: str, share: float, top: Entry, *, first
             else f"{name} takes {share:.0%} of the time"
         )
         return f"{start} ({times})"
+    if kind == UNKNOWN and name == MIGRATION:
+        return f"{idle} before {name}"
     if kind == UNKNOWN:
         after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)

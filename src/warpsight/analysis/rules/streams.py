@@ -14,7 +14,7 @@ from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
-from warpsight.model.work import COMMUNICATION, Work, split, summed
+from warpsight.model.work import KERNEL, Work, split, summed
 
 Column = npt.NDArray[Any]
 #: A stream takes part when it has this share of the device's kernel time.
@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Findings about streams that wait for each other, one per device."""
     work = facts.work
     for device, index in work.per_device():
-        index = index[work.kind[index] <= COMMUNICATION]
+        index = index[work.kind[index] == KERNEL]  # collectives beside nothing are exposed communication
         if len(index) < 20:
             continue
         length = work.end[index] - work.start[index]
@@ -58,8 +58,9 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
     if cost < 0.02 * facts.length:
         return
     why, kind, edges = _reason(facts, chosen)
+    seldom = "never" if each == busy else "hardly ever"
     text = (
-        f"serialised streams: kernels of {len(streams)} streams of GPU {device} never run side by side{why}, "
+        f"serialised streams: kernels of {len(streams)} streams of GPU {device} {seldom} run side by side{why}, "
         f"though {small:.0%} of their time is in kernels too small to fill it"
     )
     evidence = [f"median grid {blocks:,.0f} blocks"]

@@ -185,4 +185,6 @@ def _without_device(facts: Facts) -> str:
     if not told:
         return "the trace holds no work of a device and none of the host"
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
-    return f"the trace holds {listed} of the host, and no kernel, copy or fill"
+    alone = len(told) == 1 and facts.trace.count("marker")  # ranges of any track: nothing says whose they are
+    whose = ", on tracks that are not said to be a device's" if alone else " of the host"
+    return f"the trace holds {listed}{whose}, and no kernel, copy or fill"

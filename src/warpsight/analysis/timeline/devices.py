@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.account.account import copy_names
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.stats.overview import Picture
 from warpsight.analysis.timeline.row import KINDS, Names, Row
 from warpsight.model import calls as host_calls

@@ -81,6 +81,8 @@ class EventStream(Generic[T]):
                 yield from self._members()
             else:
                 raise self._error("is not a JSON object or array of trace events")
+            if not self._source.truncated and self._skip_blanks() in (b"[", b"{"):
+                self._source.ended_early(f"a second JSON document begins at byte {self._window.offset:,}")
 
     # The object around the events
 
@@ -98,6 +100,7 @@ class EventStream(Generic[T]):
                 yield from self._events()
             else:
                 self.header[key] = self._value()
+        self._window.advance(1)
 
     def _broken(self, problem: str) -> None:
         """The object ends early or is damaged: events that were read are kept."""

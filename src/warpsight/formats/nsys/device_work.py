@@ -148,7 +148,8 @@ def _memory_kind(rows: Rows, column: str, unified: Any) -> pa.Array:
     known = labels(rows, column, MEMORY_KINDS).dictionary_decode()
     if not unified.any():
         return known
-    return pc.if_else(pa.array(unified & rows.null(column)), "managed", known)
+    named = ~rows.null(column) & np.isin(rows.numbers(column), list(MEMORY_KINDS))
+    return pc.if_else(pa.array(unified & ~named), "managed", known)
 
 
 def _peer(report: Report, rows: Rows, column: str) -> pa.Array:

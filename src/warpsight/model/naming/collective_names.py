@@ -21,6 +21,14 @@ CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclRedu
          "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
 #: Operations whose NCCL ranges have the size of one rank's part; their payload is that times the number of ranks.
 IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
+#: Operations of kernels that move other operations' messages too: an all-to-all is sends and receives.
+OPEN = ("send-receive", "several", "unknown")
+#: What PyTorch's ranges around NCCL's calls are called, without underscores: `nccl:_all_gather_base`, `nccl:recv 1<-0`.
+_TITLE = re.compile(
+    r"nccl:(allreduce|allgather|reducescatter|alltoall|broadcast|reduce|gather|scatter|send|recv)"
+)
+_TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "reducescatter": "reduce-scatter",
+           "alltoall": "all-to-all", "recv": "receive"}  # fmt: skip
 _NCCL = re.compile(rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)")
 _ALGORITHM = re.compile(r"_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?=_|$)")
 _PROTOCOL = re.compile(r"_(LL128|LL|SIMPLE)(?=_|$)")
@@ -41,7 +49,7 @@ _OTHERS = (
                 re.IGNORECASE), "custom", "all-reduce"),
     (re.compile(r"multimem_all_?gather|custom_all_?gather", re.IGNORECASE), "custom", "all-gather"),
     (re.compile(r"nvshmem\w*barrier|nvshmem\w*(?:put|get)\w*kernel", re.IGNORECASE), "nvshmem", "put/get"),
-    (re.compile(r"deep_?ep::", re.IGNORECASE), "deepep", "all-to-all"),
+    (re.compile(r"deep_?ep::|\bep::(?:inter|intra)node(?:_ll)?::", re.IGNORECASE), "deepep", "all-to-all"),
     (re.compile(r"\b(?:one)?ccl_?kernel|oneccl", re.IGNORECASE), "oneccl", "unknown"),
 )  # fmt: skip
 
@@ -80,3 +88,9 @@ def parse(name: str) -> CollectiveName | None:
         if pattern.search(name):
             return CollectiveName(library, operation)
     return None
+
+
+def titled(name: str) -> str | None:
+    """The operation that one of PyTorch's ranges around NCCL's calls names; None: none."""
+    found = _TITLE.match(name.replace("_", ""))
+    return _TITLES.get(found[1], found[1]) if found else None

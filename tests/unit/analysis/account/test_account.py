@@ -10,7 +10,6 @@ import pytest
 from tests.unit.analysis.account.rows import US, call, entries, listed, marker
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.account import Entry, account
-from warpsight.analysis.account.account import copy_names
 from warpsight.analysis.account.classes import (
     CLASSES,
     COMMUNICATION,
@@ -22,6 +21,7 @@ from warpsight.analysis.account.classes import (
     MEANING,
     UNKNOWN,
 )
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.account.pieces import NO_CALL
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -159,6 +159,8 @@ def test_kernels_without_a_name_are_unknown_not_missing(build):
         ({"kind": "DtoD", "source_kind": "device"}, "memcpy DtoD"),
         ({"source_kind": "pageable"}, "memcpy HtoD, pageable"),
         ({"kind": "DtoH", "source_kind": "device", "destination_kind": "pageable"}, "memcpy DtoH, pageable"),
+        ({"source_kind": "managed", "destination_kind": "managed"}, "memcpy HtoD, managed"),
+        ({"source_kind": "managed", "destination_kind": "device"}, "memcpy HtoD"),
     ],
 )
 def test_copies_are_named_by_direction_and_pageable_memory(build, row, name):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.analysis.account.rows import THREAD, US, call, overhead, pieces, sync
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.account import account
-from warpsight.analysis.account.pieces import NO_CALL
+from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
 from warpsight.model.selection import Rows
 
 LAUNCH = "cudaLaunchKernel"
@@ -50,6 +50,13 @@ def test_after_the_call_what_is_longer_than_latency_is_a_wait_for_something(gap,
 def test_work_without_a_call_waited_for_nobody_knows_what(build):
     found = pieces(build(kernel=[kernel(0, 10, correlation=1), kernel(100, 5)], launch=[launch(-9, 3, 1)]))
     assert found == [("unknown", NO_CALL, 10, 100)]
+
+
+def test_migrations_of_managed_memory_have_no_call_to_look_for(build):
+    managed = {"source_kind": "managed", "destination_kind": "managed", "correlation": None}
+    copies = [copy(100, 5, kind="DtoH") | managed, copy(120, 5, kind="DtoH") | {"correlation": None}]
+    found = pieces(build(kernel=[kernel(0, 10, correlation=1)], launch=[launch(-9, 3, 1)], memcpy=copies))
+    assert found == [("unknown", MIGRATION, 10, 100), ("unknown", NO_CALL, 105, 120)]
 
 
 @pytest.mark.parametrize(

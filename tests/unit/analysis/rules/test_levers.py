@@ -137,3 +137,64 @@ def test_small_copies_save_no_more_than_small_copies_take(program):
         program.device += length
     _, finding = judged(program, "copies/small")
     assert finding.saves_ns == 59 * 20 * US
+
+
+def two_streams(program, name, blocks):
+    """Kernels of two streams in turns; those of the second have a name and few blocks."""
+    few, many = (program.writer.shape(grid_x=count, grid_y=1, grid_z=1, block_x=256) for count in blocks)
+    for _ in range(30):
+        program.launch("gemm", 200 * US, 7, shape_id=many)
+        program.launch(name, 300 * US, 20, shape_id=few)
+    with program.open() as trace:
+        return {finding.rule: finding for finding in verdict(trace).findings}
+
+
+def test_collectives_beside_nothing_are_no_serialised_streams_and_no_small_kernels(program):
+    rules = two_streams(
+        program, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", (24, 400)
+    )
+    assert "streams/serialised" not in rules and "kernels/small-grids" not in rules
+
+
+def test_small_kernels_of_streams_in_turns_are_serialised_streams(program):
+    rules = two_streams(program, "relu", (24, 24))
+    assert "never run side by side" in rules["streams/serialised"].text
+    assert "kernels/small-grids" in rules
+
+
+def kept(program, turns, layers):
+    """Each turn launches some layers, each of which keeps what it allocated."""
+    for turn in range(turns):
+        for layer in range(layers):
+            program.add("memory", time=program.host, operation="allocate", address=(turn * layers + layer + 1) << 20,
+                        bytes=1 << 20, kind="device", allocator="caching allocator", device=0)  # fmt: skip
+            program.launch(f"gemm {layer}", 100 * US)
+        if turns > 1:
+            program.add("user_event", start=program.host, duration=0, name="step", kind="step", thread=1)
+    with program.open() as trace:
+        return [finding for finding in verdict(trace).findings if finding.rule == "memory/leak"]
+
+
+def test_activations_of_a_single_pass_are_no_leak(program):
+    assert not kept(program, 1, 40)
+
+
+def test_what_every_turn_keeps_is_a_leak(program):
+    (found,) = kept(program, 20, 4)
+    assert "allocations of caching allocator are kept" in found.text
+
+
+def test_migrations_of_managed_memory_hold_no_host_and_are_said_to_end_the_gaps(program):
+    for _ in range(30):
+        program.launch("gemm", 50 * US)
+        program.synchronize()
+        program.busy(200 * US)
+        program.device = program.host
+        program.add("memcpy", start=program.device, duration=40 * US, bytes=1 << 20, kind="DtoH", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+        program.host = program.device = program.device + 40 * US
+    with program.open() as trace:
+        found = {finding.rule: finding for finding in verdict(trace).findings}
+    assert "copies/synchronous" not in found
+    assert "before migrations of managed memory" in found["account/unknown"].text
+    assert "cudaMemPrefetchAsync" in (found["account/unknown"].advice or "")

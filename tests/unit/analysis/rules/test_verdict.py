@@ -103,3 +103,12 @@ def test_a_trace_without_device_work_says_what_it_holds_instead(program):
         found = verdict(trace)
     assert found.headline == "no device work was recorded"
     assert found.summary == "the trace holds 3 calls and 1 range of the host, and no kernel, copy or fill"
+
+
+def test_ranges_alone_are_not_called_the_hosts(program):
+    for number in range(3):
+        program.host += 100 * US
+        program.annotated(f"[MEMCPY] {number}", program.host - 50 * US)
+    with program.open() as trace:
+        found = verdict(trace)
+    assert "3 ranges, on tracks that are not said to be a device's" in found.summary
