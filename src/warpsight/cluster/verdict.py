@@ -79,12 +79,12 @@ def judge(job: Job) -> JobVerdict:
     found += unmet(job)
     found += _gaps(job)
     found += _stragglers(waiting, listed, length)
-    found += _pipelines(waiting)
+    found += _pipelines(waiting, length)
     found += slow_links(traffic(waiting))
     if not any(
         one.severity == "error" for one in found
     ):  # what comes after a hang or mismatch is not a transfer
-        found += _exposed(waiting)
+        found += _exposed(waiting, length)
     found += _clock_notes(job)
     ordered = _ordered(found)
     return JobVerdict(_headline(job, ordered, length), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
@@ -267,8 +267,8 @@ def _time(waiting: Waiting, place: int, *kinds: int) -> int:
     return int(time[np.isin(kind, kinds)].sum())
 
 
-def _pipelines(waiting: Waiting) -> list[Finding]:
-    """Time in sends and receives for work that another stage had not finished."""
+def _pipelines(waiting: Waiting, length: int) -> list[Finding]:
+    """Time in sends and receives for work that another stage had not finished; its share of the judged time is saved."""
     job = waiting.job
     spans = sum(one.about.end - one.about.begin for one in job.summaries)
     total = int(waiting.paired_wait.sum())
@@ -282,12 +282,12 @@ def _pipelines(waiting: Waiting) -> list[Finding]:
         for i, one in enumerate(job.summaries)
     ][:6]
     return [Finding("warning", text, {"share": total / spans, "rank": job.summaries[worst].about.rank}, "cluster/bubble",
-                    total // max(len(job.summaries), 1), tuple(each), "Use more micro-batches per step, an interleaved schedule, "
+                    int(total / spans * length), tuple(each), "Use more micro-batches per step, an interleaved schedule, "
                     "or stages of equal length.")]  # fmt: skip
 
 
-def _exposed(waiting: Waiting) -> list[Finding]:
-    """Moving bytes while nothing computes: waiting for late ranks aside."""
+def _exposed(waiting: Waiting, length: int) -> list[Finding]:
+    """Moving bytes while nothing computes: waiting for late ranks aside; its share of the judged time is saved."""
     job = waiting.job
     spans = sum(one.about.end - one.about.begin for one in job.summaries)
     exposed = sum(_time(waiting, place, COMMUNICATION) for place in range(len(job.summaries)))
@@ -299,7 +299,7 @@ def _exposed(waiting: Waiting) -> list[Finding]:
         f"exposed communication: {moving / spans:.0%} of the ranks' time moves bytes while nothing computes"
     )
     return [Finding("warning", text, {"share": moving / spans, "waiting": waited}, "cluster/exposed",
-                    moving // len(job.summaries), (), "Overlap it with computation (smaller buckets, prefetch), send less "
+                    int(moving / spans * length), (), "Overlap it with computation (smaller buckets, prefetch), send less "
                     "(gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
 
 

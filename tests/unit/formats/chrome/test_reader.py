@@ -292,3 +292,13 @@ def test_a_comma_behind_the_last_event_is_no_loss(tmp_path, end):
     with ws.open(stored.path) as trace:
         assert trace.sql("SELECT count(*) FROM marker").fetchall() == [(2,)]
         assert trace.sql("SELECT cause FROM loss").fetchall() == []
+
+
+@pytest.mark.parametrize("text", [TEXT, json.dumps(EVENTS)], ids=["object", "array"])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_second_document_in_the_file_is_told(tmp_path, text, between):
+    made = imported(tmp_path, text + between + text)
+    with ws.open(made.path) as trace:
+        assert set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall()) == RANGES
+    place = len(text) + len(between)
+    assert any(f"a second JSON document begins at byte {place:,}" in row["cause"] for row in made.losses)
