@@ -249,3 +249,28 @@ def test_piped_tables_are_never_cut(trace):
     longest = warpsight("query", trace, "SELECT max(length(demangled)) FROM kernel", "--no-header").stdout
     assert max(map(len, text.splitlines())) > int(longest)
     assert "…" not in text
+
+
+def _from_a_removed_folder(folder, *arguments):
+    gone = folder / "gone"
+    gone.mkdir()
+    command = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    return subprocess.run(
+        ["sh", "-c", command, "sh", gone, sys.executable, "-m", "warpsight.ui.cli", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_trace_is_read_from_a_folder_that_was_removed(trace, tmp_path):
+    done = _from_a_removed_folder(tmp_path, "analyze", trace)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_a_recording_from_a_folder_that_was_removed_is_refused_with_the_remedy(tmp_path):
+    done = _from_a_removed_folder(tmp_path, "record", "-o", tmp_path / "t.warp", "--", "true")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "warpsight: the working directory no longer exists; change to one that does: cd ~\n"
+    )
+    assert not (tmp_path / "t.warp").exists()

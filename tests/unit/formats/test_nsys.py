@@ -445,3 +445,22 @@ def test_what_a_wait_is_for_is_what_its_call_says(tmp_path: Path) -> None:
         "context",
         "stream wait event",
     ]
+
+
+def test_memory_that_was_allocated_before_there_was_a_context(tmp_path: Path) -> None:
+    none = 0xFFFFFFFF  # CUPTI's id of no context, no stream, no device
+    pinned, freed = nsys_export.TABLES["CUDA_GPU_MEMORY_USAGE_EVENTS"]
+    changed = {
+        **nsys_export.TABLES,
+        "CUDA_GPU_MEMORY_USAGE_EVENTS": [
+            {**pinned, "deviceId": none, "contextId": none, "streamId": none},
+            freed,
+        ],
+    }
+    nsys_export.write_sqlite(tmp_path / "early.sqlite", changed)
+    made = import_files([tmp_path / "early.sqlite"], tmp_path / "early.warp")
+    with open_trace(made.path) as trace:
+        rows = trace.sql(
+            "SELECT time, device, context, stream, bytes FROM memory WHERE bytes > 0 ORDER BY time"
+        )
+        assert rows.fetchall() == [(20, None, None, None, 1024), (30, 0, 1, None, 1024)]

@@ -16,6 +16,7 @@ from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
+from warpsight.formats.chrome.lenient import strict
 from warpsight.formats.chrome.window import Window
 from warpsight.formats.source import Source
 
@@ -27,10 +28,13 @@ PIECE_BYTES = 4 << 20
 LONGEST = 128 << 20
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_LAST = re.compile(rb"\}\s*\]")
+_LAST = re.compile(rb"\}\s*,?\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
+_MALFORMED = re.compile("malformed(?!.*trailing characters)")
 #: Places that are tried one after the other for the end of the last whole event.
 _SINGLE_STEPS = 32
+#: Pieces that are made strict JSON in vain before the attempts end.
+_VAIN = 8
 #: Events that were skipped in this many places end the reading: it is not JSON.
 MAX_DAMAGE = 1000
 
@@ -59,6 +63,7 @@ class EventStream(Generic[T]):
         self._window = Window(self._file)
         self._separator = b""
         self._any = False
+        self._attempts = _VAIN
         #: Values beside the events, by key; complete after the iteration.
         self.header: dict[str, Any] = {}
         #: Places where something was skipped, as offsets.
@@ -275,6 +280,15 @@ class EventStream(Generic[T]):
         except UnicodeDecodeError:
             repaired = str(self._window.view(size), "utf-8", "replace").encode()
             return self._decoder(repaired, len(repaired))
+        except msgspec.DecodeError as error:
+            if not self._attempts or not _MALFORMED.search(str(error)):
+                raise
+            text = strict(str(self._window.view(size), "utf-8", "replace").encode())
+            try:
+                return self._decoder(text, len(text))
+            except msgspec.DecodeError:
+                self._attempts -= 1
+            raise
 
     # Bytes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.formats.nsys.device_work import MEMORY_KINDS
-from warpsight.formats.nsys.report import ADDRESS, INT, TEXT, labels, nullable
+from warpsight.formats.nsys.report import ADDRESS, INT, INVALID, TEXT, labels, nullable
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
@@ -78,7 +78,9 @@ def _memory(rows: Rows, places: dict[str, Any]) -> dict[str, Any]:
     return {
         "time": rows.column("start"),
         "device": places["device"],
-        "context": nullable(places["context"], rows.null("contextId")),
+        "context": nullable(
+            places["context"], rows.null("contextId") | (rows.numbers("contextId") == INVALID)
+        ),
         "stream": nullable(stream, stream < 0),
         "correlation": rows.column("correlationId"),
         "process": places["process"],

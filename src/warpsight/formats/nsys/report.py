@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 INT, REAL, TEXT, ADDRESS = pa.int64(), pa.float64(), pa.string(), pa.uint64()
+#: CUPTI's id of no context, no stream and no device.
+INVALID = 0xFFFFFFFF
 #: cudaLaunchKernel_v7000: the runtime's functions carry the CUDA version that introduced them.
 _VERSION = re.compile(r"_v\d{4,5}$")
 
@@ -183,9 +185,9 @@ class Report:
         pids = rows.numbers("globalPid")
         process = self.processes(pids)
         pid = (pids >> 24) & 0xFFFFFF
-        device = _by_pair(rows.numbers("deviceId", -1), pid, self.device)
-        context = rows.numbers("contextId", 0).astype(np.int64)
-        stream = self._streams(rows.numbers("streamId", -1))
+        device = _by_pair(_known(rows.numbers("deviceId", -1)), pid, self.device)
+        context = _known(rows.numbers("contextId", 0).astype(np.int64), 0)
+        stream = _known(rows.numbers("streamId", -1))
         self._announce(process, pid, context, stream, device)
         return {
             "device": pa.array(device, mask=device < 0),
@@ -193,11 +195,6 @@ class Report:
             "stream": stream,
             "process": process,
         }
-
-    @staticmethod
-    def _streams(values: Array) -> Array:
-        """Stream ids; CUPTI's "no stream" (all bits set) is -1."""
-        return np.where(values == 0xFFFFFFFF, -1, values)
 
     @cached_property
     def _stream_info(self) -> dict[tuple[int, int, int], dict[str, Any]]:
@@ -233,6 +230,11 @@ class Report:
                 self.target.stream(owner, ctx, strm, **where, **info)
 
 
+def _known(values: Array, otherwise: int = -1) -> Array:
+    """Ids, with `otherwise` for CUPTI's invalid one: memory can be allocated before there is a context."""
+    return np.where(values == INVALID, otherwise, values)
+
+
 def _by_pair(first: Array, second: Array, function: Any) -> Array:
     known, places = distinct_rows([first, second])
     ids = [-1 if a < 0 else function(a, b) for a, b in known.tolist()]
@@ -261,4 +263,4 @@ def nullable(values: Array, null: Array) -> pa.Array:
     return pa.array(values, mask=null)
 
 
-__all__ = ["ADDRESS", "INT", "REAL", "TEXT", "Report", "duration", "labels", "nullable"]
+__all__ = ["ADDRESS", "INT", "INVALID", "REAL", "TEXT", "Report", "duration", "labels", "nullable"]

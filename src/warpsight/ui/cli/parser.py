@@ -276,7 +276,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        terminal.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        terminal.error(f"{error.filename}: {error.strerror}" if error.filename else _nameless(error))
         return 1
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
@@ -294,6 +294,15 @@ def _usage(error: Any) -> int:
     if context is not None:
         sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
     return int(error.exit_code)
+
+
+def _nameless(error: OSError) -> str:
+    """An error of the system that names no file: most often that of a shell whose folder was removed or made anew."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "the working directory no longer exists; change to one that does: cd ~"
+    return error.strerror or str(error)
 
 
 def _internal(error: Exception) -> int:

@@ -85,7 +85,10 @@ def _digits(value: float) -> str:
 
 def near(text: str, root: str = "") -> str:
     """Files below the working directory (or `root`) by their relative paths: short, and terminals make links of them."""
-    return text.replace(f"({root or os.getcwd()}/", "(")
+    try:
+        return text.replace(f"({root or os.getcwd()}/", "(")
+    except FileNotFoundError:  # the working directory was removed
+        return text
 
 
 def shorten_paths(text: str, width: int) -> str:

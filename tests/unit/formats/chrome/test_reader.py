@@ -255,3 +255,50 @@ def test_device_work_without_a_category_is_known_by_its_track(tmp_path):
         assert trace.sql("select start, duration from memset").fetchall() == [(240_000, 5_000)]
         assert trace.sql("select function from launch").fetchall() == [("hipLaunchKernel",)]
         assert len(trace.sql("select * from marker").fetchall()) == 2
+
+
+def _one(name, more=""):
+    return f'{{"ph": "X", "name": "{name}", "ts": 1, "dur": 2, "pid": 7, "tid": 8{more}}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("plain", ', "args": {"loss": NaN, "low": -Infinity, "text": "NaN, \\"inf\\",}"}', "plain"),
+        (r"half \udce9", "", "half \N{REPLACEMENT CHARACTER}"),
+        (r"pair \ud83d\ude00", ', "args": {"x": nan}', "pair \N{GRINNING FACE}"),
+        ("two\nlines", "", "two\nlines"),
+        (r"C:\Users\x", "", r"C:\Users\x"),
+        ("comma", ', "args": {"a": 1,},', "comma"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kineto", "others"), [("", 0), ("", 3), ('"schemaVersion": 1, "deviceProperties": [], ', 0)]
+)
+def test_events_of_lenient_writers_are_all_read(tmp_path, name, more, expected, kineto, others):
+    events = ",\n".join([_one("first")] * others + [_one(name, more)] + [_one("last")] * others)
+    stored = imported(tmp_path, f'{{{kineto}"traceEvents": [{events}]}}')
+    with ws.open(stored.path) as trace:
+        assert trace.sql("SELECT name FROM marker ORDER BY ALL").fetchall() == sorted(
+            [("first",)] * others + [(expected,)] + [("last",)] * others
+        )
+        assert trace.sql("SELECT cause FROM loss").fetchall() == []
+
+
+@pytest.mark.parametrize("end", [",]", ",\n]\n", ',\n], "other": 1}'])
+def test_a_comma_behind_the_last_event_is_no_loss(tmp_path, end):
+    begin = '{"traceEvents": [' if end.endswith("}") else "["
+    stored = imported(tmp_path, begin + _one("a") + "," + _one("b") + end)
+    with ws.open(stored.path) as trace:
+        assert trace.sql("SELECT count(*) FROM marker").fetchall() == [(2,)]
+        assert trace.sql("SELECT cause FROM loss").fetchall() == []
+
+
+@pytest.mark.parametrize("text", [TEXT, json.dumps(EVENTS)], ids=["object", "array"])
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_second_document_in_the_file_is_told(tmp_path, text, between):
+    made = imported(tmp_path, text + between + text)
+    with ws.open(made.path) as trace:
+        assert set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall()) == RANGES
+    place = len(text) + len(between)
+    assert any(f"a second JSON document begins at byte {place:,}" in row["cause"] for row in made.losses)
