@@ -13,6 +13,8 @@ from typing import Any
 MAXIMUM_MANGLED = 16384
 #: `void f(int)`, `f()`: a name directly followed by its arguments; `Memcpy HtoD (Pageable)` is not one.
 _SIGNATURE = re.compile(r"(?:[\w*&]+ )*\w+\(.*\)")
+#: Where what matching brackets look at may stand.
+_BRACKET = re.compile(r"[<>(){}\[\]]|operator")
 _OPERATORS = ("<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">")
 
 
@@ -95,7 +97,7 @@ def _top_level(text: str) -> list[str]:
     out: list[str] = []
     i = 0
     while i < len(text):
-        operator = _operator_at(text, i)
+        operator = _operator_at(text, i) if text[i] == "o" else ""
         if operator:
             out.append(operator)
             i += len(operator)
@@ -152,7 +154,8 @@ def _closing(text: str, start: int) -> int:
     pairs = {"(": ")", "<": ">", "{": "}", "[": "]"}
     stack: list[str] = []
     i = start
-    while i < len(text):
+    while found := _BRACKET.search(text, i):
+        i = found.start()
         operator = _operator_at(text, i) if i > start else ""
         if operator:
             i += len(operator)

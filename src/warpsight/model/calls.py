@@ -168,33 +168,35 @@ class Places:
 
     def __init__(self, keys: Column, rows: Column | None) -> None:
         """Prepare `keys`; `rows` are their indices in the whole column, None: they are the whole column."""
-        self._low, high = max(int(keys.min()), 0), int(keys.max())
+        least, high = int(keys.min()), int(keys.max())
+        self._low = max(least, 0)
         self._dense = high - self._low <= 8 * len(keys) + 4096
-        self._rows = rows
-        self._kind = np.int32 if len(keys) < 1 << 31 else np.int64
+        if rows is None:
+            rows = np.arange(len(keys), dtype=np.int32 if len(keys) < 1 << 31 else np.int64)
         if self._dense:
-            self._table = np.full(max(high - self._low + 1, 0), -1, self._kind)
-            real = np.flatnonzero(keys >= self._low)[::-1]
-            self._table[keys[real] - self._low] = real  # of equal keys the first is written last
+            if least < 0:
+                real = keys >= 0
+                keys, rows = keys[real], rows[real]
+            self._table = np.full(max(high - self._low + 1, 0), -1, rows.dtype)
+            self._table[(keys - self._low)[::-1]] = rows[::-1]  # of equal keys the first is written last
         else:
-            self._order = np.argsort(keys, kind="stable")
-            self._keys = keys[self._order]
+            order = np.argsort(keys, kind="stable")
+            self._keys, self._rows = keys[order], rows[order]
 
     def __call__(self, wanted: Column) -> Column:
         """The index of the first row with each key, -1 none."""
-        out = np.full(len(wanted), -1, self._kind)
         if self._dense:
-            inside = (wanted >= self._low) & (wanted < self._low + len(self._table))
-            out[inside] = self._table[wanted[inside] - self._low]
+            place, found = wanted - self._low, self._table
+            hit = (place >= 0) & (place < len(found))
         else:
-            place = np.minimum(np.searchsorted(self._keys, wanted, "left"), len(self._keys) - 1)
+            place, found = np.searchsorted(self._keys, wanted, "left"), self._rows
+            np.minimum(place, len(self._keys) - 1, out=place)
             hit = (self._keys[place] == wanted) & (wanted >= 0)
-            out[hit] = self._order[place[hit]]
-        if self._rows is None:
-            return out
-        found = self._rows[np.maximum(out, 0)].astype(self._kind, copy=False)
-        found[out < 0] = -1
-        return found
+        if hit.all():
+            return found[place]
+        out = np.full(len(wanted), -1, found.dtype)
+        out[hit] = found[place[hit]]
+        return out
 
 
 def _found(

@@ -40,6 +40,11 @@ class Kept:
         value: T = found.result()
         return value
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a value is kept, or being made."""
+        with self._lock:
+            return key in self._values
+
     def forget(self, *keys: Hashable) -> None:
         """Drop some values, or all of them when no key is given; users of a value keep it alive."""
         with self._lock:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -231,11 +230,10 @@ class _Part:
         leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
-        moments = partial(_moments, trace, leaves)
         chains = None
         if sources:
             beside = "stack" in shape.levels
-            chains = flame_ranges.chains(trace, sources, leaves.process, moments, beside)
+            chains = flame_ranges.chains(trace, sources, leaves.process, leaves.moments, beside)
         around = chains.of if chains else np.zeros(len(leaves), np.int64)
         keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
         place = _places(keys, len(leaves))
@@ -271,7 +269,12 @@ def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column
     """Stack of each row; without one, a number of its own if a range or operator says where the row comes from."""
     if "stack" not in shape.levels:
         return np.full(len(leaves), _TOLD_BY_RANGE, np.int64)
-    return np.where((leaves.stack == 0) & (chain > 0), _TOLD_BY_RANGE, leaves.stack.astype(np.int64))
+    without = np.flatnonzero(leaves.stack == 0)
+    if not len(without):
+        return leaves.stack
+    out = leaves.stack.astype(np.int64)
+    out[without[chain[without] > 0]] = _TOLD_BY_RANGE
+    return out
 
 
 def _places(keys: Sequence[Column], rows: int) -> Column:
@@ -301,22 +304,17 @@ def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
     return first, sums, np.bincount(place, minlength=groups)
 
 
-def _moments(trace: Trace, leaves: flame_rows.Leaves) -> tuple[Column, Column]:
-    """When and on which host thread each row was taken or asked for."""
-    return leaves.moments or flame_ranges.calls(trace, leaves.process, leaves.correlation)
-
-
 def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
     """Which group of a split each row is in, and the groups' labels."""
     if by == "thread":
-        place, called = flame_samples.threads(trace, leaves.process, _moments(trace, leaves)[1])
+        place, called = flame_samples.threads(trace, leaves.process, leaves.moments()[1])
         return place, np.array([labels(by, text) for text in called], np.int64).reshape(-1, 1)
     if by == "device":
         names = dict(trace.sql("SELECT device, name FROM device").fetchall())
-        keys: list[Column] = [leaves.device]
+        keys: list[Column] = [leaves.place("device")]
         texts = {(d,): f"device {d} {names.get(d, '')}".strip() for d in names} | {(-1,): "no device"}
     elif by == "stream":
-        keys = [leaves.process, leaves.device, leaves.context, leaves.stream]
+        keys = [leaves.process, *map(leaves.place, ("device", "context", "stream"))]
         texts = {}
     else:
         found = trace.sql("SELECT process, pid, rank FROM process").fetchall()

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model.calls import joined, of_work
 from warpsight.model.calls import load as load_calls
 from warpsight.model.naming import texts as names_of
+from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
+    from warpsight.model.work import Work
 
 Column = NDArray[Any]
 #: Source of a range → SQL for (start, end, name, process, thread, whether it holds for the whole process) of its rows.
@@ -66,20 +69,17 @@ def chains(
     if ranges is None:
         return None
     time, thread = moments()
-    found = np.zeros(len(process), np.int64)
-    known = np.flatnonzero(time >= 0)
-    places = _thread_codes(process[known], thread[known])
+    found = np.zeros(len(process), np.int32)
     table: dict[tuple[int, ...], int] = {(): 0}
-    for code in np.unique(ranges.thread).tolist():
-        mine = known[places == code]
-        if not len(mine):
-            continue
-        found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
-    # Where the thread itself has none, start/end ranges that other threads of the process began count.
     owner = ranges.thread >> 32
-    left = known[found[known] == 0]
+    for code in np.unique(ranges.thread).tolist():
+        number, own = code >> 32, np.int64(code & 0xFFFFFFFF).astype(np.int32)
+        mine = np.flatnonzero((thread == own) & (process == number) & (time >= 0))
+        if len(mine):
+            found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
+    # Where the thread itself has none, start/end ranges that other threads of the process began count.
     for number in np.unique(owner[ranges.shared]).tolist():
-        mine = left[process[left] == number]
+        mine = np.flatnonzero((found == 0) & (process == number) & (time >= 0))
         found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
     depth = max(map(len, table), default=0)
     labels = np.full((len(table), depth), -1, np.int64)
@@ -92,12 +92,13 @@ def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, 
     """The number in `table` of the chain of some ranges at each time."""
     edges, paths = _steps(ranges, rows)
     step = np.searchsorted(edges, time, side="right") - 1
-    used, back = np.unique(step, return_inverse=True)  # most steps see no call
+    used, back = distinct(step)  # most steps see no call
     numbers = [
         table.setdefault(tuple(p for p in paths[s].tolist() if p >= 0) if s >= 0 else (), len(table))
         for s in used.tolist()
     ]
-    return np.array(numbers, np.int64)[back]
+    out: Column = np.array(numbers, np.int32)[back]
+    return out
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,27 @@ def calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, C
     A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.
     """
     issued = load_calls(trace, api=True)
-    if not len(issued):
-        return np.full(len(process), -1, np.int64), np.zeros(len(process), np.int64)
-    call = issued.of(process, correlation)
-    return np.where(call >= 0, issued.start[call], -1), np.where(call >= 0, issued.thread[call], 0)
+    return _begun(issued.start, issued.thread, issued.of(process, correlation))
+
+
+def calls_of(trace: Trace, work: Work) -> tuple[Column, Column]:
+    """The same of rows of device work; reads four columns of the calls, unless all are there already."""
+    if "calls" in trace.kept:
+        issued, call = of_work(trace, work, api=True)
+        return _begun(issued.start, issued.thread, call)
+    columns, _ = trace.columns(("launch", "api"), {"start": 0, "thread": 0, "process": 0, "correlation": -1})
+    call = joined(work.process, work.correlation, columns["process"], columns["correlation"])
+    return _begun(columns["start"], columns["thread"], call)
+
+
+def _begun(start: Column, thread: Column, call: Column) -> tuple[Column, Column]:
+    """Begin and thread of some calls, -1 and 0 for call -1."""
+    if not len(start):
+        return np.full(len(call), -1, np.int64), np.zeros(len(call), np.int32)
+    begin, on = start[call], thread[call]
+    lost = np.flatnonzero(call < 0)
+    begin[lost], on[lost] = -1, 0
+    return begin, on
 
 
 def _steps(ranges: _Ranges, rows: Column) -> tuple[Column, Column]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.account.account import copy_names
 from warpsight.analysis.flame import pc_samples as flame_pc_samples
+from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import samples as flame_samples
 from warpsight.model import work as device_work
 from warpsight.model.naming import texts as names_of
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.model import Trace
+    from warpsight.model.work import Work
 
 Column = NDArray[Any]
 #: Weight → (unit, what one row of it is).
@@ -51,17 +56,15 @@ class Leaves:
     leaf: Column
     weight: Column
     process: Column
-    device: Column
-    context: Column
-    stream: Column
-    correlation: Column
     stack: Column
     labels: Sequence[str]
     kinds: Sequence[str]
     measured: int
     without_time: int
-    #: When and on which host thread each row was taken; None if that follows from the calls that asked for the rows.
-    moments: tuple[Column, Column] | None = None
+    #: Device, context or stream of each row, where graphs can be split by it.
+    place: Callable[[str], Column]
+    #: When and on which host thread each row was taken, or requested.
+    moments: Callable[[], tuple[Column, Column]]
     #: When each row began, ns on the trace's clock; None where rows stand for stretches of time.
     start: Column | None = None
     #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
@@ -77,18 +80,16 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
         return _samples(trace, rows)
     if weight == "pc-samples":
         return _pc_samples(trace, rows, names)
+    if weight in ("time", "idle"):
+        return _worked(trace, rows, weight, names)
     if weight == "allocated":
         parts = [_allocations(trace, rows)]
     elif weight == "bytes":
-        parts = [_moved(trace, rows, "memcpy", "bytes"), _moved(trace, rows, "memset", "bytes")]
-    elif weight == "launches":
-        if _calls_alone(trace):
-            return _called(trace, rows, names)
-        parts = [_launched(trace, rows, names)]
+        parts = [_moved(trace, rows, "memcpy"), _moved(trace, rows, "memset")]
+    elif _calls_alone(trace):
+        return _called(trace, rows, names)
     else:
-        cut = _cut(rows)
-        parts = [_ran(trace, rows, names),
-                 _moved(trace, rows, "memcpy", cut), _moved(trace, rows, "memset", cut)]  # fmt: skip
+        parts = [_launched(trace, rows, names)]
     labels: list[str] = []
     kinds: list[str] = []
     columns: dict[str, list[Column]] = {name: [] for name in ("leaf", *_COLUMNS, "start")}
@@ -98,15 +99,25 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
             columns[name].append(part[name])
         labels += own
         kinds += [kind] * len(own)
-    joined: dict[str, Any] = {}
-    for name in tuple(columns):
-        pieces = [piece for piece in columns.pop(name) if len(piece)]
-        joined[name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [np.zeros(0, np.int64)])
-    if weight == "idle":
-        joined["weight"] = _idle_before(joined["start"], joined["weight"], joined["device"])
+    joined = {
+        name: np.concatenate([piece for piece in pieces if len(piece)] or [np.zeros(0, np.int64)])
+        for name, pieces in columns.items()
+    }
     measured = _measured(trace, rows, weight, joined["weight"])
-    missing = 0 if weight in ("bytes", "allocated", "launches") else _unfinished(trace, rows)
-    return Leaves(**joined, labels=labels, kinds=kinds, measured=measured, without_time=missing)
+    return _leaves(trace, joined, labels, kinds, measured)
+
+
+def _leaves(
+    trace: Trace, columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int
+) -> Leaves:
+    """Rows that calls asked for, out of columns."""
+    leaf, weight, process, stack, start = (
+        columns[name] for name in ("leaf", "weight", "process", "stack", "start")
+    )
+    moments = partial(flame_ranges.calls, trace, process, columns["correlation"])
+    return Leaves(
+        leaf, weight, process, stack, labels, kinds, measured, 0, columns.__getitem__, moments, start
+    )
 
 
 def _cut(rows: Rows) -> str:
@@ -135,18 +146,58 @@ _IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
 _PartRows = tuple[dict[str, Column], list[str], str]
 
 
-def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
-    """Kernels with times, out of the device work that all analyses share."""
-    work = device_work.load(trace, rows)
-    chosen = np.flatnonzero(work.kind <= device_work.COMMUNICATION)
-    queue = work.queue[chosen]
-    places = np.array(
-        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int64
-    ).reshape(-1, 3)
-    columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
-               "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],
-               "correlation": work.correlation[chosen], "stack": work.stack[chosen], "start": work.start[chosen]}  # fmt: skip
-    return columns, _names(trace, names, columns["leaf"]), "kernel"
+def _worked(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
+    """Kernels with times, copies and sets, out of the device work that all analyses share, in its order: by begin."""
+    work = device_work.load(trace, replace(rows, name=None))
+    labels = _names(trace, names, work.name_id)
+    moved = np.flatnonzero(work.kind > device_work.COMMUNICATION)
+    texts, code = _directions(trace, work, moved)
+    leaf = work.name_id
+    if len(moved):
+        leaf = leaf.astype(np.int32)
+        leaf[moved] = len(labels) + code
+    kinds = ["kernel"] * len(labels) + ["set" if text == "memset" else "copy" for text in texts]
+    length = work.end - work.start
+    chosen: slice | Column = slice(None)
+    if rows.name is not None:
+        wanted = np.zeros(len(kinds), bool)
+        wanted[[i for i in device_work.matching(trace, rows.name) if i < len(labels)]] = True
+        wanted[len(labels) :] = [device_work.matches(trace, text, rows.name) for text in texts]
+        chosen = np.flatnonzero(wanted[leaf])
+    places = {"device": [-1 if q.device is None else q.device for q in work.queues],
+              "context": [q.context for q in work.queues], "stream": [q.stream for q in work.queues]}  # fmt: skip
+
+    def place(name: str) -> Column:
+        found: Column = np.array(places[name], np.int64)[work.queue[chosen]]
+        return found
+
+    start = work.start[chosen]
+    weights = length[chosen] if weight == "time" else _idle_before(start, length[chosen], place("device"))
+
+    def moments() -> tuple[Column, Column]:
+        time, thread = flame_ranges.calls_of(trace, work)
+        return time[chosen], thread[chosen]
+
+    return Leaves(
+        leaf[chosen], weights, work.process[chosen], work.stack[chosen], labels + texts, kinds,
+        _measured(trace, rows, weight, weights), _unfinished(trace, rows), place, moments, start,
+    )  # fmt: skip
+
+
+def _directions(trace: Trace, work: Work, moved: Column) -> tuple[list[str], Column]:
+    """Names of copies and sets in the order of their tables, and the place of each row's name; pageable memory is named.
+
+    It is slow.
+    """
+    texts, code = copy_names(trace, work, moved)
+    first = [len(moved) + 1] * len(texts)
+    for number in range(1, len(texts)):
+        mine = moved[code == number]
+        first[number] = int(device_work.table_rows(trace, work, mine).min()) if len(mine) else len(moved)
+    order = [number for number in np.argsort(first, kind="stable").tolist() if (code == number).any()]
+    place = np.zeros(len(texts), np.int64)
+    place[order] = np.arange(len(order))
+    return [re.sub(", pageable$", " (pageable)", texts[number]) for number in order], place[code]
 
 
 def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
@@ -175,11 +226,18 @@ def _called(trace: Trace, rows: Rows, names: str) -> Leaves:
             -1::BIGINT AS stream, -1::BIGINT AS correlation, coalesce(stack, 0) AS stack, start, thread
             FROM launch WHERE {condition}""", **parameters)  # fmt: skip
     columns, labels, kind = _coded(found.to_arrow_table(), "kernel")
-    moments = columns.pop("start"), columns.pop("thread")
-    count = len(columns["leaf"])
+    return _timed(columns, labels, [kind] * len(labels), len(columns["leaf"]))
+
+
+def _timed(columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int) -> Leaves:
+    """Rows with a moment and a thread of their own."""
+    leaf, weight, process, stack, start, thread = (
+        columns[name] for name in ("leaf", "weight", "process", "stack", "start", "thread")
+    )
+    moments = partial(lambda *found: found, start, thread)
     return Leaves(
-        **columns, labels=labels, kinds=[kind] * len(labels), measured=count, without_time=0, moments=moments, start=moments[0]
-    )  # fmt: skip
+        leaf, weight, process, stack, labels, kinds, measured, 0, columns.__getitem__, moments, start
+    )
 
 
 def _columns(table: pa.Table) -> dict[str, Column]:
@@ -197,15 +255,15 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
     return labels
 
 
-def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> _PartRows:
-    """Copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
+def _moved(trace: Trace, rows: Rows, table: str) -> _PartRows:
+    """Bytes of copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET
-    condition, parameters = _where(rows, cut=weight != "bytes"), {}
+    condition, parameters = _where(rows, cut=False), {}
     if rows.name is not None:
         condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
     found = trace.sql(
-        f"SELECT {text} AS text, {weight} AS weight, {_IDS} FROM {table} WHERE {condition}", **parameters
+        f"SELECT {text} AS text, bytes AS weight, {_IDS} FROM {table} WHERE {condition}", **parameters
     )
     return _coded(found.to_arrow_table(), "copy" if table == "memcpy" else "set")
 
@@ -223,16 +281,12 @@ def _allocations(trace: Trace, rows: Rows) -> _PartRows:
 
 def _samples(trace: Trace, rows: Rows) -> Leaves:
     """Samples of host threads; leaves are the threads' states."""
-    found, labels, _ = _coded(flame_samples.load(trace, rows), flame_samples.RUNNING)
-    columns: dict[str, Any] = found
-    moments = columns.pop("start"), columns.pop("thread")
+    columns, labels, _ = _coded(flame_samples.load(trace, rows), flame_samples.RUNNING)
     kinds = [
         flame_samples.RUNNING if text == flame_samples.RUNNING else flame_samples.WAITING for text in labels
     ]
     measured = flame_samples.count(trace) if rows == Rows() else len(columns["leaf"])
-    return Leaves(
-        **columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments, start=moments[0]
-    )  # fmt: skip
+    return _timed(columns, labels, kinds, measured)
 
 
 def _pc_samples(trace: Trace, rows: Rows, names: str) -> Leaves:
@@ -240,14 +294,13 @@ def _pc_samples(trace: Trace, rows: Rows, names: str) -> Leaves:
     table = flame_pc_samples.load(trace, rows)
     called = _names(trace, names, table.column("name_id").to_numpy())
     leaf, paths, labels, kinds = flame_pc_samples.places(trace, table, called)
-    columns = {
-        name: table.column(name).to_numpy() for name in ("weight", "process", "device", "context", "stack")
-    }
-    none = np.full(len(table), -1, np.int64)
-    return Leaves(
-        leaf=leaf, **columns, stream=none, correlation=none, labels=labels, kinds=kinds,
-        measured=flame_pc_samples.measured(trace, rows), without_time=0, paths=paths,
-    )  # fmt: skip
+    names_read = ("weight", "process", "device", "context", "stack")
+    columns = {name: table.column(name).to_numpy() for name in names_read}
+    columns |= dict.fromkeys(("stream", "correlation"), np.full(len(table), -1, np.int64))
+    found = _leaves(
+        trace, {**columns, "leaf": leaf, "start": leaf}, labels, kinds, flame_pc_samples.measured(trace, rows)
+    )
+    return replace(found, start=None, paths=paths)
 
 
 def _coded(table: pa.Table, kind: str) -> _PartRows:

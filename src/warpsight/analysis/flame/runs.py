@@ -46,9 +46,13 @@ def in_order(
 
         node    a b a a b c      two stretches:   a b a | a b c      runs:   a b | a b c
     """
-    order = np.lexsort((start, *lanes[::-1])) if lanes else np.argsort(start, kind="stable")
-    order = order[weight[order] > 0]
-    node, start, weight = node[order].astype(np.int64), start[order], weight[order].astype(np.int64)
+    if lanes or bool((start[1:] < start[:-1]).any()):
+        order = np.lexsort((start, *lanes[::-1])) if lanes else np.argsort(start, kind="stable")
+        node, start, weight = node[order], start[order], weight[order]
+    real = weight > 0
+    if not real.all():
+        node, start, weight = node[real], start[real], weight[real]
+    node, weight = node.astype(np.int64), weight.astype(np.int64, copy=False)
     first = np.flatnonzero(np.append(True, node[1:] != node[:-1])[: len(node)])
     if not len(first):
         return Runs(node, weight, weight, start)
