@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import gzip
+import json
 import lzma
 import os
 import re
@@ -261,7 +262,27 @@ def test_no_reason_is_without_a_command_and_differences_are_found() -> None:
     assert [like for like in NOT_RUN if not any(fnmatch.fnmatchcase(text, like) for text in every)] == []
     shown = Command(1, "warpsight info run.warp", "3 kernels in 2 s\n…\nin /a/b.py:7\n")
     assert difference(shown, "4 kernels in 5.1 ms\nmore\nin /tmp/x/b.py:8\n") is None
-    assert difference(shown, "4 copies in 5 ms\nin b.py:8\n") == "# kernels in #"
+    assert difference(shown, "4 copies in 5 ms\nin b.py:8\n") == "#kernels in #"
     assert (
         difference(Command(1, "warpsight info tests/golden/x", "3 kernels\n"), "4 kernels\n") == "3 kernels"
     )
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq")
+def test_the_problem_matcher_of_the_editors_page_finds_the_slow_line(tmp_path: Path, library: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "editors.md"
+    shown = re.search(r"^```json\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert shown
+    (task,) = json.loads(shown[1])["tasks"]
+    put_file(tmp_path, "run.warp", FILES["run.warp"])
+    with subprocess.Popen(["true"]) as process:
+        reader = Reader(page, tmp_path, library, process)
+    done = subprocess.run(["bash", "-c", task["command"]], cwd=tmp_path, env=reader.environment, capture_output=True,
+                          text=True, timeout=250)  # fmt: skip
+    pattern = task["problemMatcher"]["pattern"]
+    matches = [re.fullmatch(pattern["regexp"], line) for line in done.stdout.splitlines()]
+    assert matches and all(matches), done.stdout + done.stderr
+    found = {
+        (one[pattern["file"]], int(one[pattern["line"]])): one[pattern["message"]] for one in matches if one
+    }
+    assert found["slow_step.py", 27].startswith("The GPU is idle for 77%")
