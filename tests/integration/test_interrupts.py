@@ -1,13 +1,18 @@
 """Ctrl-C ends a verb even while its threads compute or wait for input, and leaves no temporary files."""
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from tests.integration.recorded import TIMEOUT, environment, launcher, program
+from tests.integration.standin_programs import children
 from warpsight.model.workers import workers
 
 #: A verb in the middle of work: a temporary folder, and a thread that waits for something that never comes.
@@ -21,6 +26,17 @@ with workers(1) as pool:
     pool.submit(os.read, 0, 1)
     print(folder.name, flush=True)
     threading.Event().wait()
+"""
+#: Sends itself Ctrl-C when the module of the command line is looked for.
+EARLY = """
+import os, runpy, signal, sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "warpsight.ui.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["warpsight", "info"]
+runpy.run_module("warpsight", run_name="__main__")
 """
 HELLO = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},'
@@ -75,3 +91,73 @@ def test_an_error_does_not_wait_for_workers():
     assert not jobs[0].done() and jobs[1].cancelled()
     go.set()
     assert jobs[0].result(60)
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=TIMEOUT)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_the_second_ctrl_c_while_the_trace_is_written_leaves_it_to_recover(library, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    environ = environment(library, TMPDIR=str(own))
+    path = tmp_path / "run.warp"
+    process = subprocess.Popen(launcher("-o", str(path), "--", *program("print(flush=True); input()")), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)  # fmt: skip
+    process.stdout.readline()
+    (converter,) = (
+        one for one in children(process.pid) if b"converter" in Path(f"/proc/{one}/cmdline").read_bytes()
+    )
+    os.kill(converter, signal.SIGSTOP)  # the trace is not written before we say so
+    process.stdin.close()  # the program ends
+    said = ""
+    while "Ctrl-C again" not in said and process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        if select.select([process.stderr], [], [], 0.1)[0]:
+            said += os.read(process.stderr.fileno(), 4096).decode()
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+    said += process.stderr.read()
+    for pipe in (process.stdout, process.stderr):
+        pipe.close()
+    assert process.returncode == 130, said
+    assert f"warpsight recover {path}" in said and "Traceback" not in said.partition("Ctrl-C again")[2]
+    assert not [one for one in os.listdir(own) if not one.startswith("warpsight-locks")]
+    done = subprocess.run([sys.executable, "-m", "warpsight", "recover", str(path)], capture_output=True, text=True,
+                          env=environ, timeout=TIMEOUT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (path / "manifest.json").exists() and not (path / "raw").exists()
+
+
+#: Prints how many threads of the launcher, apart from its first, could take Ctrl-C.
+TAKERS = """
+import glob, os, signal
+launcher = os.getppid()
+def takes(status):
+    blocked = next(line.split()[1] for line in open(status) if line.startswith("SigBlk"))
+    return not int(blocked, 16) >> signal.SIGINT - 1 & 1
+others = (one for one in glob.glob(f"/proc/{launcher}/task/*/status") if one.split("/")[4] != str(launcher))
+print("takers", sum(map(takes, others)))
+"""
+
+
+@pytest.mark.parametrize("verb", [["record", "-q", "--ring", "5s"], ["watch"]], ids=["ring", "watch"])
+def test_no_other_thread_of_a_launcher_takes_ctrl_c(verb, library, tmp_path):
+    """It would end the launcher while it writes, instead of reaching the program."""
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        *verb,
+        "-o",
+        str(tmp_path / "out"),
+        "--",
+        sys.executable,
+        "-c",
+        TAKERS,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(library), timeout=TIMEOUT)
+    assert "takers 0" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What the documents promise exists: verbs, options, files they link to."""
+"""What the documents promise exists: verbs, options, files they link to. Their commands run in test_page_commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.ui.cli import app, parser
+from warpsight.ui.cli import parser
 from warpsight.ui.cli.app import VERBS
 
 ROOT = Path(__file__).parents[2]
@@ -93,64 +93,6 @@ def headings(page: Path) -> set[str]:
     """The places in a page that a link can name."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def printed(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each command about a trace of `tests/golden`, and the pieces of its output that the page shows, `…` between them."""
-    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE):
-        for command, text in re.findall(r"^\$ warpsight (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE):
-            if "tests/golden/" in command:
-                yield (
-                    command,
-                    [" ".join(part.split()) for part in re.split(r"(?:^|\s)…\s", text) if part.strip()],
-                )
-
-
-PRINTED = [(page, *found) for page in PAGES for found in printed(page)]
-
-
-@pytest.mark.parametrize(("page", "command", "pieces"), PRINTED, ids=[command for _, command, _ in PRINTED])
-def test_commands_print_what_documents_show(
-    page: Path,
-    command: str,
-    pieces: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("COLUMNS", "80")
-    assert app.main(shlex.split(command)) == 0
-    rest = " ".join(capsys.readouterr().out.split())
-    for piece in pieces:
-        assert piece in rest, f"{page.name} shows what `warpsight {command}` does not print"
-        rest = rest.partition(piece)[2]
-
-
-#: Commands whose printed output stands in a page and is not compared here or in test_tutorial, and why.
-NOT_COMPARED = {
-    "diff old new": "ten recordings, minutes of work", "race ": "needs a GPU: tests/gpu/test_race.py",
-    "replay ": "needs a GPU: tests/gpu/test_replay.py", "core ": "dumps of the page are not kept: test_core.py has others",
-    "import half.json": "a file of 31 MB that is not kept", "merge --cpu": "files that are not kept: test_merge_verb.py",
-    "export run.warp": "any recording", "sanitize ": "needs a GPU",
-    "record -- python decay.py": "test_tutorial", "analyze decay.warp": "test_tutorial", "diff before after": "test_tutorial",
-    "query decay.warp": "test_tutorial", "mcp --install-skill": "writes a folder: test_mcp",
-}  # fmt: skip
-
-
-def test_what_pages_print_is_compared_or_says_why_not() -> None:
-    pages = [page for page in PAGES if page.parent.name in ("how-to", "tutorial") or page.name == "README.md"]
-    untested, used = [], set()
-    for page in pages:
-        for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE):
-            for command, text in re.findall(
-                r"^\$ warpsight (.*)\n((?:(?![$>] ).*\n)*)", block, flags=re.MULTILINE
-            ):
-                reason = next((one for one in NOT_COMPARED if command.startswith(one)), None)
-                used |= {reason} - {None}
-                if text.replace("…", "").strip() and "tests/golden/" not in command and reason is None:
-                    untested.append(f"{page.name}: {command}")
-    assert not untested
-    assert used == set(NOT_COMPARED)
 
 
 def test_the_check_of_commands_finds_what_is_wrong(tmp_path: Path) -> None:

@@ -113,8 +113,10 @@ class Launch:
         self._status: int | None = None
         self._impatient = False
 
-    def run(self, command: Sequence[str]) -> int:
+    def run(self, command: Sequence[str], signals: Signals) -> int:
         """Run it to its end and wait, bounded, for processes it left. Returns its exit code, 128 + signal.
+
+        `signals` are held back already, and still afterwards: an impatient Ctrl-C must not cost the trace.
 
         Raises:
             StartError: when it cannot be started; nothing was recorded.
@@ -122,16 +124,15 @@ class Launch:
         changed = {**self._server.environment(dict(os.environ)), **self._extra}
         environment = {name: value for name, value in changed.items() if value is not None}
         become_subreaper()
-        with Signals() as signals:
-            self._server.start()  # its threads inherit the blocked mask, so signals come to us
-            with signals.open_for_child():
-                self._pid = _spawn(command, environment, self._server.restore_limits)
-            if self._on_start is not None:
-                self._on_start()
-            signals.wait(self._main_ended, self._pass_on)
-            assert self._status is not None
-            self._server.note_exit(self._pid, self._status)
-            self._wait_for_rest(signals)
+        self._server.start()  # its threads inherit the blocked mask, so signals come to us
+        with signals.open_for_child():
+            self._pid = _spawn(command, environment, self._server.restore_limits)
+        if self._on_start is not None:
+            self._on_start()
+        signals.wait(self._main_ended, self._pass_on)
+        assert self._status is not None
+        self._server.note_exit(self._pid, self._status)
+        self._wait_for_rest(signals)
         return exit_code(self._status)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import sys
 import threading
 import time
@@ -35,6 +36,7 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
+from warpsight.recorder.signals import without_signals
 from warpsight.recorder.summary import Summary
 from warpsight.recorder.unrecorded import Unrecorded
 
@@ -85,6 +87,7 @@ class Server:
         self._topology: dict[str, Any] = {}
         self._log_path: Path | None = None
         self._command: list[str] = []
+        self._drained = threading.Event()
         #: Control words for a process that is detached: rest (0), or stop for good (STOP).
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
@@ -250,6 +253,7 @@ class Server:
             self.ring.stop()
         self._loop.stop()
         self._listener.close()
+        self._drained.set()
         overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
                     "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
         for site, (calls, time_ns) in self._loop.own_time.items():
@@ -269,6 +273,15 @@ class Server:
             self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen
         )
 
+    def leave(self) -> None:
+        """From another thread than :meth:`finish`: stop converting, before this process ends. Raw data stays for `recover`."""
+        self._drained.wait()
+        if self._converter is not None:
+            self._converter.kill()
+        for pid in self.ring.converters if self.ring is not None else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def abandon(self) -> None:
         """Give up before a program ran: nothing remains on disk."""
         for timer in self._timers:
@@ -284,6 +297,7 @@ class Server:
         if self.ring is not None:
             self.ring.close()
         if self._converter is not None:
+            self._converter.kill()
             self._converter.close()
         self._listener.close()
         output.discard(self.folder)
@@ -292,10 +306,11 @@ class Server:
 
     def _ringed(self, control: int) -> tuple[DrainLoop, RingRecorder]:
         """The drain loop and the recorder of a ring; imported here because it loads NumPy and Arrow."""
-        from warpsight.recorder.ring.bound import parse as parse_bound
-        from warpsight.recorder.ring.recorder import RingRecorder
-        from warpsight.recorder.ring.store import ROTATE_S, RingStore
-        from warpsight.recorder.ring.triggers import parse as parse_triggers
+        with without_signals():
+            from warpsight.recorder.ring.bound import parse as parse_bound
+            from warpsight.recorder.ring.recorder import RingRecorder
+            from warpsight.recorder.ring.store import ROTATE_S, RingStore
+            from warpsight.recorder.ring.triggers import parse as parse_triggers
 
         store = RingStore(self.folder, self.own, parse_bound(self.settings.ring))
         loop = DrainLoop(self.folder, self._listener, self.own, store, control, rotate_s=ROTATE_S)

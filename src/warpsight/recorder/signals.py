@@ -6,12 +6,23 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
 _FROM_KERNEL = 0x80
 _TICK_S = 0.25
+
+
+@contextlib.contextmanager
+def without_signals() -> Iterator[None]:
+    """Threads that start within, as those of libraries do at import, take no signals: they are for the main thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Signals:
@@ -51,6 +62,26 @@ class Signals:
                 signal.signal(number, handler)
             for one in came:
                 os.kill(os.getpid(), one)
+
+    @contextlib.contextmanager
+    def impatience(self, act: Callable[[int], None]) -> Iterator[None]:
+        """Call `act` in a thread at each Ctrl-C within the block, with their number so far."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            count = 0
+            while not ended.is_set():
+                if _next([signal.SIGINT] if signal.SIGINT in self._held else [], _TICK_S / 5):
+                    count += 1
+                    act(count)
+
+        thread = threading.Thread(target=watch, name="interrupts", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
         """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is asked after each and every tick."""

@@ -115,3 +115,8 @@ def test_an_encrypted_zip_says_so(folder: Path, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(TraceError, match="encrypted"):
         open_any(path)
+
+
+def test_a_packed_trace_is_not_packed_again(tmp_path):
+    with pytest.raises(TraceError, match="is one file already"):
+        pack.pack(GOLDEN / "planted_leak.warp.zip", tmp_path / "again.zip")

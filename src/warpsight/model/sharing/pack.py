@@ -37,6 +37,8 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     """
     from warpsight.model.sharing.shared import without_secrets
 
+    if zipfile.is_zipfile(folder):
+        raise TraceError(f"{folder} is one file already; --unpack makes a folder of it")
     manifest.read(folder)
     if not force and os.path.lexists(target):
         raise TraceError(f"{target} exists already; -f replaces it")

@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 from warpsight.errors import WarpsightError
 from warpsight.model.storage import manifest
 from warpsight.recorder.child import python_command
+from warpsight.recorder.signals import without_signals
 
 _NICE = 19
 #: Processes that are started after the first one; something that kills more of them kills all.
@@ -58,11 +58,8 @@ class Converter:
         self._reader = threading.Thread(
             target=self._read, args=(self._process,), name="converter answers", daemon=True
         )
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # signals are for the main thread
-        self._reader.start()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with without_signals():
+            self._reader.start()
 
     def _replace(self) -> bool:
         """Start another process after one that was killed; False when too many were, or it reported an error."""
@@ -172,6 +169,11 @@ class Converter:
         shutil.rmtree(self._folder / "raw", ignore_errors=True)
         (self._folder / "recording.json").unlink(missing_ok=True)
         return {"rows": content.get("rows", {}), "loss": content.get("loss", [])}
+
+    def kill(self) -> None:
+        """End the process in the middle of its work, and start no other."""
+        self._left = 0
+        self._process.kill()
 
     def close(self) -> None:
         """End the process: it has nothing left to do, or nobody wants it."""

@@ -21,6 +21,8 @@ from warpsight.errors import WarpsightError
 from warpsight.machine import cuda_driver, opencl, workload
 
 _TIMEOUT_S = 600
+#: Of programs that are not wanted any more.
+_GRACE_S = 3.0
 #: Turns of the three programs at most, and launches of each in a turn at least: the machine's speed wanders in seconds, turns
 #: take milliseconds.
 TURNS, LEAST = 500, 20
@@ -219,7 +221,11 @@ class _Program:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self._process.kill()
+        if self._process.poll() is None:  # a recorder has its socket and memory to remove
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
+            self._process.kill()
         self._process.wait()
         self._errors.close()
 

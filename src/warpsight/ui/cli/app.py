@@ -192,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
+        _notice_interrupts()
         fill_standard()
         keep_pandas_out()
         verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
@@ -211,6 +212,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return code
+
+
+def _notice_interrupts() -> None:
+    """Make Ctrl-C an exception, which it was not while this module was loaded (see `warpsight.__main__`)."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:

@@ -21,6 +21,7 @@ from warpsight.ui.render import terminal
 if TYPE_CHECKING:
     from warpsight.recorder.backend_choice import Choice
     from warpsight.recorder.server import Server
+    from warpsight.recorder.signals import Signals
     from warpsight.recorder.summary import Summary
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
@@ -99,6 +100,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     """
     from warpsight.recorder.launch import Launch, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
+    from warpsight.recorder.signals import Signals
 
     def joining() -> None:
         if alone:
@@ -113,13 +115,13 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             raise
         terminal.warning(f"{error}; the program runs unrecorded")
         become(program, os.environ)
-    launch = Launch(server, terminal.note)
-    try:
-        code = launch.run(program)
-    except WarpsightError:
-        server.abandon()
-        raise
-    summary = _finish(server, program)
+    with Signals() as signals:
+        try:
+            code = Launch(server, terminal.note).run(program, signals)
+        except WarpsightError:
+            server.abandon()
+            raise
+        summary = _finish(server, program, signals)
     if summary is None:  # said already; the exit code stays the program's
         return EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:
@@ -205,19 +207,31 @@ def _print_environment(program: list[str], asked: CommandValues, settings: Setti
     print_environment(asked.path or Path("shell.warp"), settings, force=asked.force)
 
 
-def _finish(server: Server, program: list[str]) -> Summary | None:
-    """Complete the trace; a failure is reported, and never replaces the program's exit code."""
-    from warpsight.recorder.signals import Signals
+def _finish(server: Server, program: list[str], signals: Signals) -> Summary | None:
+    """Complete the trace; a failure is reported, and never replaces the program's exit code.
+
+    The first Ctrl-C meanwhile does not cost the trace; the second leaves it to `warpsight recover`.
+    """
+    from warpsight.ui.cli.app import EXIT_INTERRUPTED
     from warpsight.ui.cli.record_summary import Progress
 
-    with Signals() as signals, Progress() as progress:
-        del signals  # held back: an impatient Ctrl-C must not cost the trace
-        try:
+    def interrupted(count: int) -> None:
+        progress.clear()
+        if count == 1:
+            terminal.note(f"writing {server.folder}; Ctrl-C again stops that")
+            return
+        server.leave()
+        terminal.error(
+            f"{server.folder} is not complete; this makes it readable: warpsight recover {server.folder}"
+        )
+        os._exit(EXIT_INTERRUPTED)
+
+    try:
+        with Progress() as progress, signals.impatience(interrupted):
             return server.finish(command=program, progress=progress.update)
-        except (WarpsightError, OSError, MemoryError, RuntimeError) as error:
-            progress.clear()
-            terminal.error(str(error) or type(error).__name__)
-            return None
+    except (WarpsightError, OSError, MemoryError, RuntimeError) as error:
+        terminal.error(str(error) or type(error).__name__)
+        return None
 
 
 def _open(path: Path) -> None:

@@ -42,8 +42,11 @@ def command(
     with core dumps armed, what the GPU was executing. If the program is stuck in the driver, Ctrl-C makes a report; a second
     one ends the program. The exit code is the program's.
     """
-    from warpsight.recorder.watch import coredump, watch
-    from warpsight.ui.cli import watching
+    from warpsight.recorder.signals import without_signals
+
+    with without_signals():
+        from warpsight.recorder.watch import coredump, watch
+        from warpsight.ui.cli import watching
 
     if quiet:
         terminal.configure(verbosity=-1)

@@ -45,6 +45,13 @@ def run(program: list[str], wanted: Wanted) -> int:
     terminal.let_messages_fail()
     settings = Settings(ring=wanted.ring, triggers=("none",), stacks=wanted.stacks, leave_cupti=wanted.dumps)
     server = Server(wanted.folder / "last.warp", settings)
+    with (
+        Signals() as signals
+    ):  # still held back after the program: an impatient Ctrl-C must not cost the report
+        return _watched(server, program, wanted, signals)
+
+
+def _watched(server: Server, program: list[str], wanted: Wanted, signals: Signals) -> int:
     try:
         armed = _arm(wanted)
         reporter = Reporter(wanted.folder, program)
@@ -55,7 +62,7 @@ def run(program: list[str], wanted: Wanted) -> int:
         launch = Launch(
             server, terminal.note, extra=armed, on_interrupt=watch.interrupt, on_start=watch.start
         )
-        code = launch.run(program)
+        code = launch.run(program, signals)
     except BaseException:
         server.abandon()
         shutil.rmtree(wanted.folder, ignore_errors=True)
@@ -86,17 +93,16 @@ def _arm(wanted: Wanted) -> dict[str, str | None]:
 def _finish(server: Server, watch: Watch, reporter: Reporter, program: list[str], code: int) -> None:
     """Complete the last window; report a crash; leave nothing when there is nothing to report."""
     trace: Path | None = None
-    with Signals():  # an impatient Ctrl-C must not cost the report
-        crash = watch.crash()
-        try:
-            trace = server.finish(command=program).path
-        except WarpsightError as error:
-            terminal.error(str(error))
-        if crash is None and trace is not None and code:
-            crash = _device_error(trace, code)
-        if crash is not None:
-            crash.trace = trace
-            reporter.take(crash)
+    crash = watch.crash()
+    try:
+        trace = server.finish(command=program).path
+    except WarpsightError as error:
+        terminal.error(str(error))
+    if crash is None and trace is not None and code:
+        crash = _device_error(trace, code)
+    if crash is not None:
+        crash.trace = trace
+        reporter.take(crash)
     for pipe in reporter.folder.glob("pipe.*"):  # the driver leaves it where the program was killed
         pipe.unlink(missing_ok=True)
     if not reporter.written:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 #: Classes with a smaller share would be shown with 0.0 %.
 _LEAST = 0.0005
+#: With less room beside its figures, a row's name has a line of its own.
+_NARROW = 24
 
 
 def lines(found: Account, width: int) -> list[str]:
-    """A line for each class that has time, the most first, at most `width` characters long."""
+    """A line, or two where it is narrow, for each class that has time, the most first, at most `width` characters long."""
     shown = [one for one in found.classes if one[1] >= _LEAST * found.span]
     if not shown:
         return []
@@ -26,7 +28,10 @@ def lines(found: Account, width: int) -> list[str]:
     out = []
     for (kind, time, entry), name, text in zip(shown, names, times, strict=True):
         head = f"  {name:{first}}  {time / found.span:6.1%}  {text:>{last}}  "
-        out.append(head + _most(found, kind, time, entry, width - len(head)))
+        if width - len(head) >= _NARROW:
+            out.append(head + _most(found, kind, time, entry, width - len(head)))
+        else:
+            out += [head.rstrip(), "    " + _most(found, kind, time, entry, width - 4)]
     return out
 
 

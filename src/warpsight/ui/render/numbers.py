@@ -103,7 +103,7 @@ def shorten(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     if width < 5:
-        return text[:width]
+        return text[: max(width, 0)]
     head = (width - 1) * 3 // 5
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
