@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.retime.program import Program
+from warpsight.model import intervals
 from warpsight.model import work as device_work
+from warpsight.model.intervals import Intervals
 from warpsight.model.work import COMMUNICATION, KERNEL
 from warpsight.simulate.change import Change
 
@@ -118,12 +120,8 @@ class Ranges:
         for one in np.unique(self.thread).tolist():
             mine = np.flatnonzero(thread == one)
             a, b = np.searchsorted(self.thread, [one, one + 1]).tolist()
-            edges = np.stack([self.start[a:b], self.end[a:b]], 1).reshape(-1)
-            # Time in ranges before each edge: it grows from a begin to its end and stands still up to the next begin.
-            sums = np.zeros(len(edges), np.int64)
-            sums[1::2] = np.cumsum(self.end[a:b] - self.start[a:b])
-            sums[2::2] = sums[1:-1:2]
-            out[mine] = np.interp(end[mine], edges, sums) - np.interp(begin[mine], edges, sums)
+            ranges = Intervals(self.start[a:b], self.end[a:b])
+            out[mine] = intervals.coverage(ranges, begin[mine], end[mine])
         return out
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 from warpsight.analysis.retime.program import Program
 from warpsight.analysis.retime.solving import Times, solve
+from warpsight.model import intervals
 from warpsight.model.work import COMMUNICATION
 
 if TYPE_CHECKING:
@@ -102,17 +103,9 @@ def _beside(times: Times, nodes: Column, others: Column) -> Column:
 
 def overlapped(times: Times, nodes: Column, others: Column) -> Column:
     """The part of each node's time in which one of the others ran."""
-    order = np.argsort(times.start[others], kind="stable")
-    start, end = times.start[others][order], np.maximum.accumulate(times.end[others][order])
-    start = np.maximum(start, np.r_[start[:1], end[:-1]])
-    edges = np.stack([start, np.maximum(end, start)], 1).reshape(-1)
-    sums = np.zeros(len(edges), np.int64)
-    sums[1::2] = np.cumsum(np.maximum(end - start, 0))
-    sums[2::2] = sums[1:-1:2]
-    if not len(edges):
-        return np.zeros(len(nodes))
-    run = np.interp(times.end[nodes], edges, sums) - np.interp(times.start[nodes], edges, sums)
-    out: Column = run / np.maximum(times.end[nodes] - times.start[nodes], 1)
+    start, end = times.start[nodes], times.end[nodes]
+    run = intervals.coverage(intervals.union(times.start[others], times.end[others]), start, end)
+    out: Column = run / np.maximum(end - start, 1)
     return out
 
 

@@ -129,3 +129,30 @@ def test_clocks_that_go_backwards_are_clamped_and_counted(tmp_path):
         assert path.length == 1100
         assert (path.end >= path.begin).all()
         assert "1 dependencies" in critical_path(trace).findings[0].text
+
+
+@pytest.mark.parametrize("processes", [(0, 1), (1, 0)])
+def test_wait_lists_of_processes_with_the_same_correlations_stay_apart(tmp_path, processes):
+    """In both processes work 2 waits for work 1, on another stream; only work of its own process counts."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for order, process in enumerate(processes):
+            for correlation, stream in ((1, 7), (2, 8)):
+                writer.add("kernel", [{"start": 1_000 * correlation + 100 * order, "duration": 500, "device": process,
+                                       "context": 1, "stream": stream, "process": process, "correlation": correlation,
+                                       "graph_level": False}])  # fmt: skip
+            writer.add("kernel", [{"start": 50 + order, "duration": 10, "device": process, "context": 1, "stream": 9,
+                                   "process": process, "graph_level": False}])  # fmt: skip
+            writer.add("flow", [
+                {"from_correlation": 1, "to_correlation": 2, "kind": "wait list", "process": process},
+                {"from_correlation": 2, "to_correlation": 1, "kind": "other", "process": process},
+            ])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+    source, target, kind = (column[graph.edges[2] == dependency.LISTED] for column in graph.edges)
+    work = graph.work
+    found = {
+        (int(work.process[s]), int(work.correlation[s]), int(work.process[t]), int(work.correlation[t]))
+        for s, t in zip(source - graph.base, target - graph.base, strict=True)
+    }
+    assert found == {(0, 1, 0, 2), (1, 1, 1, 2)}
+    assert len(kind) == 2

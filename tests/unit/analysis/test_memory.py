@@ -1,8 +1,11 @@
 import random
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from warpsight.analysis.memory.use import NEVER, load, memory
+from warpsight.analysis.memory.use import NEVER, Allocations, fragmentation, load, memory
 from warpsight.analysis.stats.overview_series import memory as series
 from warpsight.analysis.stats.sums import stats
 from warpsight.model import TraceWriter
@@ -63,6 +66,66 @@ def test_use_peak_and_wrong_frees_equal_a_walk_over_the_rows(tmp_path, seed):
     assert (len(found.double), found.unknown, int((found.freed == NEVER).sum())) == (double, unknown, leaked)
     assert sum(r["bytes"] for r in result.tables["leaks"].to_pylist()) == expected["at_end"]
     assert sum(r["bytes"] for r in result.tables["holders"].to_pylist()) == expected["peak"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_of_the_summary_equal_a_walk_over_the_rows(tmp_path, seed):
+    rng = random.Random(seed)
+    rows, lifetimes, held, used = [], [], {}, set()
+    reused = made = total = 0
+    for time in range(0, 600, 2):
+        address, size = rng.randrange(1, 12) << 20, rng.randrange(1, 9) << 10
+        if rng.random() < 0.5:
+            rows.append(row(time, "allocate", address, size))
+            made, total, reused = made + 1, total + size, reused + (address in used)
+            used.add(address)
+        else:
+            rows.append(row(time, "free", address))
+        if address in held:
+            lifetimes.append(time - held.pop(address))
+        if rows[-1]["operation"] == "allocate":
+            held[address] = time
+    with opened(tmp_path / "t.warp", rows) as trace:
+        (summary,) = memory(trace).tables["summary"].to_pylist()
+    first = next(r["time"] for r in rows if r["operation"] == "allocate")
+    last = max(r["time"] for r in rows if r["operation"] == "allocate" or r["time"] - first in lifetimes)
+    assert (summary["allocations"], summary["frees"], summary["total"]) == (made, len(lifetimes), total)
+    assert summary["lifetime"] == pytest.approx(sum(lifetimes) / len(lifetimes))
+    assert summary["reuse"] == reused / made
+    assert summary["rate"] == pytest.approx(made / (last - first) * 1e9, rel=0.02)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 4)), min_size=1, max_size=8), st.data())
+def test_fragmentation_is_the_largest_hole_among_all_of_the_address_map(blocks, data):
+    """In MiB: holes of up to two belong to a region, larger ones part two regions."""
+    held, taken = [], set()
+    for number in data.draw(st.permutations(range(len(blocks)))):
+        own = set(range(blocks[number][0], sum(blocks[number])))
+        if not own & taken and data.draw(st.booleans()):
+            held.append(number)
+            taken |= own
+    used = sorted({t for start, size in blocks for t in range(start, start + size)})
+    holes, run = [], 0
+    for before, at in zip([used[0], *used], used, strict=False):
+        between = at - before - 1
+        if between > 2:
+            holes.append(run)
+            run = 0
+        elif between > 0:
+            run += between
+        if at in taken:
+            holes.append(run)
+            run = 0
+        else:
+            run += 1
+    holes = [one for one in (*holes, run) if one]
+    expected = 1 - max(holes) / sum(holes) if holes else 0.0
+    none = np.zeros(len(blocks), np.int64)
+    address, size = (np.array(column, np.uint64) << np.uint64(20) for column in zip(*blocks, strict=True))
+    found = Allocations(
+        none, none, address, size.astype(np.int64), none, none, none, none, [(0, 0, "CUDA")], [], 0, 0, 0
+    )
+    assert fragmentation(found, np.arange(len(blocks)), np.array(held, int)) == pytest.approx(expected)
 
 
 def test_layers_of_allocators_do_not_count_twice(tmp_path):

@@ -50,3 +50,30 @@ def test_each_sign_tells_its_phase(tmp_path):
     assert {r["phase"]: r["time"] for r in result.tables["phases"].to_pylist()} == expected
     assert sum(r["work"] for r in result.tables["signs"].to_pylist()) == len(WORK)
     assert "1 of 9" in result.findings[0].text
+
+
+def test_shares_are_of_the_process_and_iterations_have_a_mean(tmp_path):
+    """Two processes; in the first, ten steps of a forward pass of 300 ns and an optimizer step of 100 ns."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        names = [writer.name(name) for name in ("gemm", "multi_tensor_apply_kernel")]
+        number = 0
+        for step in range(10):
+            begin = step * 1_000
+            writer.add("marker", [{"start": begin, "duration": 900, "kind": "push/pop", "open": False, "thread": 1,
+                                   "name_id": writer.name(f"step {step} forward"), "source": "nvtx", "process": 0}])  # fmt: skip
+            for offset, length, name in ((0, 300, 0), (400, 100, 1)):
+                number += 1
+                both = {"process": 0, "correlation": number}
+                writer.add("launch", [{**both, "start": begin + offset, "duration": 1, "function": "f", "thread": 1,
+                                       "captured": False}])  # fmt: skip
+                writer.add("kernel", [{**both, "start": begin + offset + 50, "duration": length, "name_id": names[name],
+                                       "context": 1, "stream": 7, "device": 0, "graph_level": False}])  # fmt: skip
+        writer.add("kernel", [{"process": 1, "start": 50, "duration": 7, "name_id": names[1], "context": 1, "stream": 7,
+                               "device": 0, "graph_level": False}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        found = phases(trace).tables["phases"].to_pylist()
+    assert {(r["process"], r["phase"]): (r["work"], r["time"], r["share"]) for r in found} == {
+        (0, "forward"): (10, 3_000, 75.0), (0, "optimiser"): (10, 1_000, 25.0), (1, "optimiser"): (1, 7, 100.0),
+    }  # fmt: skip
+    assert {r["per_iteration"] for r in found if r["process"] == 0} == {300.0, 100.0}
+    assert [r["per_iteration"] for r in found if r["process"] == 1] == [None]

@@ -7,6 +7,7 @@ import pytest
 from warpsight.analysis.path import dependencies
 from warpsight.analysis.path.critical_path import critical_path
 from warpsight.analysis.path.dot import write_dot
+from warpsight.analysis.stats.stream_numbers import StreamNumbers
 from warpsight.analysis.stats.sums import stats
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
@@ -106,3 +107,27 @@ def test_a_stream_that_does_not_fit_32_bits_takes_part_in_default_stream_order(t
         graph = dependencies.build(trace)
         assert dependencies.EDGES[graph.cause[1]] == "default stream"
         assert graph.parent.tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("far", [0, 1 << 40, (1 << 63) - 10])
+def test_the_number_of_a_stream_leads_back_to_it(tmp_path, far):
+    """Processes, contexts and streams that each have several values; with `far` they no longer fit one integer."""
+    streams = [
+        (process, context, stream)
+        for process in (3, 4, 6)
+        for context in (-2, 1)
+        for stream in (7, 9, 7 + far)
+    ]
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.name("k")
+        writer.add("kernel", [{**kernel(i, 1, context, stream), "process": process}
+                              for i, (process, context, stream) in enumerate(streams)])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        numbered = StreamNumbers.of(trace)
+        sql = f"SELECT process, context, stream, {numbered.expression} FROM {numbered.source}"
+        rows = trace.sql(sql).fetchall()
+        numbers = [row[3] for row in rows]
+        columns = numbered.columns(numbers)
+    assert [row[:3] for row in rows] == list(zip(*columns.values(), strict=True))
+    assert len(set(numbers)) == len(set(streams)) and min(numbers) >= 0
+    assert sorted(row[:3] for row in rows) == sorted(streams)

@@ -222,13 +222,12 @@ def _summary(found: Allocations, mine: Column, time: Column, level: Column, held
 
 def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
     """1 - largest hole / all holes, in the regions of addresses that were ever used, with `held` allocated."""
-    begin = found.address[mine].astype(np.float64)
-    order = np.argsort(begin, kind="stable")
+    order = np.argsort(found.address[mine], kind="stable")
     start = found.address[mine][order].astype(np.int64)
     stop = np.maximum.accumulate(start + found.bytes[mine][order])
     first = np.r_[True, start[1:] > stop[:-1] + _REGION_GAP]
     low, high = start[first], stop[np.r_[np.flatnonzero(first)[1:] - 1, len(start) - 1]]
-    live = held[np.argsort(found.address[held].astype(np.float64), kind="stable")]
+    live = held[np.argsort(found.address[held], kind="stable")]
     live_start = found.address[live].astype(np.int64)
     live_stop = np.maximum.accumulate(live_start + found.bytes[live]) if len(live) else live_start
     edges_begin, edges_end = np.concatenate([low, live_stop]), np.concatenate([live_start, high])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.path.lines import Lines
+from warpsight.model import calls
 from warpsight.model.waits import EventRecords, Waits, queue_numbers
 from warpsight.model.work import Everything, Queue, Work
 
@@ -234,14 +235,5 @@ def listed_edges(trace: Trace, work: Work) -> tuple[Column, Column, Column, Colu
     )
     in_order = np.lexsort((first, second))
     first, second, process = first[in_order], second[in_order], process[in_order]
-    keys = work.correlation
-    order = np.argsort(keys, kind="stable")
-
-    def find(correlation: Column) -> Column:
-        if not len(keys):
-            return np.full(len(correlation), -1, np.int64)
-        at = np.minimum(np.searchsorted(keys[order], correlation), len(keys) - 1)
-        good = (keys[order[at]] == correlation) & (work.process[order[at]] == process)
-        return np.where(good, order[at], -1)
-
-    return find(first), find(second), process, second
+    before, after = (calls.joined(process, one, work.process, work.correlation) for one in (first, second))
+    return before, after, process, second

@@ -22,7 +22,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
     counts: Counter[tuple[str | None, str | None]] = Counter()
     for source, cause, severity, count in facts.trace.rows("loss", "source", "cause", "severity", "count"):
         if severity is not None and severity != "note":
-            counts[source, cause] += count or 0
+            counts[source, cause] += count
     rows = counts.most_common()
     if rows:
         (source, cause), count = rows[0]

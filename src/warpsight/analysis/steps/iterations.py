@@ -212,7 +212,7 @@ def steady_state(duration: Column) -> Column:
         return ~steady
     following = np.concatenate([np.cumsum(near[::-1])[::-1], np.zeros(3, np.int64)])
     left = np.minimum(3, count - places)
-    good = places[(following[places] - following[places + 3 if count > 2 else places + left]) * 3 >= 2 * left]
+    good = places[(following[places] - following[places + 3]) * 3 >= 2 * left]
     if not len(good):
         return ~steady
     steady[good[0] : places[-1] + 1] = True

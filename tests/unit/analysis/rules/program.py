@@ -66,9 +66,9 @@ class Program:
         self.add("marker", start=begin, duration=self.host - begin, kind="push/pop", open=False,
                  name_id=self.writer.name(name), source="nvtx", thread=THREAD)  # fmt: skip
 
-    def open(self) -> Trace:
+    def open(self, **device: Any) -> Trace:
         self.writer.add("device", [{"device": 0, "index": 0, "uuid": "u", "name": "G", "vendor": "V", "platform": "cuda",
-                                    "clock_khz": 2_000_000, "multiprocessors": 100}])  # fmt: skip
+                                    "clock_khz": 2_000_000, "multiprocessors": 100, **device}])  # fmt: skip
         for table, rows in self.rows.items():
             self.writer.add(table, rows)
         self.writer.close()
