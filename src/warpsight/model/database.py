@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.model import views
+from warpsight.model.storage import damage
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,8 +82,15 @@ class Database:
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise
         except (duckdb.Error, OSError, LookupError, TypeError, ValueError) as error:  # Arrow's are among them
-            raise TraceError(f"{self._folders[0]} cannot be read: {error}") from None
+            raise self._unreadable(name, error) from None
         return cursor
+
+    def _unreadable(self, view: str, error: BaseException) -> TraceError:
+        table = view.removesuffix("_ids")
+        parts = [part for name in (table, *views.looks_up_in(table)) for part in self._files[name]]
+        if named := damage.unreadable_part(parts):
+            return damage.unreadable(*named)
+        return damage.unreadable(f"table {table} of {self._folders[0]}", error)
 
     def close(self) -> None:
         """Close the connection; closing twice is allowed."""

@@ -241,11 +241,24 @@ class Trace:
 
     def _footer(self, file: str) -> pq.FileMetaData:
         """The footer of a part, read once: parts do not change."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from warpsight.model.storage import damage
+
         if file not in self._footers:
-            self._footers[file] = pq.read_metadata(file)
+            try:
+                self._footers[file] = pq.read_metadata(file)
+            except (pa.ArrowException, OSError) as error:
+                raise damage.unreadable(file, error) from None
         return self._footers[file]
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Rows by table that were written and whose files are gone, as after a copy that was not completed."""
+        from warpsight.model.storage import damage
+
+        return damage.missing(self.manifest.get("rows"), self._files)
 
     @property
     def loss(self) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from warpsight.errors import TraceError
 from warpsight.model.schema import LATER, TABLES, WIDENED
 
 _NAME = ("name", "demangled", "short")
@@ -89,9 +88,6 @@ def _older(table: str, files: Sequence[str]) -> tuple[set[str], set[str], bool]:
     """Columns that no part has, columns that some part holds in a narrower type, and whether the parts differ.
 
     The parts of one process are of one version but for the last ones, which a newer version may have recovered.
-
-    Raises:
-        TraceError: when a part is damaged.
     """
     later, widened = set(LATER.get(table, ())), set(WIDENED.get(table, ()))
     if not later | widened:
@@ -102,10 +98,7 @@ def _older(table: str, files: Sequence[str]) -> tuple[set[str], set[str], bool]:
     ends: dict[str, list[str]] = {}
     for file in files:
         ends.setdefault(os.path.dirname(file), []).append(file)
-    try:
-        schemas = [pq.read_schema(part) for parts in ends.values() for part in {parts[0], parts[-1]}]
-    except pa.ArrowException as error:
-        raise TraceError(f"a part of table {table} is damaged: {error}") from None
+    schemas = [pq.read_schema(part) for parts in ends.values() for part in {parts[0], parts[-1]}]
     absent = [frozenset(later - set(schema.names)) for schema in schemas]
     narrow = [frozenset(c for c in widened if schema.field(c).type != pa.int64()) for schema in schemas]
     versions = set(zip(absent, narrow, strict=True))

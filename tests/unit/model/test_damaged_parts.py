@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,3 +95,29 @@ def test_a_manifest_with_values_of_another_type_is_refused(key: str, trace: Path
     (trace / "manifest.json").write_text(json.dumps({**content, key: 1.5}))
     with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
         warpsight.model.open(trace)
+
+
+@pytest.mark.parametrize(
+    "words", [("info", "@"), ("stats", "@"), ("analyze", "@"), ("query", "@", "SELECT min(name) FROM kernel")]
+)
+@pytest.mark.parametrize("damage", [b"", b"PAR1 and nothing else", None])
+@pytest.mark.parametrize("table", ["kernel", "name"])
+def test_a_part_that_is_no_parquet_is_named_in_one_line(
+    words: tuple[str, ...], damage: bytes | None, table: str, trace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    part = next(trace.glob(f"table={table}/**/*.parquet"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-40] + b"\xff" * 20 + whole[-20:] if damage is None else damage)
+    assert parser.run([str(trace) if word == "@" else word for word in words]) == 1
+    told = capfd.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith(f"warpsight: {part} cannot be read: ")
+    assert told.endswith("; copy the trace again, or record it again\n")
+
+
+def test_a_table_whose_files_are_gone_is_told(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = len(pq.read_table(trace / "table=kernel", partitioning=None))
+    shutil.rmtree(trace / "table=kernel")
+    assert parser.run(["query", str(trace), "SELECT count(*) FROM kernel"]) == 0
+    told = capfd.readouterr().err
+    assert f"incomplete: {rows:,} lost in kernel: its files are missing; copy the trace again" in told

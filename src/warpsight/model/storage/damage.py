@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from warpsight.errors import TraceError
 from warpsight.model.schema import LATER, TABLES, Table
-
-if TYPE_CHECKING:
-    pass
 
 #: Columns that refer to ids of another table.
 _REFERENCES = {"name_id": "name", "shape_id": "shape", "stack": "stack", "frame": "frame", "parent": "stack"}
@@ -17,6 +14,31 @@ _REFERENCES = {"name_id": "name", "shape_id": "shape", "stack": "stack", "frame"
 _LATEST = 1 << 62
 #: Bytes of a trace that is not looked through: it would take longer than the answer did.
 _LARGEST = 1 << 28
+
+
+def unreadable(where: str, error: BaseException) -> TraceError:
+    """The error for a part, or for what `where` names, that no reader takes for what it should be."""
+    reason = str(error).strip().partition("\n")[0]
+    return TraceError(f"{where} cannot be read: {reason}; copy the trace again, or record it again")
+
+
+def unreadable_part(parts: Sequence[str]) -> tuple[str, BaseException] | None:
+    """The first part without a footer, with the reason."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for part in parts:
+        try:
+            pq.read_metadata(part)
+        except (pa.ArrowException, OSError) as error:
+            return part, error
+    return None
+
+
+def missing(rows: object, files: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Rows by table of which a manifest says how many there are, and of which there is not one part."""
+    counts = rows if isinstance(rows, Mapping) else {}
+    return {n: c for n, c in counts.items() if isinstance(c, int) and c > 0 and n in TABLES and not files[n]}
 
 
 def found(files: Mapping[str, Sequence[str]]) -> str:

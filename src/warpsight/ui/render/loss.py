@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def lost(trace: Trace) -> list[tuple[str, str, int]]:
-    """Source, cause and count of everything that is missing, largest first; notes are left out."""
+    """Source, cause and count of everything that is missing, missing files and then largest first; notes are left out."""
     rows = trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
                         GROUP BY source, cause ORDER BY n DESC, cause""").fetchall()
-    return [(source, cause, int(count)) for source, cause, count in rows]
+    gone = [(table, "its files are missing; copy the trace again", n) for table, n in trace.missing.items()]
+    return [*gone, *((source, cause, int(count)) for source, cause, count in rows)]
 
 
 def warn(trace: Trace) -> bool:
