@@ -192,8 +192,10 @@ class Places:
             place, found = np.searchsorted(self._keys, wanted, "left"), self._rows
             np.minimum(place, len(self._keys) - 1, out=place)
             hit = (self._keys[place] == wanted) & (wanted >= 0)
+        out: Column
         if hit.all():
-            return found[place]
+            out = found[place]
+            return out
         out = np.full(len(wanted), -1, found.dtype)
         out[hit] = found[place[hit]]
         return out
