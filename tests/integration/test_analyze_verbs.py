@@ -53,6 +53,16 @@ def test_json_follows_its_schema(arguments: tuple[str, ...]) -> None:
         assert found["verdict"]["findings"][0]["rule"] == "memory/leak"
 
 
+def test_without_a_name_the_newest_trace_here_is_analyzed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "warpsight", "analyze"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "there is no trace in" in done.stderr
+    (tmp_path / "run.warp.zip").write_bytes(Path(LEAK).read_bytes())
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "run.warp.zip, the newest trace here" in done.stderr, done.stderr
+    assert done.stdout == run("analyze", LEAK).stdout
+
+
 def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:
     assert len(run("analyze", LEAK, "memory").stdout.splitlines()) <= 30
     assert len(run("analyze", LEAK, "memory", "--top", "0").stdout.splitlines()) > 90
@@ -62,7 +72,6 @@ def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:
     ("arguments", "code", "message"),
     [
         ((LEAK, "iteratoins"), 2, "did you mean iterations?"),
-        ((), 2, "no trace to analyze"),
         ((LEAK, "memory", "--dot", "x.dot"), 2, "--dot goes with critical-path alone"),
         (("nothing.warp",), 1, "nothing.warp"),
         ((LEAK, "--from", "soon"), 2, "is not a time"),

@@ -53,7 +53,7 @@ _USES = {
         "view T --kind kernel": "belongs to --list",
         "view T --list --kind kernal": "did you mean kernel",
         "open T --port 99999999": "not in the range",
-        "analyze": "for example: warpsight analyze",
+        "analyze T iteratoins": "did you mean iterations",
         "analyze T --form json": "No such option",
         "diff T": "two sides",
         "simulate T --speed fast": "No such option",

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: Annotated[str, typer.Argument(help="A trace, or a file of another tool.", metavar="[TRACE]")] = "",
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace, or a file of another tool; the newest trace here by default.", metavar="[TRACE]"
+        ),
+    ] = "",
     names: Annotated[
         list[str] | None, typer.Argument(help="Analyses to run; --list names them.", metavar="[NAME]…")
     ] = None,
@@ -61,7 +66,11 @@ def command(
     if listed:
         return _list(as_json, out, force)
     if not trace:
-        raise UsageError("no trace to analyze; for example: warpsight analyze train.warp")
+        from warpsight.ui.cli.open import newest
+        from warpsight.ui.render import terminal
+
+        trace = str(newest())
+        terminal.note(f"{trace}, the newest trace here:")
     wanted = names or []
     if dot is not None and wanted != ["critical-path"]:
         raise UsageError(
