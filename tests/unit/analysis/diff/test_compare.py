@@ -16,7 +16,7 @@ from tests.unit.analysis.diff.traces import (
     run_of,
     sides,
 )
-from warpsight.analysis.diff import runs
+from warpsight.analysis.diff import alignment, runs
 from warpsight.analysis.diff.answer import CALLED
 from warpsight.analysis.diff.compare import compare, compare_runs
 from warpsight.analysis.diff.rows import NOT_SHOWN
@@ -253,3 +253,13 @@ def test_what_slows_down_every_third_iteration_shows_in_the_slowest_tenth_alone(
     assert row(found, "summary", "slowest tenth")["verdict"] == "slower"
     assert "slowest tenth is slower" in found.headline
     assert row(found, "kernel", "gemm_a")["ratio"] == pytest.approx(1, abs=0.03)
+
+
+def test_loops_that_the_runs_announce_differently_are_not_compared():
+    one, other = run_of(PROGRAM, 1), run_of(PROGRAM, 2)
+    assert alignment.loop([one, other]).found and one.iteration is not None
+    elsewhere = alignment.loop([one, replace(other, source="another source")])
+    assert not elsewhere.found and "another source" in elsewhere.note
+    assert not alignment.loop([one, replace(other, iteration=None)]).found
+    neither = alignment.loop([replace(run, iteration=None) for run in (one, other)])
+    assert (neither.name, neither.note) == ("recording", "")
