@@ -170,7 +170,7 @@ def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> Wait | 
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceSite:
     """Groups with one source chain: what a reader wants counted together.
 
     Attributes:
@@ -190,7 +190,7 @@ class Place:
         return sum(group.lanes for group in self.groups)
 
 
-def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
+def places(found: Histogram, code: Code) -> tuple[list[SourceSite], Array]:
     """The groups by kernel, source chain and what they wait for, the place of most lanes first.
 
     Without line information every instruction is a place of its own.
@@ -216,6 +216,6 @@ def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
     ordered = sorted(members.items(), key=lambda item: -sum(found.groups[one].lanes for one in item[1]))
     for place, (place_key, numbers) in enumerate(ordered):
         own = tuple(found.groups[one] for one in numbers)
-        made.append(Place(own[0].grid, own[0].address, chains[place_key], own[0].wait, own))
+        made.append(SourceSite(own[0].grid, own[0].address, chains[place_key], own[0].wait, own))
         of_group[numbers] = place
     return made, of_group[found.of_lane] if len(found.groups) else found.of_lane

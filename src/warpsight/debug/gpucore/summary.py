@@ -14,7 +14,7 @@ from warpsight.debug.gpucore.addresses import accesses
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault, faults
 from warpsight.debug.gpucore.grid_size import launched_blocks
-from warpsight.debug.gpucore.groups import Lanes, Place, grid_of_blocks, histogram, join, places, wait_of
+from warpsight.debug.gpucore.groups import Lanes, SourceSite, grid_of_blocks, histogram, join, places, wait_of
 from warpsight.debug.gpucore.hang import Hang
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
@@ -299,7 +299,7 @@ class View:
             )
         return found
 
-    def place(self, at: int, place: Place) -> dict[str, Any]:
+    def place(self, at: int, place: SourceSite) -> dict[str, Any]:
         """One row of the histogram."""
         first = place.groups[0]
         states: dict[str, int] = {}
