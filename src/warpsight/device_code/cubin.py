@@ -289,7 +289,7 @@ class Cubin:
             found.setdefault(section, []).append((begin, end, call))
         return found
 
-    def _placed(self, place: dwarf_info.Place, relocations: dict[int, Any]) -> tuple[int, int] | None:
+    def _placed(self, place: dwarf_info.InfoAddress, relocations: dict[int, Any]) -> tuple[int, int] | None:
         """Section and offset of an address of `.debug_info`."""
         absolute = self.find(place.value) if int(max(self._by_address[0], default=0)) else None
         relocation = relocations.get(place.operand)
