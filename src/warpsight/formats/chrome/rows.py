@@ -9,7 +9,7 @@ import msgspec
 
 from warpsight.formats.chrome import nvtx
 from warpsight.formats.chrome.events import text
-from warpsight.formats.chrome.tracks import Place
+from warpsight.formats.chrome.tracks import DeviceTrack
 from warpsight.formats.target import Target
 from warpsight.formats.writing.timeline import ADDRESSES
 from warpsight.model.definitions import Frame
@@ -60,7 +60,7 @@ class Placer(Protocol):
     def host(self, event: Any) -> tuple[int, int]:
         """Process and thread of host work."""
 
-    def device(self, event: Any, details: dict[str, Any]) -> Place:
+    def device(self, event: Any, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work."""
 
     def of_a_device(self, event: Any) -> bool:
