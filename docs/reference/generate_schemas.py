@@ -28,7 +28,7 @@ from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.capsule.browsing import Memory, Overview
 from warpsight.replay.outcome import Changed, Version, Write
 from warpsight.replay.schedules.validation import OrderCheck
-from warpsight.sass.events.trace import Place
+from warpsight.sass.events.trace import TracedInstruction
 from warpsight_plugins.cutracer import delays, records
 
 PAGE = Path(__file__).with_name("schemas.md")
@@ -223,7 +223,7 @@ class Flame(TypedDict):
 
 class MemoryAccess(TypedDict):
     kernel: str
-    place: Place
+    place: TracedInstruction
     where: str
     sass: str
     space: str

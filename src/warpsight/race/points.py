@@ -24,7 +24,7 @@ from warpsight.formats.events.kinds import CLASSES, DELAY, EXECUTED, KINDS
 from warpsight.race.delays import HOST_LAUNCH
 from warpsight.race.plan import Point
 from warpsight.sass.events import tracing
-from warpsight.sass.events.trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 #: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
@@ -147,7 +147,9 @@ def points_of(trace: EventTrace) -> set[Point]:
             point = point_of(trace, place, name)
             if point is not None and name not in (_PRIVATE, DELAY.name):
                 found.add(point)
-        host = point_of(trace, Place(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH)
+        host = point_of(
+            trace, TracedInstruction(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH
+        )
         if host is not None:
             found.add(host)
     return found
@@ -160,13 +162,13 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
     for said in trace.file.operands:
         for offset, text, _ in said["instructions"]:
             if any(pattern.search(text) for pattern in compiled):
-                place = Place(int(said["module"]), str(said["name"]), int(offset))
+                place = TracedInstruction(int(said["module"]), str(said["name"]), int(offset))
                 point = point_of(trace, place, EXECUTED.name)
                 found |= {point} if point is not None else set()
     return found
 
 
-def point_of(trace: EventTrace, place: Place, kind: str) -> Point | None:
+def point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
     """The point of an instruction; None where its code is not in the trace."""
     cubin = trace.cubin(place.module)
     section = cubin.section_of(place.function) if cubin else None

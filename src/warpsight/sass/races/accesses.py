@@ -13,7 +13,7 @@ from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, Launch, TracedInstruction
 from warpsight.sass.races.compare_and_swap import expected_loads
 
 Array = npt.NDArray[Any]
@@ -103,7 +103,7 @@ def _scopes(trace: EventTrace, launch: Launch, events: Events) -> tuple[Array, A
         axis=1,
     )
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    places: list[Place] = trace.places(launch, distinct[:, 0].astype(np.uint32))
+    places: list[TracedInstruction] = trace.places(launch, distinct[:, 0].astype(np.uint32))
     expected = _Expected(trace)
     scopes = [
         max(scope_of(trace.sass(place), bool(is_atomic), bool(shared)), expected.scope(place, bool(shared)))
@@ -119,7 +119,7 @@ class _Expected:
         self._trace = trace
         self._swaps: dict[tuple[int, str], dict[int, int]] = {}
 
-    def scope(self, place: Place, shared: bool) -> int:
+    def scope(self, place: TracedInstruction, shared: bool) -> int:
         """The scope of the compare-and-swap that expects what an instruction loads, 0 for other instructions."""
         function = place.module, place.function
         if function not in self._swaps:
