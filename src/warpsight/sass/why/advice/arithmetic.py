@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Advice, Evidence, Place
+from warpsight.sass.why.advice.finding import Advice, AdvicePlace, Evidence
 from warpsight.sass.why.blame import Blame
 
 #: A tensor core does at least this many times the multiply-adds of the plain pipe, for 16-bit operands.
@@ -94,7 +94,8 @@ def tensor_cores(evidence: Evidence) -> list[Advice]:
         )
         rows = [row for row in evidence.samples.rows if row.index in inside]
         places = tuple(
-            Place(row.index, row.index, row.samples) for row in sorted(rows, key=lambda row: -row.samples)[:5]
+            AdvicePlace(row.index, row.index, row.samples)
+            for row in sorted(rows, key=lambda row: -row.samples)[:5]
         )
         speedup = estimates.removed(evidence.total, spent * (1 - 1 / _TENSOR_GAIN))
         found.append(
