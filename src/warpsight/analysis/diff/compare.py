@@ -48,7 +48,7 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     names = alignment.renamed(tree, every, time, design.after)
     groups = {name: alignment.labeled(every, name, names if name == "kernel" else None) for name in GROUPINGS}
     measures = _measures(loop)
-    judged = rows.judge(rows.Rows(
+    judged = rows.judge(rows.ComparedRows(
         {**{name: group.summed for name, group in groups.items()}, "tree": tree.totals},
         {"summary": np.array(list(measures.values()))}, "kernel", groups["kernel"].of, time, design,
     ))  # fmt: skip
