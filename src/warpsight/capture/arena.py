@@ -33,7 +33,16 @@ from warpsight.capture.rows.graphs import Graphs
 from warpsight.capture.rows.markers import OpenRanges
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.blocks import BlockTracker
-from warpsight.capture.segments.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
+from warpsight.capture.segments.segment import (
+    DTYPES,
+    Batch,
+    Block,
+    RecordColumns,
+    Segment,
+    columns,
+    gather,
+    strings,
+)
 from warpsight.machine.backends import registry
 from warpsight.model.definitions import Definitions
 
@@ -333,7 +342,7 @@ class Arena:
         self.clocks = [(a, b) for a, b in state["clocks"].tolist()]
         self.open_ranges = OpenRanges(_typed(state["range_rows"], "Marker"), state["range_thread"])
         for kind in _DEVICE_KINDS:
-            rows = Rows.of(_typed(state[f"wait_{kind}_rows"], kind))
+            rows = RecordColumns.of(_typed(state[f"wait_{kind}_rows"], kind))
             self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
         self.correlations = Correlations.restore(state)
