@@ -67,7 +67,7 @@ class Placer(Protocol):
         """Whether the track is one of a device, by what it is called."""
 
 
-class Rows:
+class RowBuilder:
     """Turns complete events into rows of one trace, table by table."""
 
     def __init__(self, target: Target, tracks: Placer, *, own: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from warpsight.formats.chrome.rows import Rows
+from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.perfetto import framing
 from warpsight.formats.perfetto.sequences import Clocks, Sequence, annotation_values
 from warpsight.formats.perfetto.tracks import Slice, Tracks
@@ -149,7 +149,7 @@ class _Reading:
         self.source = source
         self.target = target
         self.tracks = Tracks(target)
-        self.rows = Rows(target, self.tracks)
+        self.rows = RowBuilder(target, self.tracks)
         self.clocks = Clocks()
         self.damaged: list[tuple[int, str]] = []
         self._sequences: dict[int, Sequence] = {}
