@@ -21,7 +21,7 @@ from warpsight.model.naming import collective_names
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
-    from warpsight.formats.reading.databases import Rows
+    from warpsight.formats.reading.databases import ForeignRows
 
 _HEADER = struct.Struct("<IIIIQQ")
 #: nvtxPayloadEntryType of fixed size, on the 64-bit systems that Nsight records.
@@ -69,7 +69,7 @@ class Payloads:
         self._calls: list[Call] = []
         self._ranks: dict[int, int] = {}
 
-    def attributes(self, rows: Rows, names: Sequence[str | None]) -> pa.Array:
+    def attributes(self, rows: ForeignRows, names: Sequence[str | None]) -> pa.Array:
         """The payloads of ranges as JSON; null where a range has none."""
         said: list[str | None] = []
         tid, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
