@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Rows
+from warpsight.formats.reading.trace_events import RowBuffer
 from warpsight_plugins.instruments.cells import Cell, Row, rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Reader:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._rows = Rows(target)
+        self._rows = RowBuffer(target)
         self._intervals: list[tuple[Row, int]] = []
         self._labels: dict[tuple[int, int], str] = {}
         self._points: list[Row] = []

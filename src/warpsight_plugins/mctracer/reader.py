@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Event, Names, Pairs, Rows, events, names, whole
+from warpsight.formats.reading.trace_events import Event, Names, Pairs, RowBuffer, events, names, whole
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -45,7 +45,7 @@ class _Reader:
     def __init__(self, target: Target, known: Names) -> None:
         self._target = target
         self._names = known
-        self.rows = Rows(target)
+        self.rows = RowBuffer(target)
 
     def take(self, event: Event) -> None:
         """Put an event into its table."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsight.formats.reading.trace_events import Event, Pairs, Rows, events, names, whole
+from warpsight.formats.reading.trace_events import Event, Pairs, RowBuffer, events, names, whole
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -38,7 +38,7 @@ class Reader:
     def __init__(self, source: Source, target: Target) -> None:
         self._source = source
         self._target = target
-        self._rows = Rows(target)
+        self._rows = RowBuffer(target)
         self._names = names(source)
         self._hosts: dict[tuple[str, str], int] = {}
         self._processes: dict[Any, int] = {}

@@ -155,7 +155,7 @@ class Pairs:
         return [event for stack in self._open.values() for event in stack]
 
 
-class Rows:
+class RowBuffer:
     """Rows of several tables that are handed over in pieces."""
 
     def __init__(self, target: Target) -> None:
