@@ -16,7 +16,7 @@ from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
-from warpsight.formats.chrome.window import Window
+from warpsight.formats.chrome.window import ByteWindow
 from warpsight.formats.source import Source
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class EventStream(Generic[T]):
         self._decoder = begin if begin is not None else _bracketed(decode)
         self._piece_bytes = piece_bytes
         self._file: IO[bytes] = source.open()
-        self._window = Window(self._file)
+        self._window = ByteWindow(self._file)
         self._separator = b""
         self._any = False
         #: Values beside the events, by key; complete after the iteration.
