@@ -50,7 +50,7 @@ _CHUNK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """Rows that began from `begin` to before `end`; None is open."""
 
     begin: int | None = None
@@ -113,7 +113,7 @@ class Queries:
         times = [row for row in found if row[0] is not None]
         return min((row[0] for row in times), default=0), max((row[1] for row in times), default=0)
 
-    def windows(self, process: int) -> list[Window]:
+    def windows(self, process: int) -> list[TimeWindow]:
         """Windows of about equally many rows that together hold all rows of a process."""
         width = max(1, -(-(self.horizon - self.origin + 1) // _BUCKETS))
         counts = np.zeros(_BUCKETS + 2, np.int64)
@@ -126,7 +126,7 @@ class Queries:
         total = np.cumsum(counts)
         places = np.searchsorted(total, np.arange(1, number) * int(total[-1]) / number) + 1
         edges = [self.origin + int(p) * width for p in np.unique(places)]
-        return [Window(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
+        return [TimeWindow(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
 
     def correlations(self, process: int) -> Correlations:
         """The correlation column that joins calls and device work of a process."""
@@ -156,11 +156,11 @@ class Queries:
 
     # -- rows
 
-    def device(self, process: int, window: Window) -> Batch:
+    def device(self, process: int, window: TimeWindow) -> Batch:
         """Work on devices."""
         return concat([self._device(t, process, window) for t in DEVICE_TABLES if t in self._tables])
 
-    def _device(self, table: str, process: int, window: Window) -> Batch:
+    def _device(self, table: str, process: int, window: TimeWindow) -> Batch:
         name = _DEVICE_NAMES[table]
         name = self._indexed(table, name) if table != "kernel" else name
         columns = {"correlation": "coalesce(correlation, 0)"}
@@ -215,11 +215,11 @@ class Queries:
             else f"coalesce(device, {default})"
         )
 
-    def host(self, process: int, window: Window) -> Batch:
+    def host(self, process: int, window: TimeWindow) -> Batch:
         """Calls, operators, ranges and events of threads."""
         return concat([self._host(t, process, window) for t in HOST_TABLES if t in self._tables])
 
-    def _host(self, table: str, process: int, window: Window) -> Batch:
+    def _host(self, table: str, process: int, window: TimeWindow) -> Batch:
         called = table in ("launch", "api")
         name = HOST_TABLES[table]
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
@@ -246,13 +246,20 @@ class Queries:
         return members if self.scalar(f"SELECT count(attributes) FROM {source(table)}") else None
 
     def _batch(
-        self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str
+        self,
+        table: str,
+        process: int,
+        window: TimeWindow,
+        key: str,
+        name: str,
+        columns: dict[str, str],
+        end: str,
     ) -> Batch:
         rows = self._rows(table, process, window, name, {"key": key, **columns}, end)
         return _as_batch(table, rows.pop("key"), rows)
 
     def _rows(
-        self, table: str, process: int, window: Window, name: str, columns: dict[str, str], end: str
+        self, table: str, process: int, window: TimeWindow, name: str, columns: dict[str, str], end: str
     ) -> dict[str, Column]:
         more = "".join(f", {expression} AS {column}" for column, expression in columns.items())
         return self.columns(f"""
@@ -290,7 +297,7 @@ class Queries:
         return self._batch(
             "build",
             process,
-            Window(),
+            TimeWindow(),
             "0",
             name,
             {"stack": "coalesce(stack, 0)"},
@@ -304,7 +311,7 @@ class Queries:
         return self._batch(
             "overhead",
             process,
-            Window(),
+            TimeWindow(),
             "0",
             self._indexed("overhead", "kind"),
             {},

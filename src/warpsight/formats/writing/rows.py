@@ -14,7 +14,7 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.writing.batch import Batch, by_key
 from warpsight.formats.writing.counters import counters
 from warpsight.formats.writing.placing import Depths, Lanes
-from warpsight.formats.writing.queries import Queries, Window
+from warpsight.formats.writing.queries import Queries, TimeWindow
 from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
 from warpsight.model.workers import workers
 
@@ -113,7 +113,7 @@ class Reader:
         edges = self.queries.edges(process)
         overlays = self.selection.overlays if self.selection.flows else ()
 
-        def read(window: Window) -> tuple[Batch, Batch]:
+        def read(window: TimeWindow) -> tuple[Batch, Batch]:
             device, host = self.queries.device(process, window), self.queries.host(process, window)
             if joined is not None:
                 joined.connect(device)
