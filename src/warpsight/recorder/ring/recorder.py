@@ -178,7 +178,7 @@ class RingRecorder:
         wanted = max(now - int(self.store.bound.seconds * 1e9), 0)
         gone = int(self.store.gone_until * 1e9)
         short = bool(gone) and gone > wanted and self.store.bound.seconds < LONGEST_S
-        window = snapshot.Window(max(wanted, gone), now, now, reason, short)
+        window = snapshot.RingSnapshot(max(wanted, gone), now, now, reason, short)
         request["loss"] = [*request["loss"], *([_SHORT] if short else [])]
         manifest.write_json(self._folder / RAW / WINDOW, window.to_json())
         converter, self._warm = self._warm or Converter(None), None

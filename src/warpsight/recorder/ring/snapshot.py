@@ -25,7 +25,7 @@ FLUSH_S = 0.6
 
 
 @dataclass(frozen=True)
-class Window:
+class RingSnapshot:
     """The contents of a snapshot; times on CLOCK_MONOTONIC in ns."""
 
     start: int
@@ -44,7 +44,7 @@ class Window:
 
 def take(
     loop: DrainLoop, store: RingStore, folder: Path, reason: str, triggered: int, *, flush: bool = True
-) -> Window:
+) -> RingSnapshot:
     """Link the window into `folder` (which must not exist), ready to be converted.
 
     Raises:
@@ -61,7 +61,7 @@ def take(
             loop.close_segments()
             end = time.monotonic()
             store.collect()
-            window = Window(
+            window = RingSnapshot(
                 int(max(start, store.gone_until, 0) * 1e9),
                 int(end * 1e9),
                 triggered,
