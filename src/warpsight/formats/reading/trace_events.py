@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, gc=False):
     args: Any = None
 
 
-class Event(NamedTuple):
+class TraceEvent(NamedTuple):
     """One event; `start` and `duration` in ns, duration -1 when it has none."""
 
     phase: str
@@ -77,7 +77,7 @@ def names(source: Source) -> Names:
     return found
 
 
-def events(source: Source, target: Target) -> Iterator[Event]:
+def events(source: Source, target: Target) -> Iterator[TraceEvent]:
     """The events of a file but its metadata; those without a usable time are counted as lost.
 
     Raises:
@@ -93,7 +93,7 @@ def events(source: Source, target: Target) -> Iterator[Event]:
             if begin == MISSING:
                 lost += 1
                 continue
-            yield Event(
+            yield TraceEvent(
                 str(event.ph), str(event.name), str(event.cat or ""), key(event.pid), key(event.tid), begin,
                 -1 if took == MISSING else took, event.id, event.args if isinstance(event.args, dict) else {},
             )  # fmt: skip
@@ -137,9 +137,9 @@ class Pairs:
     """Begin and end events of threads, matched innermost first."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Any, Any], list[Event]] = {}
+        self._open: dict[tuple[Any, Any], list[TraceEvent]] = {}
 
-    def take(self, event: Event) -> Event | None:
+    def take(self, event: TraceEvent) -> TraceEvent | None:
         """The whole event once its end has come; None before."""
         stack = self._open.setdefault((event.pid, event.tid), [])
         if event.phase == "B":
@@ -150,7 +150,7 @@ class Pairs:
         begun = stack.pop()
         return begun._replace(phase="X", duration=max(event.start - begun.start, 0))
 
-    def rest(self) -> list[Event]:
+    def rest(self) -> list[TraceEvent]:
         """Events whose end never came."""
         return [event for stack in self._open.values() for event in stack]
 
