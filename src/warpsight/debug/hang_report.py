@@ -12,7 +12,7 @@ import warpsight.model
 from warpsight.debug import hang_timeline, stuck_launches
 from warpsight.errors import WarpsightError
 from warpsight.model import Trace
-from warpsight.recorder.watch.event import Event
+from warpsight.recorder.watch.event import Incident
 
 #: Launches, and last device work, that a report lists.
 _LISTED = 10
@@ -26,7 +26,9 @@ STICKY = {
 Decode = Callable[[Path], dict[str, Any]]
 
 
-def build(event: Event, decode: Decode | None = None, *, program: list[str] | None = None) -> dict[str, Any]:
+def build(
+    event: Incident, decode: Decode | None = None, *, program: list[str] | None = None
+) -> dict[str, Any]:
     """The report as JSON values; `decode` turns a core dump into its verdict (`verdict`, `kernels` …).
 
     Whatever cannot be read is named in `notes`; nothing is raised.
@@ -69,7 +71,7 @@ def device_error(trace: Trace) -> dict[str, Any] | None:
             "frames": list(frames)}  # fmt: skip
 
 
-def _from_trace(report: dict[str, Any], trace: Trace, event: Event) -> list[stuck_launches.Launch]:
+def _from_trace(report: dict[str, Any], trace: Trace, event: Incident) -> list[stuck_launches.Launch]:
     launches = stuck_launches.outstanding(trace)
     suspected = {one.pid for one in event.suspects}
     chosen = [one for one in launches if not suspected or one.pid in suspected]
@@ -102,7 +104,7 @@ def _from_trace(report: dict[str, Any], trace: Trace, event: Event) -> list[stuc
     return launches
 
 
-def _before(event: Event, moment: int) -> float:
+def _before(event: Incident, moment: int) -> float:
     return round((event.time - moment) / 1e9, 3)
 
 

@@ -28,7 +28,7 @@ class Suspect:
 
 
 @dataclass
-class Event:
+class Incident:
     """One hang, crash, timeout, or request for a report."""
 
     #: hang, crash, kernel-timeout, no-data-timeout, interrupt, asked

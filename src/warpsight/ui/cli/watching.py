@@ -16,7 +16,7 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
 from warpsight.recorder.signals import Signals
 from warpsight.recorder.watch import coredump
-from warpsight.recorder.watch.event import Event
+from warpsight.recorder.watch.event import Incident
 from warpsight.recorder.watch.suspicion import Limits
 from warpsight.recorder.watch.watch import Options, Watch
 from warpsight.ui.cli.output import json_text
@@ -105,7 +105,7 @@ def _finish(server: Server, watch: Watch, reporter: Reporter, program: list[str]
         shutil.rmtree(reporter.folder / "last.warp", ignore_errors=True)
 
 
-def _device_error(trace: Path, code: int) -> Event | None:
+def _device_error(trace: Path, code: int) -> Incident | None:
     """A CUDA error that ended the program by its own hand: an exit code, not a signal."""
     from contextlib import closing
 
@@ -123,7 +123,7 @@ def _device_error(trace: Path, code: int) -> Event | None:
         f"crash: CUDA error {error['code']} ({error['meaning']}); the program ended with exit code {code}"
     )
     notes = ["for the line of the kernel run it with --dumps: a GPU core dump says where it was"]
-    return Event(
+    return Incident(
         "crash", reason, time.monotonic_ns(), exit=f"exit {code}", pid=int(error["pid"]), notes=notes
     )
 
@@ -133,11 +133,11 @@ class Reporter:
 
     def __init__(self, folder: Path, program: list[str]) -> None:
         self.folder = folder
-        self.events: list[Event] = []
+        self.events: list[Incident] = []
         self.written: list[Path] = []
         self._program = program
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Incident) -> None:
         """Report one event."""
         from warpsight.debug import hang_report
         from warpsight.ui.render.dump import hang_html, hang_page
