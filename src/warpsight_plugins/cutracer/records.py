@@ -27,7 +27,7 @@ class _Record(
     """A line of a trace."""
 
 
-class Event(_Record, kw_only=True, frozen=True, gc=False):
+class InstructionRecord(_Record, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an instruction."""
 
     trace_index: Natural
@@ -39,7 +39,7 @@ class Event(_Record, kw_only=True, frozen=True, gc=False):
     active_mask: Hex | None = None
 
 
-class Traced(Event, kw_only=True, frozen=True, gc=False):
+class Traced(InstructionRecord, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an executed instruction."""
 
     ctx: Hex
@@ -48,7 +48,7 @@ class Traced(Event, kw_only=True, frozen=True, gc=False):
     opcode_id: Natural
 
 
-class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
+class OpcodeOnly(InstructionRecord, tag="opcode_only", kw_only=True, frozen=True, gc=False):
     """An instruction was executed, or cuda-gdb saw a warp at it; only executed ones have the fields in :data:`TRACED`."""
 
     ctx: Hex | None = None
