@@ -36,7 +36,7 @@ class _Event(msgspec.Struct, gc=False):
     args: dict[str, Any] = {}
 
 
-class Document(msgspec.Struct):
+class _Document(msgspec.Struct):
     """The file."""
 
     events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
@@ -54,7 +54,7 @@ def read_tracing(source: Source, target: Target) -> None:
         FormatError: when it is damaged.
     """
     with mapped(source) as data:
-        events = decode(source, data, Document).events
+        events = decode(source, data, _Document).events
     tracks = {
         str(e.pid): str(e.args.get("name", "")) for e in events if e.ph == "M" and e.name == "process_name"
     }
