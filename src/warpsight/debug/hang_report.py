@@ -42,7 +42,7 @@ def build(
         "timeline": None,
         "notes": list(event.notes), "gathered_s": round(event.took_s, 2),
     }  # fmt: skip
-    launches: list[stuck_launches.Launch] = []
+    launches: list[stuck_launches.OutstandingLaunch] = []
     if event.trace is not None:
         try:
             with closing(warpsight.model.open(event.trace)) as trace:
@@ -71,7 +71,9 @@ def device_error(trace: Trace) -> dict[str, Any] | None:
             "frames": list(frames)}  # fmt: skip
 
 
-def _from_trace(report: dict[str, Any], trace: Trace, event: Incident) -> list[stuck_launches.Launch]:
+def _from_trace(
+    report: dict[str, Any], trace: Trace, event: Incident
+) -> list[stuck_launches.OutstandingLaunch]:
     launches = stuck_launches.outstanding(trace)
     suspected = {one.pid for one in event.suspects}
     chosen = [one for one in launches if not suspected or one.pid in suspected]
@@ -108,7 +110,7 @@ def _before(event: Incident, moment: int) -> float:
     return round((event.time - moment) / 1e9, 3)
 
 
-def _dump(plain: dict[str, Any], path: Path | None, pid: int, launches: list[stuck_launches.Launch],
+def _dump(plain: dict[str, Any], path: Path | None, pid: int, launches: list[stuck_launches.OutstandingLaunch],
           decode: Decode | None) -> dict[str, Any]:  # fmt: skip
     out = dict(plain)
     if path is None or decode is None:
