@@ -97,7 +97,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     `alone`: options that were given for this recording, and are lost when the program joins another one.
     """
-    from warpsight.recorder.launch import Launch, become, join_or_serve
+    from warpsight.recorder.launch import LaunchedProgram, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
 
     def joining() -> None:
@@ -113,7 +113,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             raise
         terminal.warning(f"{error}; the program runs unrecorded")
         become(program, os.environ)
-    launch = Launch(server, terminal.note)
+    launch = LaunchedProgram(server, terminal.note)
     try:
         code = launch.run(program)
     except WarpsightError:

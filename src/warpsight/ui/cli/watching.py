@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder.launch import Launch
+from warpsight.recorder.launch import LaunchedProgram
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
 from warpsight.recorder.signals import Signals
@@ -52,7 +52,7 @@ def run(program: list[str], wanted: Wanted) -> int:
         limits = Limits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
         options = Options(limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed))
         watch = Watch(server, options, terminal.note, reporter.take)
-        launch = Launch(
+        launch = LaunchedProgram(
             server, terminal.note, extra=armed, on_interrupt=watch.interrupt, on_start=watch.start
         )
         code = launch.run(program)
