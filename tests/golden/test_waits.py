@@ -9,7 +9,7 @@ import pytest
 
 from warpsight.formats.events.kinds import BY_NAME, READ
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.events.waits import POLLS, Wait, of_launch, waits
 
 FOLDER = Path(__file__).parent / "events"
@@ -51,7 +51,7 @@ def test_who_waits_at_an_mbarrier_is_told_with_its_arrivals() -> None:
     assert "arriv" in wait.detail
 
 
-def _reads() -> tuple[EventTrace, Launch, Events]:
+def _reads() -> tuple[EventTrace, TracedLaunch, Events]:
     """Loads of a launch, with the values that they found."""
     trace = EventTrace(FOLDER / "truth.events.zst")
     for launch in trace.launches.values():

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import KINDS, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, TracedInstruction
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 
 SECTOR, BANKS, WORD = 32, 32, 4
 _GLOBAL = ("global", "local")
@@ -75,7 +75,7 @@ def accesses(trace: EventTrace) -> list[Access]:
 
 
 def _of_launch(
-    trace: EventTrace, launch: Launch, events: Events
+    trace: EventTrace, launch: TracedLaunch, events: Events
 ) -> list[tuple[tuple[TracedInstruction, int, int], Counts]]:
     """Place, kind and operation with (requests, lanes, distinct bytes, parts, ideal, bytes of a lane × requests)."""
     addresses, active = events.operand(0), events.active

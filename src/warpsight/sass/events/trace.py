@@ -39,7 +39,7 @@ class TracedInstruction:
 
 
 @dataclass(frozen=True)
-class Launch:
+class TracedLaunch:
     """A recorded launch.
 
     Attributes:
@@ -92,7 +92,7 @@ class EventTrace:
         self.cubin = lru_cache(maxsize=64)(self._read_cubin)
         self._texts = lru_cache(maxsize=256)(self._disassembled)
         self.launches = {
-            int(said["launch"]): Launch(
+            int(said["launch"]): TracedLaunch(
                 int(said["launch"]), int(said["index"]), demangle(str(said["name"])), _triple(said["grid"]),
                 _triple(said["block"]), _triple(said["cluster"]), said,
             )
@@ -144,7 +144,7 @@ class EventTrace:
         """The registers that are recorded of each instruction."""
         return Operands(self.file)
 
-    def places(self, launch: Launch, pc: npt.NDArray[np.uint32]) -> list[TracedInstruction]:
+    def places(self, launch: TracedLaunch, pc: npt.NDArray[np.uint32]) -> list[TracedInstruction]:
         """The instruction of each distinct program counter, which has its low half only."""
         functions = self._functions.get(int(launch.said["module"]), [])
         begins = np.array([begin for begin, _, _ in functions], np.int64)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import BY_NAME, READ, VALUES, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 Array = npt.NDArray[Any]
 #: Events of a warp, the last ones, that a poll must be the same in.
@@ -78,7 +78,7 @@ def waits(trace: EventTrace) -> Waits:
     return Waits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
 
 
-def of_launch(trace: EventTrace, launch: Launch, events: Events) -> list[Wait]:
+def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[Wait]:
     """The waits of one launch, given its events."""
     if not len(events):
         return []
@@ -119,7 +119,7 @@ def _polled(events: Events, warp: Array, row: int) -> tuple[int, int] | None:
 
 
 def _wait(
-    trace: EventTrace, launch: Launch, events: Events, key: tuple[Any, ...], rows: list[int]
+    trace: EventTrace, launch: TracedLaunch, events: Events, key: tuple[Any, ...], rows: list[int]
 ) -> Wait | None:
     block, detail = int(key[1]), ""
     come = {(int(events.block[row]), int(events.warp[row])) for row in rows}
@@ -141,7 +141,7 @@ def _wait(
     return Wait(launch.name, launch.number, block, warps, what, where, tuple(missing), detail)
 
 
-def _not_at_cluster(launch: Launch, events: Events, block: int) -> list[tuple[int, int]]:
+def _not_at_cluster(launch: TracedLaunch, events: Events, block: int) -> list[tuple[int, int]]:
     """Warps of a block's cluster that have arrived less often than others."""
     size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     x, y, z = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, TracedInstruction
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 from warpsight.sass.races.accesses import Accesses
 
 
@@ -71,7 +71,7 @@ def operation_of(sass: str, writes: bool) -> str:
     return "atomic" if name.startswith(("ATOM", "RED")) else "store" if writes else "load"
 
 
-def side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
+def side(trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, row: int) -> Side:
     """An access as one side of a race."""
     event = int(own.event[row])
     place: TracedInstruction = trace.places(launch, events.pc[event : event + 1])[0]
