@@ -15,7 +15,7 @@ from warpsight.model import Trace
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import PREFIX, Counts
 from warpsight.sass.hotspots import NOT_SAMPLED
-from warpsight.sass.why.advice.finding import Launch
+from warpsight.sass.why.advice.finding import LaunchConfiguration
 from warpsight.sass.why.samples import Samples, add_up
 
 _SAMPLES = """
@@ -185,7 +185,7 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
     return chosen
 
 
-def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
+def launch_of(trace: Trace, name: str, samples: int = 0) -> LaunchConfiguration:
     """How a kernel was launched in the shape that took the most time; empty when unknown.
 
     Args:
@@ -195,9 +195,9 @@ def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:
-        return Launch()
+        return LaunchConfiguration()
     blocks, threads, registers, shared, capability, multiprocessors = rows[0]
-    return Launch(
+    return LaunchConfiguration(
         blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0,
         _busy(trace, name, samples),
     )  # fmt: skip

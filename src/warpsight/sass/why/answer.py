@@ -9,7 +9,7 @@ from typing import Any
 from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice.all import advice
-from warpsight.sass.why.advice.finding import Advice, Evidence, Launch
+from warpsight.sass.why.advice.finding import Advice, Evidence, LaunchConfiguration
 from warpsight.sass.why.blame import Blame, Blamed, blame
 from warpsight.sass.why.dependencies import Dependencies
 from warpsight.sass.why.reasons import NO_STALL, reason
@@ -31,7 +31,7 @@ class Answer:
 
     code: KernelCode
     samples: Samples
-    launch: Launch
+    launch: LaunchConfiguration
     blamed: Blamed
     advice: tuple[Advice, ...]
     notes: tuple[str, ...]
@@ -116,9 +116,9 @@ class Answer:
                 "more_places": one.kept}  # fmt: skip
 
 
-def why(code: KernelCode, samples: Samples, launch: Launch | None = None) -> Answer:
+def why(code: KernelCode, samples: Samples, launch: LaunchConfiguration | None = None) -> Answer:
     """Why a kernel stalls, and what to change."""
-    known = launch or Launch()
+    known = launch or LaunchConfiguration()
     dependencies = Dependencies(code.graph)
     inside = Samples(tuple(row for row in samples.rows if 0 <= row.index < len(code.instructions)))
     blamed = blame(dependencies, inside)

@@ -17,7 +17,7 @@ _MOST_PLACES = 5
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchConfiguration:
     """How the kernel was launched; 0 or empty if unknown.
 
     Attributes:
@@ -76,7 +76,7 @@ class Evidence:
     samples: Samples
     blamed: Blamed
     dependencies: Dependencies
-    launch: Launch
+    launch: LaunchConfiguration
 
     @cached_property
     def _has_issue_cycles(self) -> bool:
