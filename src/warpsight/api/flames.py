@@ -38,7 +38,7 @@ _NEEDED = {
 
 
 @dataclass(frozen=True)
-class Options:
+class FlameOptions:
     """How a graph is drawn."""
 
     weight: str
@@ -102,7 +102,7 @@ class Choice:
 
 
 def drawn(
-    trace: Trace, options: Options, chosen: Choice, before: Trace | str | os.PathLike[str] | None = None
+    trace: Trace, options: FlameOptions, chosen: Choice, before: Trace | str | os.PathLike[str] | None = None
 ) -> FlameGraph:
     """The graph of a trace, or of how it differs from the one `before`.
 

@@ -249,7 +249,7 @@ class Writing(Questions):
         """
         from warpsight.api import flames
 
-        options = flames.Options(weight, choice.words(by), choice.words(level), names, merge_lines)
+        options = flames.FlameOptions(weight, choice.words(by), choice.words(level), names, merge_lines)
         chosen = flames.Choice(
             choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.numbers(rank), iteration,
             begin, end, name,

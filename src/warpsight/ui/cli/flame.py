@@ -78,7 +78,7 @@ def command(
     if to is None and out is not None and str(out) == "-":
         to = "folded"
     form = flames.form_of(to, out)
-    flames.Options(
+    flames.FlameOptions(
         weight, by or (), level or (), names, merge_lines
     ).shape()  # refused before anything is read
     options.check_times(begin, end)
