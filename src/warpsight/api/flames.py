@@ -64,7 +64,7 @@ class FlameOptions:
 
 
 @dataclass(frozen=True)
-class Choice:
+class FlameChoice:
     """Which rows the options mean, in a given trace: times and iterations differ from trace to trace."""
 
     device: Sequence[int]
@@ -102,7 +102,10 @@ class Choice:
 
 
 def drawn(
-    trace: Trace, options: FlameOptions, chosen: Choice, before: Trace | str | os.PathLike[str] | None = None
+    trace: Trace,
+    options: FlameOptions,
+    chosen: FlameChoice,
+    before: Trace | str | os.PathLike[str] | None = None,
 ) -> FlameGraph:
     """The graph of a trace, or of how it differs from the one `before`.
 

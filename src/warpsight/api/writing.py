@@ -250,7 +250,7 @@ class Writing(Questions):
         from warpsight.api import flames
 
         options = flames.FlameOptions(weight, choice.words(by), choice.words(level), names, merge_lines)
-        chosen = flames.Choice(
+        chosen = flames.FlameChoice(
             choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.numbers(rank), iteration,
             begin, end, name,
         )  # fmt: skip
