@@ -38,7 +38,7 @@ _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Options:
+class SummaryOptions:
     """How much to show.
 
     Attributes:
@@ -55,12 +55,12 @@ class Options:
     limit: int | None = None
 
 
-def summarise(core: GpuCore, options: Options | None = None) -> dict[str, Any]:
+def summarise(core: GpuCore, options: SummaryOptions | None = None) -> dict[str, Any]:
     """Everything the command shows of a dump, ready for JSON; times in UTC, addresses as hexadecimal text.
 
     `frames` are innermost first. Everything that is not in the dump is null or missing from its list.
     """
-    return View(core, options or Options()).document()
+    return View(core, options or SummaryOptions()).document()
 
 
 class View:
@@ -72,7 +72,7 @@ class View:
         hang: the explanation; None when there was an exception, or nothing ran. shown: the places within the limit.
     """
 
-    def __init__(self, core: GpuCore, options: Options) -> None:
+    def __init__(self, core: GpuCore, options: SummaryOptions) -> None:
         self.core, self.options = core, options
         self.code = Code(core)
         for grid in range(len(core.table(Kind.GRIDS))):
