@@ -34,7 +34,7 @@ _LONGEST_PAUSE_S = 300.0
 
 
 @dataclass(frozen=True)
-class Options:
+class WatchOptions:
     """What the watch does. `dumps`: core dumps are armed, so the device's work is not recorded."""
 
     limits: Limits
@@ -51,7 +51,7 @@ class Watch:
     def __init__(
         self,
         server: Server,
-        options: Options,
+        options: WatchOptions,
         say: Callable[[str], None],
         on_event: Callable[[Incident], None],
     ) -> None:

@@ -18,7 +18,7 @@ from warpsight.recorder.signals import Signals
 from warpsight.recorder.watch import coredump
 from warpsight.recorder.watch.event import Incident
 from warpsight.recorder.watch.suspicion import Limits
-from warpsight.recorder.watch.watch import Options, Watch
+from warpsight.recorder.watch.watch import Watch, WatchOptions
 from warpsight.ui.cli.output import json_text
 from warpsight.ui.render import terminal
 
@@ -50,7 +50,9 @@ def run(program: list[str], wanted: Wanted) -> int:
         reporter = Reporter(wanted.folder, program)
         changed = {**os.environ, **{name: value or "" for name, value in armed.items()}}
         limits = Limits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
-        options = Options(limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed))
+        options = WatchOptions(
+            limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed)
+        )
         watch = Watch(server, options, terminal.note, reporter.take)
         launch = LaunchedProgram(
             server, terminal.note, extra=armed, on_interrupt=watch.interrupt, on_start=watch.start
