@@ -106,7 +106,7 @@ class Writing(Questions):
         Raises:
             WarpsightError: when the file exists or cannot be written.
         """
-        from warpsight.ui.render.report import Options, render
+        from warpsight.ui.render.report import ReportOptions, render
 
         included = {
             "paths": include_paths,
@@ -114,7 +114,7 @@ class Writing(Questions):
             "environment": include_environment,
         }
         rows = choice.rows(self, begin, end, device, (), process)
-        options = Options(tuple(name for name, on in included.items() if on), source, title)
+        options = ReportOptions(tuple(name for name, on in included.items() if on), source, title)
         path = Path(first_name(self.path) + REPORT_SUFFIX) if out is None else out
         with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
             stream.write(render(self, rows, options))

@@ -34,7 +34,7 @@ _Text = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportOptions:
     """What the report may show: by default nothing about people, machines and arguments. `source` embeds lines of source."""
 
     include: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Options:
     live: str = ""
 
 
-def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str:
+def render(trace: Trace, rows: Rows = _ALL, options: ReportOptions = ReportOptions()) -> str:
     """The report as HTML.
 
     Args:
