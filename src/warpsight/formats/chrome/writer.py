@@ -18,7 +18,7 @@ from warpsight.formats.chrome.nvtx import reserved_color
 from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.rows import Reader
+from warpsight.formats.writing.rows import ExportReader
 from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
@@ -64,7 +64,7 @@ _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
-    reader = Reader(trace, selection, texts)
+    reader = ExportReader(trace, selection, texts)
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     summed = enclosed.Summed(file)
     writer = _Writer(summed, texts)

@@ -13,7 +13,7 @@ from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.rows import Reader
+from warpsight.formats.writing.rows import ExportReader
 from warpsight.formats.writing.timeline import Counter, Slices, Texts, load_stacks, load_texts
 from warpsight.model.workers import workers
 
@@ -40,7 +40,7 @@ _TASKS_AHEAD = 12
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
-    reader = Reader(trace, selection, texts)
+    reader = ExportReader(trace, selection, texts)
     summed = enclosed.Summed(file)
     summed.write(packets.head(reader.origin, _realtime(trace, reader.origin), enclosed.marker(selection)))
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}

@@ -30,7 +30,7 @@ _EXPLICIT = np.uint64(1 << 63)
 _NO_STREAM = -1
 
 
-class Reader:
+class ExportReader:
     """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
 
     def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
@@ -136,7 +136,7 @@ class Reader:
 class _ProcessTracks:
     """The tracks of one process, made when their first slice comes."""
 
-    def __init__(self, reader: Reader, track: Track, process: int) -> None:
+    def __init__(self, reader: ExportReader, track: Track, process: int) -> None:
         self.reader = reader
         self.track = track
         self.process = process
