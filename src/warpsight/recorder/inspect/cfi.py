@@ -19,7 +19,7 @@ class CfiError(Exception):
     """The frames of this code cannot be unwound with the available information."""
 
 
-class Reader:
+class AddressCursor:
     """A cursor over bytes that lie at a virtual address."""
 
     def __init__(self, data: bytes, address: int, at: int = 0) -> None:
@@ -103,7 +103,7 @@ class Cie:
 
 def parse_cie(data: bytes, address: int) -> Cie:
     """Read a CIE from behind its length and id."""
-    reader = Reader(data, address)
+    reader = AddressCursor(data, address)
     version = reader.number("B")
     augmentation = reader.text()
     code_align, data_align = reader.uleb(), reader.sleb()
@@ -132,7 +132,7 @@ def row_at(cie: Cie, program: bytes, start: int, pc: int) -> Row:
 
 
 def _run(cie: Cie, program: bytes, row: Row, initial: Row | None, start: int, pc: int) -> Row:
-    reader, location, saved = Reader(program, 0), start, []
+    reader, location, saved = AddressCursor(program, 0), start, []
     while reader.at < len(program):
         byte = reader.number("B")
         high, low = byte & 0xC0, byte & 0x3F
@@ -163,7 +163,7 @@ def _restore(row: Row, initial: Row | None, register: int) -> None:
         row.rules.pop(register, None)
 
 
-def _rule(cie: Cie, reader: Reader, byte: int, row: Row, initial: Row | None) -> None:
+def _rule(cie: Cie, reader: AddressCursor, byte: int, row: Row, initial: Row | None) -> None:
     if byte == 0x00:
         return
     if byte == 0x0C:
@@ -200,7 +200,7 @@ def _rule(cie: Cie, reader: Reader, byte: int, row: Row, initial: Row | None) ->
 
 def evaluate(expression: bytes, registers: dict[int, int], memory: Memory, first: list[int]) -> int:
     """Value of a DWARF expression; `first` is the stack to begin with."""
-    reader, stack = Reader(expression, 0), list(first)
+    reader, stack = AddressCursor(expression, 0), list(first)
     constants = {0x08: "B", 0x09: "b", 0x0A: "H", 0x0B: "h", 0x0C: "I", 0x0D: "i", 0x0E: "Q", 0x0F: "q"}
     while reader.at < len(expression):
         op = reader.number("B")
