@@ -20,7 +20,7 @@ _LABEL_END = re.compile(r"\s+\( .* \(\d+\) \).*$")
 _BEGIN, _END = 1, 2
 
 
-class Reader:
+class InstrumentsReader:
     """Rows of all files of one recording. Intervals wait for the encoder list that names them."""
 
     def __init__(self, target: Target) -> None:
@@ -312,20 +312,20 @@ def _frame(cell: Cell) -> tuple[str, str | None, int | None, int | None, str, st
     return (cell.attributes.get("name") or address or "unknown", where, None, number, "native", build)
 
 
-_HANDLERS: dict[str, Callable[[Reader, Row], None]] = {
-    "metal-application-encoders-list": Reader._encoder,
-    "metal-gpu-intervals": Reader._keep_interval,
-    "metal-gpu-execution-points": Reader._keep_point,
-    "metal-application-command-buffer-submissions": Reader._submission,
-    "metal-driver-intervals": Reader._range,
-    "metal-driver-event-intervals": Reader._range,
-    "metal-application-event-interval": Reader._range,
-    "os-signpost-interval": Reader._range,
-    "os-signpost": Reader._range,
-    "time-profile": Reader._sample,
-    "time-sample": Reader._sample,
-    "gpu-counter-info": Reader._name_counter,
-    "gpu-counter-value": Reader._keep_value,
+_HANDLERS: dict[str, Callable[[InstrumentsReader, Row], None]] = {
+    "metal-application-encoders-list": InstrumentsReader._encoder,
+    "metal-gpu-intervals": InstrumentsReader._keep_interval,
+    "metal-gpu-execution-points": InstrumentsReader._keep_point,
+    "metal-application-command-buffer-submissions": InstrumentsReader._submission,
+    "metal-driver-intervals": InstrumentsReader._range,
+    "metal-driver-event-intervals": InstrumentsReader._range,
+    "metal-application-event-interval": InstrumentsReader._range,
+    "os-signpost-interval": InstrumentsReader._range,
+    "os-signpost": InstrumentsReader._range,
+    "time-profile": InstrumentsReader._sample,
+    "time-sample": InstrumentsReader._sample,
+    "gpu-counter-info": InstrumentsReader._name_counter,
+    "gpu-counter-value": InstrumentsReader._keep_value,
 }
 #: Schemas that are read.
 SCHEMAS = tuple(_HANDLERS)
