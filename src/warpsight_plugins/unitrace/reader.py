@@ -32,7 +32,7 @@ _FLOW = re.compile(r"^(?:CL_)?Flow_H2D_(\d+)_")
 _SIDES = {"D": "device", "H": "pinned", "M": "pageable", "S": "managed"}
 
 
-class Reader:
+class UnitraceReader:
     """One file."""
 
     def __init__(self, source: Source, target: Target) -> None:
