@@ -28,7 +28,7 @@ MAXIMUM_ROWS = 50_000_000
 MAXIMUM_DEPTH = 256
 
 
-class Row(NamedTuple):
+class LineRow(NamedTuple):
     """One row of the line table: from this address on, instructions belong to this line.
 
     `context` is the number of the call site's row in the same sequence, 0 when the line is in the function itself;
@@ -69,13 +69,13 @@ class Sequence:
         files: the unit's file table, 1-based: entry 0 is unused.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[LineRow, ...]
     operand: int
     base: int
     end: int
     files: tuple[SourceFile, ...]
 
-    def chain(self, index: int) -> tuple[Row, ...]:
+    def chain(self, index: int) -> tuple[LineRow, ...]:
         """The row and its call sites' rows, innermost first.
 
         Of each row the file, line and column are the position in that frame, and `function` names the inlined function
@@ -276,12 +276,14 @@ class _State:
 
     def __init__(self, files: tuple[SourceFile, ...]) -> None:
         self.files = files
-        self.rows: list[Row] = []
+        self.rows: list[LineRow] = []
         self.operand, self.base = -1, 0
         self.address, self.file, self.line, self.column, self.context, self.function = 0, 1, 1, 0, 0, -1
 
     def emit(self) -> None:
-        self.rows.append(Row(self.address, self.file, self.line, self.column, self.context, self.function))
+        self.rows.append(
+            LineRow(self.address, self.file, self.line, self.column, self.context, self.function)
+        )
 
     def finish(self) -> Sequence:
         return Sequence(tuple(self.rows), self.operand, self.base, self.address, self.files)
