@@ -17,7 +17,7 @@ import numpy as np
 
 from warpsight.device_code.debug_info import dwarf_info, ptx, ptx_files
 from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, frames_of
-from warpsight.device_code.debug_info.line_table import Sequence, sequence_at, sequences
+from warpsight.device_code.debug_info.line_table import LineSequence, sequence_at, sequences
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import Elf, readable
 
@@ -53,12 +53,12 @@ class Function:
 class _Table:
     """A function's rows, ready to look up: where each begins, and which row of `sequence` holds there."""
 
-    sequence: Sequence
+    sequence: LineSequence
     start: int
     addresses: tuple[int, ...]
     rows: tuple[int, ...]
     raw: tuple[int, ...]
-    sass: Sequence | None
+    sass: LineSequence | None
 
     def ptx_line(self, address: int) -> int:
         """The line of the embedded PTX that an instruction came from, 0 when it is not known."""
@@ -171,7 +171,7 @@ class Cubin:
         end = self._strings.find(b"\0", offset)
         return readable(self._strings[offset:end]) if 0 <= offset <= end else ""
 
-    def _sequences(self, table_name: str, section: int) -> Iterator[tuple[Sequence, int]]:
+    def _sequences(self, table_name: str, section: int) -> Iterator[tuple[LineSequence, int]]:
         """The sequences of a line table that belong to a section, with the offset in it where each begins."""
         table = self._line_table if table_name == ".debug_line" else self.elf.bytes_of(table_name)
         if not table:
@@ -304,7 +304,7 @@ class Cubin:
         return section, int(self.elf.symbols["value"][symbol]) + addend
 
     def _dwarf_chain(
-        self, section: int, offset: int, innermost: Frame, sequence: Sequence
+        self, section: int, offset: int, innermost: Frame, sequence: LineSequence
     ) -> tuple[Frame, ...] | None:
         """The chain by `.debug_info`, None when no inlined call is around."""
         around = [c for begin, end, c in self._inlined_calls.get(section, ()) if begin <= offset < end]

@@ -58,7 +58,7 @@ class SourceFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sequence:
+class LineSequence:
     """The rows of one function, in order; the address of its begin is relocated when the operand at `operand` is.
 
     Attributes:
@@ -98,7 +98,7 @@ class DamagedTable(Exception):
     """The table ends or contradicts itself before its end; what came before was good."""
 
 
-def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[Sequence]:
+def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[LineSequence]:
     """Every sequence of every unit of a line table; damage ends it with an entry in `problems`."""
     offset = 0
     while offset + 10 <= len(table):
@@ -118,7 +118,7 @@ def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> I
 
 def sequence_at(
     table: bytes, operand: int, problems: list[str], what: str = ".debug_line"
-) -> Sequence | None:
+) -> LineSequence | None:
     """The sequence whose `DW_LNE_set_address` has its operand at that offset; None when there is none.
 
     Every sequence begins with that instruction, three bytes before its operand, so one function's rows of a large
@@ -201,7 +201,7 @@ class _Unit:
         bits = 7 * (at - start)
         return (value - (1 << bits) if value >> (bits - 1) & 1 else value), at
 
-    def sequences(self, start: int | None = None) -> Iterator[Sequence]:
+    def sequences(self, start: int | None = None) -> Iterator[LineSequence]:
         """Run the program once, from its begin or from the first instruction of a sequence."""
         table, base, span = self.table, self.opcode_base, self.line_range
         at, total = self.at if start is None else start, 0
@@ -285,5 +285,5 @@ class _State:
             LineRow(self.address, self.file, self.line, self.column, self.context, self.function)
         )
 
-    def finish(self) -> Sequence:
-        return Sequence(tuple(self.rows), self.operand, self.base, self.address, self.files)
+    def finish(self) -> LineSequence:
+        return LineSequence(tuple(self.rows), self.operand, self.base, self.address, self.files)
