@@ -77,15 +77,15 @@ class AddressCursor:
 
 
 @dataclass
-class Row:
+class UnwindRow:
     """Where the caller's frame is and how to get its registers; rules are (kind, value)."""
 
     cfa: tuple[int, int] | bytes = (7, 8)
     rules: dict[int, tuple[str, int | bytes]] = field(default_factory=dict)
 
-    def copy(self) -> Row:
+    def copy(self) -> UnwindRow:
         """An independent copy."""
-        return Row(self.cfa, dict(self.rules))
+        return UnwindRow(self.cfa, dict(self.rules))
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,17 @@ def parse_cie(data: bytes, address: int) -> Cie:
     )
 
 
-def row_at(cie: Cie, program: bytes, start: int, pc: int) -> Row:
+def row_at(cie: Cie, program: bytes, start: int, pc: int) -> UnwindRow:
     """The row that holds at `pc` of a function that starts at `start`."""
-    initial = Row()
+    initial = UnwindRow()
     _run(cie, cie.program, initial, None, start, 1 << 64)
     row = initial.copy()
     return _run(cie, program, row, initial, start, pc)
 
 
-def _run(cie: Cie, program: bytes, row: Row, initial: Row | None, start: int, pc: int) -> Row:
+def _run(
+    cie: Cie, program: bytes, row: UnwindRow, initial: UnwindRow | None, start: int, pc: int
+) -> UnwindRow:
     reader, location, saved = AddressCursor(program, 0), start, []
     while reader.at < len(program):
         byte = reader.number("B")
@@ -156,14 +158,14 @@ def _run(cie: Cie, program: bytes, row: Row, initial: Row | None, start: int, pc
     return row
 
 
-def _restore(row: Row, initial: Row | None, register: int) -> None:
+def _restore(row: UnwindRow, initial: UnwindRow | None, register: int) -> None:
     if initial is not None and register in initial.rules:
         row.rules[register] = initial.rules[register]
     else:
         row.rules.pop(register, None)
 
 
-def _rule(cie: Cie, reader: AddressCursor, byte: int, row: Row, initial: Row | None) -> None:
+def _rule(cie: Cie, reader: AddressCursor, byte: int, row: UnwindRow, initial: UnwindRow | None) -> None:
     if byte == 0x00:
         return
     if byte == 0x0C:

@@ -151,7 +151,7 @@ class Module:
         )
         return pairs[0::2].tolist(), pairs[1::2].tolist()
 
-    def row_at(self, pc: int) -> tuple[cfi.Row, cfi.Cie]:
+    def row_at(self, pc: int) -> tuple[cfi.UnwindRow, cfi.Cie]:
         """How to find the caller at a virtual address of the file.
 
         Raises:
