@@ -16,7 +16,7 @@ from warpsight.sass.why.samples import Samples
 
 
 @dataclass(frozen=True)
-class Row:
+class ListingRow:
     """One instruction.
 
     Attributes:
@@ -75,12 +75,12 @@ class Listing:
     """A kernel's instructions, without what pads its end."""
 
     code: KernelCode
-    rows: tuple[Row, ...]
+    rows: tuple[ListingRow, ...]
     samples: Samples
     counted: bool = False
 
     @property
-    def most_live(self) -> Row:
+    def most_live(self) -> ListingRow:
         """The instruction with the most live registers of a thread."""
         return max(self.rows, key=lambda row: (row.live[0], -row.index))
 
@@ -102,7 +102,7 @@ class Listing:
             "instructions": [self._row(row) for row in self.rows],
         }  # fmt: skip
 
-    def _row(self, row: Row) -> dict[str, Any]:
+    def _row(self, row: ListingRow) -> dict[str, Any]:
         one = self.code.instructions[row.index]
         fields = one.scheduling
         return {
@@ -137,7 +137,7 @@ def listing(
         loop = graph.loop_of[block.number]
         pressure = (live.pressure(one.index), live.pressure(one.index, "P"), live.pressure(one.index, "UR"))
         rows.append(
-            Row(
+            ListingRow(
                 one.index, one.offset, one.text, str(one.scheduling), pressure, block.number,
                 graph.loops[loop].depth if loop is not None else 0, block.first == one.index,
                 branch_operand(one) if one.kind.pipe == "control" else None, code.frames(one.index),
