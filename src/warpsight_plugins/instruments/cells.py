@@ -45,7 +45,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class InstrumentsRow:
     """One row of a table: cells by column mnemonic; empty cells are absent."""
 
     schema: str
@@ -64,7 +64,7 @@ class Row:
         return next((self.cells[c].shown for c in columns if c in self.cells and self.cells[c].shown), "")
 
 
-def rows(source: Source) -> Iterator[Row]:
+def rows(source: Source) -> Iterator[InstrumentsRow]:
     """The rows of a file. A node without a schema goes on with the one before, as xctrace writes them.
 
     Raises:
@@ -89,7 +89,7 @@ def rows(source: Source) -> Iterator[Row]:
                     columns = [(column.findtext("mnemonic") or "").strip() for column in element.iter("col")]
                 elif element.tag == "row":
                     cells = [_resolve(source, child, known) for child in element]
-                    yield Row(
+                    yield InstrumentsRow(
                         schema, {c: cell for c, cell in zip(columns, cells, strict=False) if cell is not None}
                     )
                     if parents:
