@@ -17,14 +17,14 @@ _PLACE = re.compile(r"line (\d+)")
 
 
 @dataclass(frozen=True)
-class Cell:
+class InstrumentsCell:
     """A value: its raw text, the text Instruments shows, its attributes and what is inside of it."""
 
     tag: str
     text: str
     shown: str
     attributes: Mapping[str, str] = field(default_factory=dict)
-    inside: tuple[Cell, ...] = ()
+    inside: tuple[InstrumentsCell, ...] = ()
 
     @property
     def number(self) -> int | None:
@@ -34,7 +34,7 @@ class Cell:
         except ValueError:
             return None
 
-    def find(self, tag: str) -> Cell | None:
+    def find(self, tag: str) -> InstrumentsCell | None:
         """The first cell of a kind inside, at any depth."""
         for cell in self.inside:
             if cell.tag == tag:
@@ -49,7 +49,7 @@ class InstrumentsRow:
     """One row of a table: cells by column mnemonic; empty cells are absent."""
 
     schema: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, InstrumentsCell]
 
     def number(self, *columns: str) -> int | None:
         """The first of these columns that holds a number."""
@@ -70,7 +70,7 @@ def rows(source: Source) -> Iterator[InstrumentsRow]:
     Raises:
         FormatError: for damaged XML, or a reference to an id that was never written.
     """
-    known: dict[str, Cell] = {}
+    known: dict[str, InstrumentsCell] = {}
     schema, columns = "", []
     parents: list[ElementTree.Element] = []
     with source.open() as file:
@@ -102,7 +102,9 @@ def rows(source: Source) -> Iterator[InstrumentsRow]:
             source.ended_early(f"the XML is damaged or ends at line {line}")
 
 
-def _resolve(source: Source, element: ElementTree.Element, known: dict[str, Cell]) -> Cell | None:
+def _resolve(
+    source: Source, element: ElementTree.Element, known: dict[str, InstrumentsCell]
+) -> InstrumentsCell | None:
     """A cell of an element; None for a sentinel, which stands for no value."""
     reference = element.get("ref")
     if reference is not None:
@@ -114,7 +116,7 @@ def _resolve(source: Source, element: ElementTree.Element, known: dict[str, Cell
     inside = tuple(cell for child in element if (cell := _resolve(source, child, known)) is not None)
     text = element.text or ""
     attributes = {key: value for key, value in element.attrib.items() if key not in ("id", "fmt")}
-    cell = Cell(element.tag, text, element.get("fmt", text.strip()), attributes, inside)
+    cell = InstrumentsCell(element.tag, text, element.get("fmt", text.strip()), attributes, inside)
     identity = element.get("id")
     if identity is not None:
         known[identity] = cell

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import RowBuffer
-from warpsight_plugins.instruments.cells import Cell, InstrumentsRow, rows
+from warpsight_plugins.instruments.cells import InstrumentsCell, InstrumentsRow, rows
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -33,7 +33,7 @@ class InstrumentsReader:
         self._values: list[InstrumentsRow] = []
         self._left_out: dict[str, int] = {}
         self._channels: dict[str, int] = {}
-        self._stacks: dict[int, tuple[Cell, int | None]] = {}
+        self._stacks: dict[int, tuple[InstrumentsCell, int | None]] = {}
 
     def read(self, source: Source) -> None:
         """One file."""
@@ -60,7 +60,7 @@ class InstrumentsReader:
 
     # Who and where
 
-    def _process(self, cell: Cell | None) -> int:
+    def _process(self, cell: InstrumentsCell | None) -> int:
         if cell is None:
             return self._target.process(0)
         pid = cell.find("pid") if cell.tag != "pid" else cell
@@ -69,7 +69,7 @@ class InstrumentsReader:
         name = _PID.sub("", cell.shown).strip()
         return self._target.process(number if number is not None else cell.shown, command=name)
 
-    def _thread(self, cell: Cell | None, process: Cell | None) -> tuple[int, int]:
+    def _thread(self, cell: InstrumentsCell | None, process: InstrumentsCell | None) -> tuple[int, int]:
         """(thread, process) ids; a thread's cell holds its process."""
         owner = self._process(process or (cell.find("process") if cell is not None else None))
         tid = cell.find("tid") if cell is not None else None
@@ -246,7 +246,7 @@ class InstrumentsReader:
             },
         )
 
-    def _stack(self, cell: Cell | None) -> int | None:
+    def _stack(self, cell: InstrumentsCell | None) -> int | None:
         """A stack of a backtrace, whose frames stand innermost first; one that is referred to again is made once."""
         if cell is None:
             return None
@@ -295,7 +295,7 @@ class InstrumentsReader:
         self._points.append(row)
 
 
-def _label(cell: Cell | None) -> str:
+def _label(cell: InstrumentsCell | None) -> str:
     """The text of a label without the process and address that Instruments adds."""
     if cell is None:
         return ""
@@ -303,7 +303,7 @@ def _label(cell: Cell | None) -> str:
     return inner.shown if inner is not None and inner.shown else _LABEL_END.sub("", cell.shown)
 
 
-def _frame(cell: Cell) -> tuple[str, str | None, int | None, int | None, str, str | None]:
+def _frame(cell: InstrumentsCell) -> tuple[str, str | None, int | None, int | None, str, str | None]:
     binary = cell.find("binary")
     address = cell.attributes.get("addr", "")
     number = int(address, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", address) else None
