@@ -27,7 +27,7 @@ Coordinates = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Access:
+class RaceSide:
     """One side of a race.
 
     Attributes:
@@ -73,7 +73,7 @@ class Finding:
     severity: str
     message: str
     frames: tuple[Frame, ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[RaceSide, ...]
     host: tuple[HostFrame, ...]
     host_at: str
     address: int | None = None
@@ -194,11 +194,11 @@ def _frame(element: Element | None) -> Frame | None:
     )
 
 
-def _access(element: Element) -> Access:
+def _access(element: Element) -> RaceSide:
     direction = _text(element, "direction").lower()
     frame = _frame(element.find("where"))
     offset = _integer(_text(element, "where/pc"))
-    return Access(direction, (frame,) if frame else (), offset, _integer(_text(element, "count")))
+    return RaceSide(direction, (frame,) if frame else (), offset, _integer(_text(element, "count")))
 
 
 def _host_frame(element: Element) -> HostFrame:
