@@ -49,7 +49,7 @@ ALL_PREDICATES = {"PR": whole("P"), "UPR": whole("UP")}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegisterAccess:
     """What one instruction does with registers; sets are bits of :mod:`warpsight.device_code.registers`.
 
     Attributes:
@@ -73,11 +73,11 @@ class Access:
     addresses: int
 
 
-def access(text: str) -> Access:
+def access(text: str) -> RegisterAccess:
     """Decode the text of an instruction, without offset and semicolon."""
     match = _HEAD.match(text.strip())
     if match is None:
-        return Access("", (), (), 0, 0, False, 0, 0, 0)
+        return RegisterAccess("", (), (), 0, 0, False, 0, 0, 0)
     negated, predicate, full, rest = match.groups()
     operation, *modifiers = full.split(".")
     kind = widths.Operation(operation, tuple(modifiers))
@@ -93,7 +93,7 @@ def access(text: str) -> Access:
         reads |= found
         if "[" in operand:
             addresses |= found
-    return Access(
+    return RegisterAccess(
         operation, tuple(modifiers), operands, results, guard, bool(negated), reads, writes, addresses
     )
 

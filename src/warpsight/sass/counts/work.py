@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from warpsight.device_code.operands import Access, access
+from warpsight.device_code.operands import RegisterAccess, access
 from warpsight.device_code.operation_classes import OperationClass, classify
 
 #: Operations of a thread: type → operation → number.
@@ -81,7 +81,7 @@ def work_of(text: str) -> Work:
     )
 
 
-def _moves_only(known: Access) -> bool:
+def _moves_only(known: RegisterAccess) -> bool:
     """Whether half arithmetic is used to convert (`HADD2.F32`), or to load a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
     if not known.operation.startswith("H"):
         return False
@@ -89,13 +89,13 @@ def _moves_only(known: Access) -> bool:
     return "F32" in known.modifiers or (known.operation == "HFMA2" and sources[:2] == ["RZ", "RZ"])
 
 
-def _matrix_type(known: Access) -> str:
+def _matrix_type(known: RegisterAccess) -> str:
     if known.operation == "HMMA" or known.operation == "HGMMA":
         return next((_TYPES[one] for one in known.modifiers if one in ("BF16", "TF32")), "fp16")
     return next((_TYPES[one] for one in known.modifiers if one in ("U4", "S4")), _MATRIX[known.operation])
 
 
-def _product(known: Access) -> float:
+def _product(known: RegisterAccess) -> float:
     """Operations of one warp; 0 when the text has no shape."""
     for modifier in known.modifiers:
         shape = _SEPARATED.fullmatch(modifier) or _PACKED.fullmatch(modifier)
@@ -107,7 +107,7 @@ def _product(known: Access) -> float:
     return 0
 
 
-def _moved(known: Access, kind: OperationClass) -> Work:
+def _moved(known: RegisterAccess, kind: OperationClass) -> Work:
     if known.operation in ("LDSM", "STSM"):
         registers = next((int(one) for one in reversed(known.modifiers) if one in ("1", "2", "4")), 1)
         return Work(known.operation, kind, bytes=registers * _REGISTER_BYTES)
