@@ -24,7 +24,7 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Access:
+class MemoryAccess:
     """One memory instruction over a launch, or over all launches of its kernel.
 
     Attributes:
@@ -62,7 +62,7 @@ class Access:
         return {**asdict(self), "per_request": self.per_request, "excess": self.excess}
 
 
-def accesses(trace: EventTrace) -> list[Access]:
+def accesses(trace: EventTrace) -> list[MemoryAccess]:
     """Every memory instruction of the trace, those with most excess first."""
     found: dict[tuple[str, TracedInstruction, int, int], list[Counts]] = {}
     for launch in trace.launches.values():
@@ -112,13 +112,13 @@ def _of_launch(
     ]
 
 
-def _row(trace: EventTrace, key: tuple[str, TracedInstruction, int, int], counts: Counts) -> Access:
+def _row(trace: EventTrace, key: tuple[str, TracedInstruction, int, int], counts: Counts) -> MemoryAccess:
     kernel, place, kind, operation = key
     requests, lanes, distinct, parts, ideal, sizes = counts.tolist()
     named = {READ: "load", WRITE: "store", READ | WRITE: "atomic"}.get(operation, "prefetch")
     if KINDS[kind].name == "copy_async":
         named = "copy_async"
-    return Access(
+    return MemoryAccess(
         kernel, place, trace.describe(place), trace.sass(place), KINDS[kind].space, named, sizes // requests,
         requests, lanes, distinct, parts, ideal,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from warpsight.sass.events.memory import Access
+from warpsight.sass.events.memory import MemoryAccess
 from warpsight.sass.events.waits import Waits
 from warpsight.sass.races.detect import Races
 from warpsight.sass.races.witness import Side
@@ -15,7 +15,7 @@ from warpsight.sass.races.witness import Side
 _WORDS = {"global": "sectors", "local": "sectors"}
 
 
-def memory(rows: Sequence[Access], top: int) -> str:
+def memory(rows: Sequence[MemoryAccess], top: int) -> str:
     """A line for each memory instruction."""
     if not rows:
         return "no accesses\n"
