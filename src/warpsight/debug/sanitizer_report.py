@@ -55,7 +55,7 @@ class HostFrame:
 
 
 @dataclass
-class Finding:
+class SanitizerFinding:
     """A finding of the tool, once.
 
     Attributes:
@@ -114,9 +114,9 @@ def _frame_json(frame: Frame, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"function": frame.function, "file": frame.file, "line": frame.line, "text": text}
 
 
-def findings(paths: Iterable[Path]) -> tuple[list[Finding], list[str]]:
+def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
     """The findings of the reports of all processes, the most severe and most frequent first, and what was damaged."""
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], SanitizerFinding] = {}
     problems: list[str] = []
     for path in paths:
         for record in _records(path, problems):
@@ -158,14 +158,14 @@ def _integer(text: str) -> int | None:
         return None
 
 
-def _finding(record: Element) -> tuple[Finding, tuple[Coordinates, Coordinates] | None]:
+def _finding(record: Element) -> tuple[SanitizerFinding, tuple[Coordinates, Coordinates] | None]:
     what, where = record.find("what"), record.find("where")
     frames = [_frame(where)] if where is not None else []
     frames += [_frame(frame) for frame in record.findall("deviceStack/frame")]
     accesses = [_access(side) for side in (what.findall("source") if what is not None else [])]
     accesses += [_access(side) for side in (what.findall("destination") if what is not None else [])]
     level = _text(record, "level").lower()
-    finding = Finding(
+    finding = SanitizerFinding(
         kind=_text(record, "kind") or "unknown",
         severity=level if level in ("error", "warning", "info") else "error",
         message=_message(record, what),
