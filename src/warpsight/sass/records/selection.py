@@ -66,9 +66,9 @@ def _first(path: Path | str, selection: Selection) -> Found | None:
     import msgspec
 
     from warpsight_plugins.cutracer import clp, records
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
-    header, found = Header(), list[dict[str, Any]]()
+    header, found = CutracerHeader(), list[dict[str, Any]]()
     with clp.source_of(path) as source, source.open() as file:
         while len(found) < wanted:
             line = file.readline()

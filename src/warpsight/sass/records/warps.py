@@ -15,7 +15,7 @@ from warpsight.sass.records.origin import is_trace
 
 if TYPE_CHECKING:
     from warpsight_plugins.cutracer.fold import Fold
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
 _SASS = attrgetter("sass")
 
@@ -104,7 +104,7 @@ def summary(path: Path | str) -> Warps:
     return _sorted(ended, found.header.grid_warps(), tuple(found.notes))
 
 
-def _taker(header: Header) -> Fold[dict[Any, Any]]:
+def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
     """Notes each warp's last instruction: its text where the record has it, else its opcode id."""
     padding = {opcode for opcode, text in header.sass.items() if _mnemonic(text) == "NOP"}
 
