@@ -69,7 +69,7 @@ def main() -> None:
     rows = made(count)
     pieces = timed("encode", lambda: writer.event_pieces(rows))
     strings = sections.pack_strings([b"kernel %d" % i for i in range(50)])
-    data = b"".join(sections.assemble(layout.Header(flags=3, count=count), b"", b"", pieces, strings))
+    data = b"".join(sections.assemble(layout.SbtHeader(flags=3, count=count), b"", b"", pieces, strings))
     print(f"{len(data) / count:.1f} bytes per event")
     array = np.frombuffer(data, np.uint8)
     begin = layout.HEADER.size + 1

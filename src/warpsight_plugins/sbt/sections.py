@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from warpsight.formats import varint
 from warpsight_plugins.sbt import layout
-from warpsight_plugins.sbt.layout import Device, Header, Metadata
+from warpsight_plugins.sbt.layout import Device, Metadata, SbtHeader
 
 
 class Damaged(ValueError):
@@ -122,7 +122,7 @@ def pack_strings(strings: Sequence[bytes]) -> bytes:
 
 
 def assemble(
-    header: Header, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
+    header: SbtHeader, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
 ) -> list[bytes]:
     """The pieces of a whole file in the order TraceSmith writes them; `header` gives what is not an offset."""
     at = layout.HEADER.size
@@ -130,7 +130,7 @@ def assemble(
     for size in (len(metadata), len(devices), sum(map(len, events))):
         offsets.append(at if size else 0)
         at += size
-    packed = Header(
+    packed = SbtHeader(
         header.major, header.minor, header.flags, header.size, offsets[0], at, offsets[1], offsets[2], 0,
         header.count, header.compression, header.reserved,
     ).pack()  # fmt: skip

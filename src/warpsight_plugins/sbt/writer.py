@@ -17,7 +17,7 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.varint import Column, encode_one
 from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.collecting import BLOCKS, collect
-from warpsight_plugins.sbt.layout import Device, Header, Metadata
+from warpsight_plugins.sbt.layout import Device, Metadata, SbtHeader
 from warpsight_plugins.sbt.restoring import restored
 from warpsight_plugins.sbt.strings import Strings
 
@@ -52,10 +52,10 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     pieces = event_pieces(done)
     listed = strings.listed
     usual = layout.LITTLE_ENDIAN | (layout.HAS_CALLSTACKS if listed else 0)
-    header = Header(flags=usual, count=len(done))
+    header = SbtHeader(flags=usual, count=len(done))
     if "header" in kept:
         major, minor, flags, size, compression, reserved = json.loads(kept["header"])
-        header = Header(major, minor, flags, size, count=len(done), compression=compression,
+        header = SbtHeader(major, minor, flags, size, count=len(done), compression=compression,
                         reserved=bytes.fromhex(reserved))  # fmt: skip
     metadata, devices = _foreword(trace, kept)
     for piece in sections.assemble(header, metadata, devices, pieces, sections.pack_strings(listed)):
