@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsight.formats.registry import Coverage, Options
 from warpsight_plugins.xray import function_map, records
-from warpsight_plugins.xray.records import Column, Header, Records
+from warpsight_plugins.xray.records import Column, Records, XrayHeader
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -36,7 +36,7 @@ def sniff(source: Source) -> bool:
     """Whether the header is one of XRay: it has no magic, so every field is looked at."""
     if len(source.head) < records.HEADER.size:
         return False
-    header = Header.unpack(source.head)
+    header = XrayHeader.unpack(source.head)
     bits = int.from_bytes(source.head[4:8], "little")
     if header.version not in _VERSIONS or header.type not in (0, 1) or header.frequency >= 1 << 36:
         return False
@@ -61,7 +61,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         data = file.read()
     if len(data) < records.HEADER.size:
         raise source.error(f"ends inside the header of {records.HEADER.size} bytes", offset=len(data))
-    header = Header.unpack(data)
+    header = XrayHeader.unpack(data)
     if header.version not in _VERSIONS or header.type not in (records.BASIC, records.FDR):
         raise source.error(
             f"is XRay version {header.version} type {header.type}; versions 1 to 5 of types 0 and 1 are known",

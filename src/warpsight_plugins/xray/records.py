@@ -22,7 +22,7 @@ _METADATA_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Header:
+class XrayHeader:
     """The first 32 bytes. `frequency` is the TSC's in Hz, 0 when unknown; `buffer` the size of FDR buffers."""
 
     version: int
@@ -33,7 +33,7 @@ class Header:
     buffer: int
 
     @classmethod
-    def unpack(cls, data: bytes) -> Header:
+    def unpack(cls, data: bytes) -> XrayHeader:
         """Read 32 bytes."""
         version, kind, bits, frequency, free = HEADER.unpack(data[: HEADER.size])
         return cls(
@@ -58,7 +58,7 @@ class Records:
     damage: str = ""
 
 
-def basic(data: bytes, header: Header) -> Records:
+def basic(data: bytes, header: XrayHeader) -> Records:
     """Basic ("naive") mode: records of 32 bytes, argument payloads after the record that they belong to."""
     body = memoryview(data)[HEADER.size :]
     count, rest = divmod(len(body), _BASIC_RECORD.itemsize)
@@ -85,7 +85,7 @@ def basic(data: bytes, header: Header) -> Records:
 class _Reader:
     """One pass over the buffers of an FDR log: words of function records in runs, metadata one by one."""
 
-    def __init__(self, data: bytes, header: Header) -> None:
+    def __init__(self, data: bytes, header: XrayHeader) -> None:
         self.data = data
         self.header = header
         self.tsc = self.tid = self.pid = 0
@@ -176,7 +176,7 @@ class _Reader:
         return Records(kind, function, tsc, tid, pid, self.events, self.arguments, self.damage)
 
 
-def fdr(data: bytes, header: Header) -> Records:
+def fdr(data: bytes, header: XrayHeader) -> Records:
     """FDR mode: from version 3 on each buffer begins with its extent, before that all have one size."""
     reader = _Reader(data, header)
     at = HEADER.size
