@@ -73,7 +73,7 @@ class Metadata:
 
 
 @dataclass(frozen=True)
-class Device:
+class SbtDevice:
     """One entry of the device section; clocks in kHz, bus width in bits."""
 
     device: int

@@ -175,7 +175,7 @@ def _foreword(source: Source, target: Target, header: SbtHeader, view: memoryvie
     return process
 
 
-def _device(target: Target, device: layout.Device) -> None:
+def _device(target: Target, device: layout.SbtDevice) -> None:
     columns = {
         "multiprocessors": device.multiprocessors, "warp_size": device.warp, "clock_khz": device.clock,
         "threads_per_multiprocessor": device.threads, "memory_clock_khz": device.memory_clock,

@@ -17,7 +17,7 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.varint import Column, encode_one
 from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.collecting import BLOCKS, collect
-from warpsight_plugins.sbt.layout import Device, Metadata, SbtHeader
+from warpsight_plugins.sbt.layout import Metadata, SbtDevice, SbtHeader
 from warpsight_plugins.sbt.restoring import restored
 from warpsight_plugins.sbt.strings import Strings
 
@@ -109,7 +109,9 @@ def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
         metadata = (
             sections.pack_metadata(Metadata(**json.loads(kept["metadata"]))) if "metadata" in kept else b""
         )
-        listed = [Device(**values) for values in json.loads(kept["devices"])] if "devices" in kept else None
+        listed = (
+            [SbtDevice(**values) for values in json.loads(kept["devices"])] if "devices" in kept else None
+        )
         return metadata, b"" if listed is None else sections.pack_devices(listed)
     recorded = trace.sql(
         'SELECT executable, command, start, coalesce("end", 0), host, pid FROM process ORDER BY process LIMIT 1'
@@ -118,10 +120,10 @@ def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
     return metadata, sections.pack_devices([_device(row) for row in trace.arrow("device").to_pylist()])
 
 
-def _device(row: dict[str, Any]) -> Device:
+def _device(row: dict[str, Any]) -> SbtDevice:
     major, _, minor = (row["compute_capability"] or "0.0").partition(".")
     whole, part = (int(digits) if digits.isdigit() else 0 for digits in (major, minor))
-    return Device(
+    return SbtDevice(
         row["index"], row["name"], row["vendor"], whole, part, row["memory_bytes"] or 0, row["memory_clock_khz"] or 0, 0,
         row["multiprocessors"] or 0, row["threads_per_multiprocessor"] or 0, row["clock_khz"] or 0, row["warp_size"] or 0,
     )  # fmt: skip
