@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 BASE = 0x5_0000_0000_00
 COUNT = 3000
 KERNEL = "_Z5scalePfPKffi"
-DEVICE = m.Device("Stand-in GPU", (9, 0), 132, 80 << 30, 13000)
+DEVICE = m.RecordedDevice("Stand-in GPU", (9, 0), 132, 80 << 30, 13000)
 LAYOUT = [m.Parameter(0, 8), m.Parameter(8, 8), m.Parameter(16, 4), m.Parameter(20, 4)]
 INPUT = np.linspace(-1, 1, COUNT, dtype=np.float32)
 

@@ -105,7 +105,7 @@ class Gpu:
         writer.finish(
             m.Manifest(
                 format="warpsight capsule", version=1, chunk_bytes=1 << 20,
-                device=m.Device("GPU", (9, 0), 132, 80 << 30, 13000),
+                device=m.RecordedDevice("GPU", (9, 0), 132, 80 << 30, 13000),
                 modules=[m.Module("cubin", len(self.cubin), writer.put(self.cubin))],
                 functions=[function], globals=held,
                 allocations=[

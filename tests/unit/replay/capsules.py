@@ -8,7 +8,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 BASE = 0x7F00_0000_0000
-DEVICE = m.Device("NVIDIA H100", (9, 0), 132, 80 << 30, 13000)
+DEVICE = m.RecordedDevice("NVIDIA H100", (9, 0), 132, 80 << 30, 13000)
 
 
 def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:

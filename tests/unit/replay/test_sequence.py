@@ -10,7 +10,7 @@ from warpsight.errors import UsageError
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.schedules.sequence import Sequence, sequence
 
-DEVICE = m.Device("G", (9, 0), 1, 1, 13000)
+DEVICE = m.RecordedDevice("G", (9, 0), 1, 1, 13000)
 
 
 def of(work: list[Any], streams: list[m.Stream], **part: Any) -> Sequence:

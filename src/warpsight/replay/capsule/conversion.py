@@ -117,7 +117,7 @@ class _Conversion:
             return m.Manifest(
                 format="warpsight capsule",
                 version=m.VERSION,
-                device=m.Device(**device),
+                device=m.RecordedDevice(**device),
                 chunk_bytes=self._writer.chunk_bytes,
                 values=self._values,  # type: ignore[arg-type]
                 warpsight=_version.__version__,

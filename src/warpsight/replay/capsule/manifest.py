@@ -42,7 +42,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """What all parts of a manifest share: no field but the ones that are named."""
 
 
-class Device(_Part, frozen=True):
+class RecordedDevice(_Part, frozen=True):
     """The GPU that was recorded; `driver`: the CUDA version it gives, as 13000; `limits`: of cuCtxGetLimit by number."""
 
     name: Text
@@ -269,7 +269,7 @@ class Manifest(_Part, frozen=True):
 
     format: Literal["warpsight capsule"]
     version: Index
-    device: Device
+    device: RecordedDevice
     chunk_bytes: Annotated[int, Meta(ge=4096, le=CHUNK_LIMIT)]
     values: Literal["all", "none", "zeros", "random"] = "all"
     warpsight: Text = ""

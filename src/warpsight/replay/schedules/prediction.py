@@ -143,7 +143,7 @@ def write(
     writer.add("device", [_device(manifest.device)])
 
 
-def _device(device: m.Device) -> Row:
+def _device(device: m.RecordedDevice) -> Row:
     return {
         "device": 0, "index": 0, "uuid": device.uuid or "0", "vendor": "NVIDIA", "platform": "cuda", "host": "",
         "name": device.name, "multiprocessors": device.multiprocessors,

@@ -191,7 +191,7 @@ class _Reading:
         allocations = [m.Allocation(_ADDRESS + i * room, room, "malloc") for i in range(2)]
         manifest = m.Manifest(
             format="warpsight capsule", version=m.VERSION, chunk_bytes=1 << 20, values="none",
-            device=m.Device("", (7, 0), 1, 0, 0),
+            device=m.RecordedDevice("", (7, 0), 1, 0, 0),
             functions=[m.Function(i, _entry(i), [m.Parameter(0, 8)]) for i in range(len(self._names))],
             allocations=allocations if size else [], streams=self._held, events=self._records, operations=made,
             command=list(self._names),
