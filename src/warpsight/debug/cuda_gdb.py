@@ -33,7 +33,7 @@ _FOCUS = re.compile(
 
 
 @dataclass(frozen=True)
-class Kernel:
+class GdbKernel:
     """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, the name as it is printed."""
 
     number: int
@@ -83,7 +83,7 @@ class View:
         exception: its words, None without one; `Trap` for a SIGTRAP, `Warp Assert` for a failed assertion.
     """
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[GdbKernel, ...]
     threads: tuple[Threads, ...]
     focus: Focus | None
     exception: str | None
@@ -100,7 +100,7 @@ def parse(text: str) -> View:
         elif match := _KERNEL.match(line):
             numbers = [int(n) for n in match.groups()[6:12]]
             kernels.append(
-                Kernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
+                GdbKernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
                        _triple(numbers[3:]), match[13], bool(match[1]))
             )  # fmt: skip
         elif match := _THREADS.match(line):
