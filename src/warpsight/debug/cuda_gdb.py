@@ -76,7 +76,7 @@ class Focus:
 
 
 @dataclass(frozen=True)
-class View:
+class GdbState:
     """What cuda-gdb printed.
 
     Attributes:
@@ -90,7 +90,7 @@ class View:
     error_pc: int | None
 
 
-def parse(text: str) -> View:
+def parse(text: str) -> GdbState:
     """Read cuda-gdb's output."""
     kernels, threads = [], []
     current = 0
@@ -110,7 +110,7 @@ def parse(text: str) -> View:
                         int(match[15], 16), match[16].strip(), int(match[17]))
             )  # fmt: skip
     triggered = _TRIGGERED.search(text)
-    return View(tuple(dict.fromkeys(kernels)), tuple(dict.fromkeys(threads)), _focus(text), _exception(text),
+    return GdbState(tuple(dict.fromkeys(kernels)), tuple(dict.fromkeys(threads)), _focus(text), _exception(text),
                 int(triggered[1], 16) if triggered else None)  # fmt: skip
 
 
