@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
-from warpsight.analysis.occupancy.limits import Limits, blocks_per_multiprocessor, limits
+from warpsight.analysis.occupancy.limits import OccupancyLimits, blocks_per_multiprocessor, limits
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
@@ -67,7 +67,7 @@ def occupancy(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, _doubts(found, clustered))
 
 
-def _limits(row: tuple[Any, ...]) -> Limits | None:
+def _limits(row: tuple[Any, ...]) -> OccupancyLimits | None:
     capability, threads, blocks, registers, shared, _, vendor = row
     if not str(vendor).upper().startswith("NVIDIA"):
         return None
@@ -75,7 +75,7 @@ def _limits(row: tuple[Any, ...]) -> Limits | None:
 
 
 def _judged(
-    shape: dict[str, Any], of: Limits | None, multiprocessors: int | None, time: int
+    shape: dict[str, Any], of: OccupancyLimits | None, multiprocessors: int | None, time: int
 ) -> dict[str, Any]:
     grid, block = ([shape[f"{what}_{axis}"] or 0 for axis in "xyz"] for what in ("grid", "block"))
     threads, count = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
