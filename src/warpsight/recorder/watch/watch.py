@@ -19,7 +19,7 @@ from warpsight.recorder.ring.recorder import RingRecorder
 from warpsight.recorder.server import Server
 from warpsight.recorder.watch import coredump, counters, suspicion
 from warpsight.recorder.watch.event import Incident, Suspect
-from warpsight.recorder.watch.suspicion import Limits, Suspicion, Watched
+from warpsight.recorder.watch.suspicion import StallLimits, Suspicion, Watched
 
 ON_HANG = ("report", "dump", "kill")
 _TICK_S = 0.25
@@ -37,7 +37,7 @@ _LONGEST_PAUSE_S = 300.0
 class WatchOptions:
     """What the watch does. `dumps`: core dumps are armed, so the device's work is not recorded."""
 
-    limits: Limits
+    limits: StallLimits
     on_hang: str
     dumps: bool = False
     gzip: bool = False

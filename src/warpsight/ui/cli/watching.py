@@ -17,7 +17,7 @@ from warpsight.recorder.server import Server
 from warpsight.recorder.signals import Signals
 from warpsight.recorder.watch import coredump
 from warpsight.recorder.watch.event import Incident
-from warpsight.recorder.watch.suspicion import Limits
+from warpsight.recorder.watch.suspicion import StallLimits
 from warpsight.recorder.watch.watch import Watch, WatchOptions
 from warpsight.ui.cli.output import json_text
 from warpsight.ui.render import terminal
@@ -49,7 +49,7 @@ def run(program: list[str], wanted: Wanted) -> int:
         armed = _arm(wanted)
         reporter = Reporter(wanted.folder, program)
         changed = {**os.environ, **{name: value or "" for name, value in armed.items()}}
-        limits = Limits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
+        limits = StallLimits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
         options = WatchOptions(
             limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed)
         )
