@@ -55,7 +55,7 @@ class ProbeFile:
         program: Sequence[str],
         out: Path,
         selection: Selection | None = None,
-        limits: running.Limits = running.Limits(),
+        limits: running.ProbeLimits = running.ProbeLimits(),
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""
         done = running.run(program, self.probes, out, selection, limits)

@@ -21,7 +21,7 @@ _RING_MIB = 1  # nothing passes through it
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProbeLimits:
     """What probes may take: device memory for the maps of launches that the program has not waited for yet."""
 
     map_mib: int = 1024
@@ -32,7 +32,7 @@ def run(
     probes: Sequence[Probe],
     out: Path,
     selection: Selection | None = None,
-    limits: Limits = Limits(),
+    limits: ProbeLimits = ProbeLimits(),
 ) -> Traced:
     """Run a program with probes; the event file `out` holds their maps.
 
@@ -74,7 +74,7 @@ def request(
     file: Path,
     sanitizer: Path,
     patches: Sequence[Path],
-    limits: Limits,
+    limits: ProbeLimits,
 ) -> list[str]:
     """The request to the library: that of an event trace, and what probes need (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)

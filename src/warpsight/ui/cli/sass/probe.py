@@ -81,12 +81,12 @@ def command(
 def _of_program(
     opened: ProbeFile, program: list[str], selection: Selection, memory: int, out: Path | None, force: bool
 ) -> Results:
-    from warpsight.sass.probes.running import Limits
+    from warpsight.sass.probes.running import ProbeLimits
 
     target = out or Path(f"{Path(program[0]).stem}.probes")
     if target.exists() and not force:
         raise WarpsightError(f"{target} exists already; -f replaces it")
-    return opened.of_program(program, target, selection, Limits(memory))
+    return opened.of_program(program, target, selection, ProbeLimits(memory))
 
 
 def _show(found: Results, top: int, as_json: bool) -> None:
