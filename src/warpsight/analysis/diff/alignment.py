@@ -20,7 +20,7 @@ _SAME_WORK = 0.25
 
 
 @dataclass(frozen=True)
-class Loop:
+class ComparedLoop:
     """The loop that is compared.
 
     Attributes:
@@ -39,27 +39,27 @@ class Loop:
         return self.name != "recording"
 
 
-def loop(runs: Sequence[Run]) -> Loop:
+def loop(runs: Sequence[Run]) -> ComparedLoop:
     """The loop that all runs have in common, else their whole recordings."""
     whole = [run.recording for run in runs]
     sources = sorted({run.source or "none" for run in runs})
     own = [run.iteration for run in runs if run.iteration is not None]
     if not own:
-        return Loop(whole, "recording", "")
+        return ComparedLoop(whole, "recording", "")
     if len(own) < len(runs) or len(sources) > 1:
         found = "; ".join(sources)
-        return Loop(
+        return ComparedLoop(
             whole, "recording", f"the runs have no loop in common ({found}), so whole recordings are compared"
         )
     if sources[0].startswith(REPETITION):
         scaled = _per_turn(runs, own)
         if scaled is None:
             text = "the loops that repeat in the runs do different work, so whole recordings are compared"
-            return Loop(whole, "recording", text)
+            return ComparedLoop(whole, "recording", text)
         own = scaled
     names = {run.name for run in runs}
     name = names.pop() if len(names) == 1 else None
-    return Loop(own, name or "iteration", "")
+    return ComparedLoop(own, name or "iteration", "")
 
 
 def _per_turn(runs: Sequence[Run], values: Sequence[Values]) -> list[Values] | None:

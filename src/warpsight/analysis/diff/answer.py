@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.diff import rows, sentences
-from warpsight.analysis.diff.alignment import Loop
+from warpsight.analysis.diff.alignment import ComparedLoop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import Judged
 from warpsight.analysis.diff.runs import Run
@@ -80,7 +80,7 @@ class Compared:
 
     every: Sequence[Run]
     design: Design
-    loop: Loop
+    loop: ComparedLoop
     headline: tuple[Estimates, float] | None
     judged: Judged
     kernels: Sequence[str]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff import alignment, answer, calltree, rows, runs, statistics, tables
-from warpsight.analysis.diff.alignment import Labeled, Loop
+from warpsight.analysis.diff.alignment import ComparedLoop, Labeled
 from warpsight.analysis.diff.answer import Compared, Difference
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.runs import GROUPINGS, Run
@@ -66,7 +66,7 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     return answer.put(Compared(every, design, loop, headline, judged, groups["kernel"].texts, found, by_role))
 
 
-def _measures(loop: Loop) -> dict[str, Column]:
+def _measures(loop: ComparedLoop) -> dict[str, Column]:
     """Measures that all runs have: name → one value per run, ns."""
     names = [name for name in loop.values[0].measures if all(name in one.measures for one in loop.values)]
     return {name: np.array([one.measures[name] for one in loop.values]) for name in names}
