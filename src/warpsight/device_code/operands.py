@@ -80,7 +80,7 @@ def access(text: str) -> RegisterAccess:
         return RegisterAccess("", (), (), 0, 0, False, 0, 0, 0)
     negated, predicate, full, rest = match.groups()
     operation, *modifiers = full.split(".")
-    kind = widths.Operation(operation, tuple(modifiers))
+    kind = widths.Opcode(operation, tuple(modifiers))
     operands = _split(rest)
     results = _results(operation, operands)
     guard = _named(predicate or "", kind, widths.GUARD)
@@ -139,7 +139,7 @@ def _source_place(operands: tuple[str, ...], results: int, place: int) -> int:
     return sum(1 for operand in operands[results:place] if not _PREDICATE.match(operand.lstrip("!")))
 
 
-def _named(operand: str, kind: widths.Operation, place: int) -> int:
+def _named(operand: str, kind: widths.Opcode, place: int) -> int:
     found = 0
     for file, number, suffix in _NAMED.findall(operand):
         found |= register(file, int(number), widths.registers(kind, place, operand, file, suffix))
