@@ -27,7 +27,7 @@ def element_bytes(dtype: str) -> int:
     return _ELEMENT.get(dtype.upper(), 0)
 
 
-class Recording:
+class MsprofRecording:
     """Tasks on their way to the tables of their types."""
 
     def __init__(self, target: Target) -> None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import TraceEvent, events, names, whole
-from warpsight_plugins.msprof.recording import NONE, Recording
+from warpsight_plugins.msprof.recording import NONE, MsprofRecording
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -36,7 +36,7 @@ class _Reader:
     def __init__(self, source: Source, target: Target) -> None:
         self._target = target
         self._names = names(source)
-        self._recording = Recording(target)
+        self._recording = MsprofRecording(target)
         self._process = target.process(f"{target.scope}/host", command="")
         self._left_out: dict[str, int] = {}
 
