@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading.json_pieces import decode, mapped
-from warpsight_plugins.rocprof.recording import Recording, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -110,7 +110,7 @@ class _Arrows:
 class _Reader:
     def __init__(self, target: Target, tracks: dict[str, str], arrows: _Arrows) -> None:
         self._target, self._tracks, self._arrows = target, tracks, arrows
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
 
     def read(self, calls: list[_Event], kernels: list[_Event], copies: list[_Event]) -> None:
         """All rows."""

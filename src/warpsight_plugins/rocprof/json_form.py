@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.formats.reading.json_pieces import decode, mapped, records
-from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks, family, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -194,7 +194,7 @@ def read_document(source: Source, target: Target) -> None:
 class _Reader:
     def __init__(self, source: Source, target: Target, run: Run) -> None:
         self._source = source
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         self._target = target
         self._run = run
         about = run.metadata

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading.databases import ForeignRows, Sqlite, numbered, whole
-from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks, family, kernel_name
 from warpsight_plugins.rocprof.rpd_form import is_rpd, read_rpd
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Reader:
         self._target = target
         self._tables = tables
         self._source = source
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         if not self._name("kernel_dispatch") and not self._name("region"):
             raise source.error("has no rocpd tables")
         self._strings = self._texts("string", "string")

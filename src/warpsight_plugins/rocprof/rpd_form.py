@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading.databases import ForeignRows, Sqlite, numbered, whole
-from warpsight_plugins.rocprof.recording import Recording, blocks
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class _Keyed:
 class _Reader:
     def __init__(self, target: Target, tables: Sqlite) -> None:
         self._target, self._tables = target, tables
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         strings = whole(tables, "rocpd_string", {"id": INT, "string": TEXT}).data
         self._strings: dict[int, str] = dict(
             zip(*(strings[c].to_pylist() for c in ("id", "string")), strict=True)
