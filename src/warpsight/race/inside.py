@@ -29,11 +29,11 @@ import msgspec
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Holds a :class:`Request` as JSON in programs that `race` runs.
+#: Holds a :class:`TrialRequest` as JSON in programs that `race` runs.
 VARIABLE = "WARPSIGHT_RACE"
 
 
-class Request(msgspec.Struct, frozen=True):
+class TrialRequest(msgspec.Struct, frozen=True):
     """What a run asks of the program.
 
     Attributes:
@@ -74,7 +74,7 @@ class _State:
 
     def __init__(self) -> None:
         text = os.environ.get(VARIABLE)
-        self.request = msgspec.json.decode(text, type=Request) if text else None
+        self.request = msgspec.json.decode(text, type=TrialRequest) if text else None
         self.switch: Callable[[int, bool], object] | None = None
         self.trial: int | None = None
         self.named: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from warpsight.race.inside import VARIABLE, Line, Request
+from warpsight.race.inside import VARIABLE, Line, TrialRequest
 from warpsight.race.outputs import file_difference
 from warpsight.recorder.launch import check_runnable
 
@@ -104,7 +104,7 @@ def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_sha
     """
     check_runnable(oracle.command[0])
     reference.mkdir(exist_ok=True)
-    request = Request(
+    request = TrialRequest(
         str(folder / "report"), str(reference), save, oracle.tolerance, oracle.in_process, seed, control_share
     )
     variables = {**os.environ, **environment, VARIABLE: msgspec.json.encode(request).decode()}
