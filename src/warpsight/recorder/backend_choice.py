@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.machine.backends import registry
 from warpsight.machine.backends.backend import Backend
-from warpsight.recorder.external.tool import Request
+from warpsight.recorder.external.tool import ToolRequest
 from warpsight.recorder.options import table as options
 from warpsight.recorder.options.given import Given
 from warpsight.recorder.options.settings import acts_on
@@ -109,7 +109,7 @@ def _refusal(option: Option, choice: Choice) -> str:
     return ""
 
 
-def request(backend: Backend, given: Given) -> Request:
+def request(backend: Backend, given: Given) -> ToolRequest:
     """The request to a vendor's recorder.
 
     Raises:
@@ -125,6 +125,6 @@ def request(backend: Backend, given: Given) -> Request:
         arguments = tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"--backend-args {text!r}: {error}") from None
-    return Request(
+    return ToolRequest(
         given.get("duration"), given.get("delay"), given.get("template"), given.get("pid"), arguments
     )
