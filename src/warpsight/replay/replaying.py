@@ -46,7 +46,7 @@ _BAD_ADDRESS = (
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplayRequest:
     """What is asked of a replay.
 
     Attributes:
@@ -78,7 +78,7 @@ class Request:
     scale: float = 1.0
 
 
-def replay(path: Path, request: Request) -> Outcome:
+def replay(path: Path, request: ReplayRequest) -> Outcome:
     """Replay a capsule and compare what it leaves with the recording.
 
     Nothing of the capsule is executed before all of it was checked.
@@ -91,7 +91,7 @@ def replay(path: Path, request: Request) -> Outcome:
     return replay_opened(Capsule.open(path), request)
 
 
-def replay_trace(trace: Trace, request: Request) -> Outcome:
+def replay_trace(trace: Trace, request: ReplayRequest) -> Outcome:
     """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
 
     Raises:
@@ -112,7 +112,7 @@ def replay_trace(trace: Trace, request: Request) -> Outcome:
     return replace(found, notes=(said, *made.notes, *found.notes))
 
 
-def replay_opened(capsule: Capsule, request: Request) -> Outcome:
+def replay_opened(capsule: Capsule, request: ReplayRequest) -> Outcome:
     """:func:`replay` of a capsule that is open."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
@@ -144,7 +144,9 @@ def replay_opened(capsule: Capsule, request: Request) -> Outcome:
         return _reach(outcome, files, request) if request.check_reach else outcome
 
 
-def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, request: Request) -> Outcome:
+def _outcome(
+    files: Files, steps: Steps, names: Sequence[str], found: Results, request: ReplayRequest
+) -> Outcome:
     """What the runs show; `names`: of what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
     versions = []
@@ -163,7 +165,7 @@ def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, r
     )  # fmt: skip
 
 
-def _with_writes(outcome: Outcome, files: Files, request: Request) -> Outcome:
+def _with_writes(outcome: Outcome, files: Files, request: ReplayRequest) -> Outcome:
     rows = writes(files, files.written, files.folder, request.timeout)
     if rows is None:
         said = "writes: too much memory and too many operations to look at; choose some with --operations"
@@ -184,7 +186,7 @@ def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], np
     return begin, end
 
 
-def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Settings:
+def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> Settings:
     flags = script.TIME_OPERATIONS
     if request.schedule == "graph":
         flags |= script.GRAPH
@@ -200,7 +202,7 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
     return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
-def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
+def _reach(outcome: Outcome, files: Files, request: ReplayRequest) -> Outcome:
     """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
     script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
     found = execution.run(files.written, files.folder, timeout=request.timeout)
