@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account import calls_held
-from warpsight.analysis.account.calls_held import Held
+from warpsight.analysis.account.calls_held import HeldTime
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     CLASSES,
@@ -175,7 +175,7 @@ def _numbered(names: list[str], text: str) -> int:
 
 
 def _split(
-    pieces: tuple[Column, Column, Column], held: Held
+    pieces: tuple[Column, Column, Column], held: HeldTime
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
     """The parts of pieces (gap, begin, end) that held stretches cover, with the stretch's name, and the parts that are left.
 
