@@ -51,7 +51,7 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Held:
+class MapContents:
     """What one map held after a launch: columns of one length, and how many additions found no place."""
 
     map: Map
@@ -96,7 +96,7 @@ def blocks_of(request: Any) -> tuple[int, int]:
         return 0, 1 << 62
 
 
-def held(file: EventFile) -> Iterator[Held]:
+def held(file: EventFile) -> Iterator[MapContents]:
     """What each map held after each launch; what does not fit its launch is noted among the file's losses."""
     request = file.process.get("request") or {}
     maps, launches = maps_of(request), {int(said["launch"]): said for said in file.launches}
@@ -110,7 +110,7 @@ def held(file: EventFile) -> Iterator[Held]:
         yield decoded(known, launch, words, max(int(np.prod(said["block"], dtype=np.int64)), 1), low)
 
 
-def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -> Held:
+def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -> MapContents:
     """The columns of one map: `threads` are those of a block, `low` the first block that was probed."""
     copies = words[1:].reshape(-1, known.words)
     rule = {"array": _array, "histogram": _histogram, "top": _top, "ring": _ring}[known.kind]
@@ -123,7 +123,7 @@ def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -
     if known.per in ("warp", "thread"):
         owners[known.per] = owner % (warps if known.per == "warp" else threads)
     wanted = {**owners, **columns}
-    return Held(known, launch, {name: wanted[name] for name in known.columns}, lost + int(words[0]))
+    return MapContents(known, launch, {name: wanted[name] for name in known.columns}, lost + int(words[0]))
 
 
 _Decoded = tuple[Array, dict[str, Array], int]
