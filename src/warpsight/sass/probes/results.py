@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.errors import UsageError, choices
-from warpsight.formats.events.probe_maps import Map, MapContents, held, maps_of
+from warpsight.formats.events.probe_maps import DeclaredMap, MapContents, held, maps_of
 from warpsight.sass.events.trace import EventTrace
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Results:
 def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
     """What the event files of a run's processes hold; launches of several processes are numbered one after the other."""
     tables: dict[str, list[pa.Table]] = {}
-    maps: dict[str, Map] = {}
+    maps: dict[str, DeclaredMap] = {}
     notes: list[str] = []
     first = 0
     for trace in traces:
@@ -62,7 +62,7 @@ def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
     )
 
 
-def joined(known: Map, parts: list[pa.Table]) -> pa.Table:
+def joined(known: DeclaredMap, parts: list[pa.Table]) -> pa.Table:
     """The tables of a map's launches as one; without launches an empty one with its columns."""
     import pyarrow as pa
 
