@@ -23,7 +23,7 @@ from warpsight.formats.kineto.columns import table as as_table
 from warpsight.formats.kineto.device_rows import KNOWN, TYPES
 from warpsight.formats.kineto.finishing import finish
 from warpsight.formats.kineto.group import Group, groups, text, value
-from warpsight.formats.kineto.held import Held
+from warpsight.formats.kineto.held import HeldTables
 from warpsight.formats.kineto.layouts import Layouts, Piece
 from warpsight.formats.kineto.placing import Placing
 from warpsight.formats.kineto.stacks import PythonStacks
@@ -146,7 +146,7 @@ class _Reading:
         self.target = target
         self.placing = Placing(target)
         self.stacks = PythonStacks(target.definitions)
-        self.held = Held()
+        self.held = HeldTables()
         #: Ids of arrows that are not numbers, by their JSON.
         self._flow_ids: dict[bytes, int] = {}
         self.events = 0
