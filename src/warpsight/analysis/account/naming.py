@@ -19,7 +19,7 @@ from warpsight.analysis.account.calls_held import Axis
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.pieces import Pieces
-from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
+from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, CutRanges
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.steps import loops
 from warpsight.model.calls import Calls
@@ -141,7 +141,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _turns(trace: Trace, ranges: Ranges, calls: Calls, launched: Column) -> Column:
+def _turns(trace: Trace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
     """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
     known = launched[launched >= 0]
@@ -159,7 +159,7 @@ def _turns(trace: Trace, ranges: Ranges, calls: Calls, launched: Column) -> Colu
 
 
 def _announced(
-    ranges: Ranges, turns: Column, begin: Column, end: Column, total: int
+    ranges: CutRanges, turns: Column, begin: Column, end: Column, total: int
 ) -> tuple[int, Column] | None:
     """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
     if not len(ranges.names):
@@ -187,7 +187,7 @@ def _announced(
     return None
 
 
-def _functions_in(ranges: Ranges, begin: Column, end: Column) -> Callable[[Column], Places]:
+def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
     """A function that names the user's functions that some stretches were in, by ranges."""
     library = np.array([is_library(name) for name in ranges.names], bool)
 
