@@ -102,7 +102,7 @@ def _without_waits(trace: Trace, program: Program, change: Change, lean: int) ->
 
 def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     """Host code of another length: the part of each stretch between two calls that lies in the ranges."""
-    ranges = selecting.Ranges(trace, program, change)
+    ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     points = np.flatnonzero(program.before >= 0)
     points = points[program.before[points] != points - (points & 1)]  # not from a begin to its own end
@@ -225,7 +225,7 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
 
 def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     """The device work launched in one range as one kernel: as long as its work together, or as requested."""
-    ranges = selecting.Ranges(trace, program, change)
+    ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     called = np.flatnonzero(program.place >= 0)
     place = program.place[called].astype(np.int64)
@@ -256,7 +256,7 @@ def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program
 def _batch(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     """Kernels and copies that grow with the batch: all but those of the optimizer."""
     named = change if change.pattern else replace(change, pattern=_WEIGHTS)
-    ranges = selecting.Ranges(trace, program, named)
+    ranges = selecting.SelectedRanges(trace, program, named)
     place = np.maximum(program.place, 0).astype(np.int64)
     number = ranges.number(program.graph.by_thread.thread[place], program.graph.time[2 * place])
     chosen = np.flatnonzero((number < 0) | (program.place < 0))

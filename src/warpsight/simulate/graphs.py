@@ -67,7 +67,7 @@ def _groups(trace: Trace, program: Program, change: Change, launches: Column) ->
     graph = program.graph
     moment, thread = graph.time[2 * launches], graph.by_thread.thread[launches]
     if change.pattern:
-        group = selecting.Ranges(trace, program, change).number(thread, moment)
+        group = selecting.SelectedRanges(trace, program, change).number(thread, moment)
     else:
         found = iterations.find(trace)
         begins = (

@@ -55,7 +55,7 @@ def launches(program: Program) -> Column:
     return out
 
 
-class Ranges:
+class SelectedRanges:
     """Ranges of the threads with a matching name: outermost ones, by thread and begin.
 
     Attributes:
