@@ -26,7 +26,7 @@ NO_FRAME = "?"
 
 
 @dataclass(frozen=True)
-class Functions:
+class FunctionTree:
     """The stack tree by functions instead of lines: `node` of each stack id, `parent`, `depth` and `function` of each node.
 
     Node 0 is the root. `names` has the text of each function, `files` the file it is in.
@@ -45,12 +45,12 @@ class Functions:
         return np.where(known, self.node[np.where(known, stack, 0)], 0)
 
 
-def functions(trace: Trace) -> Functions:
+def functions(trace: Trace) -> FunctionTree:
     """The functions of all stacks, kept while the trace is open."""
     return trace.kept.get("stack functions", lambda: _functions(trace))
 
 
-def _functions(trace: Trace) -> Functions:
+def _functions(trace: Trace) -> FunctionTree:
     stacks = model_stacks.load(trace)
     ids = np.flatnonzero(stacks.depth | stacks.frame)
     ids = ids[np.argsort(stacks.depth[ids], kind="stable")]
@@ -76,7 +76,7 @@ def _functions(trace: Trace) -> Functions:
         depth.append(np.full(len(ups), level))
         count += len(ups)
     listed = list(known)
-    return Functions(node, np.concatenate(parent), np.concatenate(depth), np.concatenate(function),
+    return FunctionTree(node, np.concatenate(parent), np.concatenate(depth), np.concatenate(function),
                      [name for name, _ in listed], [file for _, file in listed])  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def _call_before(on: Axis, calls: Calls, at: Column) -> Column:
     return np.where(same, calls.stack[rows[np.maximum(last, 0)]], 0).astype(np.int64)
 
 
-def _common(tree: Functions, one: Column, other: Column) -> Column:
+def _common(tree: FunctionTree, one: Column, other: Column) -> Column:
     """The innermost function node that two nodes share."""
     one, other = one.copy(), other.copy()
     while True:
@@ -157,7 +157,7 @@ def _common(tree: Functions, one: Column, other: Column) -> Column:
         other[shallow] = tree.parent[other[shallow]]
 
 
-def by_function(tree: Functions, found: Stacked) -> tuple[Column, Column]:
+def by_function(tree: FunctionTree, found: Stacked) -> tuple[Column, Column]:
     """Time at or below each function (ns), a recursive one once, and its mean depth; by index of `tree.names`."""
     nodes, place = distinct(found.node)
     time = np.bincount(place, weights=found.time, minlength=len(nodes))
