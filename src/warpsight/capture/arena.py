@@ -91,7 +91,7 @@ class Arena:
         self.kernel_log: KernelLog | None = None
         self.local = LocalIds(trace)
         self.correlations = Correlations()
-        self.functions = calls.Functions()
+        self.functions = calls.FunctionCodes()
         self.graphs = Graphs()
         self.addresses = Addresses()
         self.waiting = {kind: Waiting.none(kind) for kind in _DEVICE_KINDS}
