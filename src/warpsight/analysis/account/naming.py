@@ -242,7 +242,7 @@ def _functions_at(
     return named
 
 
-def _places(trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.Stacked) -> Places:
+def _places(trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
     """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
     time, depth = stacks_over.by_function(tree, found)
     total = float(found.time.sum())
@@ -256,7 +256,7 @@ def _places(trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.Sta
 
 
 def _with_line(
-    trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.Stacked, function: int
+    trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime, function: int
 ) -> str:
     """The function with its file and the line that most of the time was spent at, as `name (file:line)`."""
     weight: dict[str, float] = {}

@@ -81,7 +81,7 @@ def _functions(trace: Trace) -> FunctionTree:
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedTime:
     """Host time by stack node: `time` of each entry (ns) spent at `node` or deeper, and the stack it was read from."""
 
     node: Column
@@ -92,7 +92,7 @@ class Stacked:
 
 def over(
     trace: Trace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
-) -> Stacked:
+) -> StackedTime:
     """Where pieces of host time were: thread number, begin and end on the trace's clock (ns), and the call that ends each."""
     tree = functions(trace)
     begins, ends = on.at(number, begin), on.at(number, end)
@@ -109,7 +109,7 @@ def over(
     good = (before > 0) & (after > 0)
     left, before, after = left[good], before[good], after[good]
     shared = _common(tree, tree.nodes(before), tree.nodes(after))
-    return Stacked(
+    return StackedTime(
         np.concatenate([tree.nodes(seen), shared]),
         np.concatenate([weight, (ends - begins)[left].astype(float)]),
         np.concatenate([seen, after]),
@@ -157,7 +157,7 @@ def _common(tree: FunctionTree, one: Column, other: Column) -> Column:
         other[shallow] = tree.parent[other[shallow]]
 
 
-def by_function(tree: FunctionTree, found: Stacked) -> tuple[Column, Column]:
+def by_function(tree: FunctionTree, found: StackedTime) -> tuple[Column, Column]:
     """Time at or below each function (ns), a recursive one once, and its mean depth; by index of `tree.names`."""
     nodes, place = distinct(found.node)
     time = np.bincount(place, weights=found.time, minlength=len(nodes))
