@@ -39,7 +39,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedBars:
     """The bars, and the classes that any of them has."""
 
     bars: tuple[Bar, ...]
@@ -47,7 +47,7 @@ class Stacked:
     left_out: int
 
 
-def of(account: Result) -> Stacked | None:
+def of(account: Result) -> StackedBars | None:
     """The account as bars, None where it has no time."""
     table = account.tables.get("devices")
     rows = [row for row in (table.to_pylist() if table is not None else ()) if row["span"]]
@@ -58,7 +58,7 @@ def of(account: Result) -> Stacked | None:
     bars = [_bar("All" if len(rows) > 1 else "", legend)]
     if len(rows) > 1:
         bars += [_bar(_label(row["device"]), _parts(row)) for row in rows[:_DEVICES]]
-    return Stacked(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
+    return StackedBars(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
 
 
 def _label(device: int | None) -> str:
