@@ -126,7 +126,7 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
     return Result({"kernels": table}, findings)
 
 
-def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.Histogram]:
+def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.ValueCounts]:
     """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: not known."""
     sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"""
     process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
@@ -184,7 +184,7 @@ def _merged(labels: dict[str, list[Any]]) -> tuple[Any, dict[str, list[Any]]]:
     return np.array(onto, np.int64), dict(zip(labels, map(list, columns), strict=True))
 
 
-def _summary(histogram: distribution.Histogram) -> dict[str, Any]:
+def _summary(histogram: distribution.ValueCounts) -> dict[str, Any]:
     summary = distribution.summarize(histogram)
     whole = max(int(summary["total"].sum()), 1)
     out: dict[str, Any] = {
@@ -242,7 +242,7 @@ def _grouped(trace: Trace, source: str, labels: tuple[str, ...], pattern: str | 
             strict=True,
         )
     )
-    histogram = distribution.Histogram(group, value, count, len(numbers))
+    histogram = distribution.ValueCounts(group, value, count, len(numbers))
     return pa.table({**columns, **_summary(histogram)}), numbers
 
 
