@@ -77,7 +77,7 @@ def grid_of_blocks(core: GpuCore) -> Array:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class LaneHistogram:
     """All lanes by where they are and what they wait for.
 
     Attributes:
@@ -89,11 +89,11 @@ class Histogram:
     of_lane: Array
 
 
-def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogram:
+def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> LaneHistogram:
     """All lanes by (grid, PC, active or diverged, what they wait for)."""
     lanes = core.table(Kind.LANES)
     if not len(lanes):
-        return Histogram((), np.zeros(0, np.int64))
+        return LaneHistogram((), np.zeros(0, np.int64))
     at = joined or join(core)
     pcs, pc_index = np.unique(lanes.rows["pc"], return_inverse=True)
     own = _own_waits(core, code, at, pcs, pc_index)
@@ -114,7 +114,7 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogr
         )  # fmt: skip
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Histogram(tuple(found), place[member])
+    return LaneHistogram(tuple(found), place[member])
 
 
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
@@ -190,7 +190,7 @@ class SourceSite:
         return sum(group.lanes for group in self.groups)
 
 
-def places(found: Histogram, code: Code) -> tuple[list[SourceSite], Array]:
+def places(found: LaneHistogram, code: Code) -> tuple[list[SourceSite], Array]:
     """The groups by kernel, source chain and what they wait for, the place of most lanes first.
 
     Without line information every instruction is a place of its own.
