@@ -16,7 +16,7 @@ from warpsight.device_code.elf import Array
 
 
 @dataclass(frozen=True)
-class Group:
+class LaneGroup:
     """Lanes at one place.
 
     Attributes:
@@ -85,7 +85,7 @@ class LaneHistogram:
         of_lane: the group of each row of the lane table, shape (n,).
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[LaneGroup, ...]
     of_lane: Array
 
 
@@ -109,7 +109,7 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> LaneHis
         pc = int(lanes.rows["pc"][example])
         wait = wait_of(core, code, example, int(at.warp[example]), pc)
         found.append(
-            Group(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
+            LaneGroup(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
                   int(blocks[index]), states[index], wait, example)
         )  # fmt: skip
     place = np.empty(len(order), np.int64)
@@ -182,7 +182,7 @@ class SourceSite:
     address: int
     chain: SourceChain | None
     wait: Wait | None
-    groups: tuple[Group, ...]
+    groups: tuple[LaneGroup, ...]
 
     @property
     def lanes(self) -> int:
