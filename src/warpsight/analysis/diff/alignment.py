@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff.calltree import CallTree
-from warpsight.analysis.diff.runs import Run, Values
+from warpsight.analysis.diff.runs import ReducedRun, Values
 
 Column = npt.NDArray[Any]
 #: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
@@ -39,7 +39,7 @@ class ComparedLoop:
         return self.name != "recording"
 
 
-def loop(runs: Sequence[Run]) -> ComparedLoop:
+def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
     """The loop that all runs have in common, else their whole recordings."""
     whole = [run.recording for run in runs]
     sources = sorted({run.source or "none" for run in runs})
@@ -62,7 +62,7 @@ def loop(runs: Sequence[Run]) -> ComparedLoop:
     return ComparedLoop(own, name or "iteration", "")
 
 
-def _per_turn(runs: Sequence[Run], values: Sequence[Values]) -> list[Values] | None:
+def _per_turn(runs: Sequence[ReducedRun], values: Sequence[Values]) -> list[Values] | None:
     """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
     kernels: dict[str, int] = {}
     for run in runs:
@@ -109,7 +109,7 @@ class Labeled:
         return out
 
 
-def labeled(runs: Sequence[Run], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
+def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
     """The rows of a grouping; `renamed` joins texts that stand for the same thing."""
     rows: dict[str, int] = {}
     of = []
@@ -123,7 +123,9 @@ def labeled(runs: Sequence[Run], grouping: str, renamed: dict[str, str] | None =
     return Labeled(list(rows), of)
 
 
-def renamed(tree: CallTree, runs: Sequence[Run], time: Sequence[Column], after: Column) -> dict[str, str]:
+def renamed(
+    tree: CallTree, runs: Sequence[ReducedRun], time: Sequence[Column], after: Column
+) -> dict[str, str]:
     """Kernels that one side has in the place of others: text → "before → after" for both.
 
     A pair counts when each is what the other was matched with most, and neither is on the other side anywhere.

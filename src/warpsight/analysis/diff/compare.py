@@ -12,7 +12,7 @@ from warpsight.analysis.diff import alignment, answer, calltree, rows, runs, sta
 from warpsight.analysis.diff.alignment import ComparedLoop, Labeled
 from warpsight.analysis.diff.answer import Compared, Difference
 from warpsight.analysis.diff.design import Design
-from warpsight.analysis.diff.runs import GROUPINGS, Run
+from warpsight.analysis.diff.runs import GROUPINGS, ReducedRun
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def compare(before: Trace | Sequence[Trace], after: Trace | Sequence[Trace], row
     return compare_runs(*([runs.read(trace, rows) for trace in side] for side in sides))
 
 
-def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
+def compare_runs(before: Sequence[ReducedRun], after: Sequence[ReducedRun]) -> Difference:
     """Compare runs per iteration of their steady state (as wholes where they have no loop in common).
 
     Tables:

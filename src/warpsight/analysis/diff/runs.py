@@ -61,7 +61,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReducedRun:
     """A trace, reduced. Labels are (kind, text) pairs; columns hold their numbers, -1 for none.
 
     Attributes:
@@ -109,7 +109,7 @@ class _Labels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
 
-def read(trace: Trace, rows: Rows = _ALL) -> Run:
+def read(trace: Trace, rows: Rows = _ALL) -> ReducedRun:
     """Reduce a trace to a run."""
     work = device_work.load(trace, rows, cut=False)
     found, everything = turns.find(trace, rows, work), turns.whole(work)
@@ -132,7 +132,7 @@ def read(trace: Trace, rows: Rows = _ALL) -> Run:
         **{name: _innermost(chains, chain, kind, labels) for name, kind in (("range", "range"), ("operator", "op"))},
     }  # fmt: skip
     part = found or everything
-    return Run(
+    return ReducedRun(
         trace.path, _when(trace, work), _machine(trace), found.source if found else "", found.name if found else None,
         len(part), part.kinds, list(labels.numbers), np.concatenate([frames, above, leaves[:, None]], axis=1), groups,
         _positions(cell, part, len(leaf)), _values(work, cell, len(leaf), found) if found else None,

@@ -16,7 +16,7 @@ from warpsight.analysis.diff.alignment import REPETITION, ComparedLoop, Labeled
 from warpsight.analysis.diff.calltree import CallTree
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import FASTER, NOT_SHOWN, SLOWER, UNTESTED, Judged
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.analysis.diff.statistics import Estimates
 
 if TYPE_CHECKING:
@@ -136,7 +136,12 @@ def _least(time: Estimates | None, beside: Estimates | None, row: int) -> float 
 
 
 def sequence(
-    every: Sequence[Run], loop: ComparedLoop, design: Design, *, by_role: bool, renamed: Mapping[str, str]
+    every: Sequence[ReducedRun],
+    loop: ComparedLoop,
+    design: Design,
+    *,
+    by_role: bool,
+    renamed: Mapping[str, str],
 ) -> pa.Table:
     """Where the typical iterations of the typical run of each side differ in their order of kernels."""
     columns = (
@@ -156,7 +161,7 @@ def sequence(
     ])  # fmt: skip
 
 
-def _typical(every: Sequence[Run], loop: ComparedLoop, side: Column) -> sequences.Iteration:
+def _typical(every: Sequence[ReducedRun], loop: ComparedLoop, side: Column) -> sequences.Iteration:
     """The typical iteration of the run in the middle of its side."""
     length = [next(iter(loop.values[i].measures.values())) for i in side]
     run = every[int(side[np.argsort(length, kind="stable")[len(side) // 2]])]
@@ -168,7 +173,7 @@ def _names(names: Sequence[str]) -> str | None:
     return ", ".join(dict.fromkeys(names[:20])) or None
 
 
-def runs(every: Sequence[Run], loop: ComparedLoop, design: Design) -> pa.Table:
+def runs(every: Sequence[ReducedRun], loop: ComparedLoop, design: Design) -> pa.Table:
     """Every run in the order given."""
     columns = "side:string path:string began:int64 order:int64 iterations:int64 kinds:int64 time:float64:ns machine:string"
     return table(columns, [
