@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff.calltree import CallTree
-from warpsight.analysis.diff.runs import ReducedRun, Values
+from warpsight.analysis.diff.runs import ReducedRun, RunValues
 
 Column = npt.NDArray[Any]
 #: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
@@ -29,7 +29,7 @@ class ComparedLoop:
         note: Why whole recordings are compared although there are iterations; "" when there is nothing to say.
     """
 
-    values: list[Values]
+    values: list[RunValues]
     name: str
     note: str
 
@@ -62,7 +62,7 @@ def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
     return ComparedLoop(own, name or "iteration", "")
 
 
-def _per_turn(runs: Sequence[ReducedRun], values: Sequence[Values]) -> list[Values] | None:
+def _per_turn(runs: Sequence[ReducedRun], values: Sequence[RunValues]) -> list[RunValues] | None:
     """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
     kernels: dict[str, int] = {}
     for run in runs:
@@ -82,7 +82,7 @@ def _per_turn(runs: Sequence[ReducedRun], values: Sequence[Values]) -> list[Valu
     return [_divided(value, float(turn)) for value, turn in zip(values, turns, strict=True)]
 
 
-def _divided(value: Values, turns: float) -> Values:
+def _divided(value: RunValues, turns: float) -> RunValues:
     if turns == 1:
         return value
     measures = {name: time / turns for name, time in value.measures.items()}

@@ -44,7 +44,7 @@ _EPOCH_NS = 10**18
 
 
 @dataclass(frozen=True)
-class Values:
+class RunValues:
     """What a run took per iteration (or as a whole).
 
     Attributes:
@@ -93,8 +93,8 @@ class ReducedRun:
     paths: Column
     groups: dict[str, Column]
     position: Column
-    iteration: Values | None
-    recording: Values
+    iteration: RunValues | None
+    recording: RunValues
     sequence: tuple[Column, Column]
     lost: tuple[tuple[str, str, int], ...] = ()
 
@@ -140,7 +140,7 @@ def read(trace: Trace, rows: Rows = _ALL) -> ReducedRun:
     )  # fmt: skip
 
 
-def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
+def _values(work: Work, cell: Column, cells: int, part: Turns) -> RunValues:
     """What the iterations took; each cell by its own undisturbed launches."""
     length = work.end - work.start
     time = np.bincount(cell, length * part.undisturbed(cell, length), minlength=cells)
@@ -154,7 +154,7 @@ def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
         "device idle": max(duration - busy, 0.0),
         "device time": float(time.sum()),
     }
-    return Values(measures, float(count.sum()), time, count)
+    return RunValues(measures, float(count.sum()), time, count)
 
 
 def _positions(cell: Column, part: Turns, cells: int) -> Column:
