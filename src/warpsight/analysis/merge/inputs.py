@@ -40,7 +40,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Work:
+class LaunchedWork:
     """Device work: which call launched it (a place in `Calls`, -1 none), its label (in `labels`), ns and bytes."""
 
     call: Column
@@ -79,7 +79,7 @@ def calls_of(trace: Trace) -> Calls:
     )
 
 
-def work_of(trace: Trace, calls: Calls) -> Work:
+def work_of(trace: Trace, calls: Calls) -> LaunchedWork:
     """Kernels, copies and sets, joined with their calls by process and correlation."""
     data = trace.sql("""
         SELECT process, coalesce(correlation, -1) AS correlation, duration, 0 AS bytes, short AS name, 'Kernel' AS kind
@@ -96,7 +96,7 @@ def work_of(trace: Trace, calls: Calls) -> Work:
     place = joined(calls, process, correlation)
     indices = encoded.indices.to_numpy().astype(np.int64)
     labels = [text.replace(";", ":") for text in encoded.dictionary.to_pylist()]
-    return Work(place, indices, labels, duration, data["bytes"].to_numpy().astype(np.int64))
+    return LaunchedWork(place, indices, labels, duration, data["bytes"].to_numpy().astype(np.int64))
 
 
 def joined(calls: Calls, process: Column, correlation: Column) -> Column:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.merge import clocks, inputs, matching
-from warpsight.analysis.merge.inputs import Calls, Work
+from warpsight.analysis.merge.inputs import Calls, LaunchedWork
 from warpsight.analysis.merge.matching import ALONE, AMBIGUOUS, FOREIGN, MATCHED
 from warpsight.errors import UsageError
 from warpsight.formats.reading.samples import Samples, is_launch
@@ -37,7 +37,7 @@ class Merged:
 
     samples: Samples
     calls: Calls
-    work: Work
+    work: LaunchedWork
     call: Column
     state: Column
     clock: clocks.Clock | None
