@@ -13,7 +13,7 @@ from warpsight.device_code.kept_code import KeptCode, Origin
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
-from warpsight.sass.counts.work import Work, work_of
+from warpsight.sass.counts.work import InstructionWork, work_of
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -219,7 +219,7 @@ def _fill(
         )
 
 
-def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
+def _add_work(kernel: Kernel, work: InstructionWork, counts: Counts) -> None:
     kernel.operations.setdefault(work.operation, Counts()).add(counts.values)
     kernel.pipes[work.kind.pipe] = kernel.pipes.get(work.kind.pipe, 0) + counts.executions
     active = counts.values.get("thread_inst_executed_pred_on", 0)

@@ -37,7 +37,7 @@ _REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Work:
+class InstructionWork:
     """What each execution of an instruction does.
 
     Attributes:
@@ -64,7 +64,7 @@ class Work:
         return self.per_warp > 0
 
 
-def work_of(text: str) -> Work:
+def work_of(text: str) -> InstructionWork:
     """The work of one instruction."""
     known = access(text)
     kind = classify(known)
@@ -72,11 +72,11 @@ def work_of(text: str) -> Work:
         return _moved(known, kind)
     if known.operation in _MATRIX:
         size = _product(known)
-        return Work(known.operation, kind, _matrix_type(known), per_warp=size, unknown=not size)
+        return InstructionWork(known.operation, kind, _matrix_type(known), per_warp=size, unknown=not size)
     name, number = _SCALAR_OF.get(known.operation, ("", 0))
     if not number or _moves_only(known):
-        return Work(known.operation, kind, unknown=known.operation in _DESCRIBED)
-    return Work(
+        return InstructionWork(known.operation, kind, unknown=known.operation in _DESCRIBED)
+    return InstructionWork(
         known.operation, kind, _TYPES["BF16_V2"] if "BF16_V2" in known.modifiers else name, per_thread=number
     )
 
@@ -107,11 +107,13 @@ def _product(known: RegisterAccess) -> float:
     return 0
 
 
-def _moved(known: RegisterAccess, kind: OperationClass) -> Work:
+def _moved(known: RegisterAccess, kind: OperationClass) -> InstructionWork:
     if known.operation in ("LDSM", "STSM"):
         registers = next((int(one) for one in reversed(known.modifiers) if one in ("1", "2", "4")), 1)
-        return Work(known.operation, kind, bytes=registers * _REGISTER_BYTES)
+        return InstructionWork(known.operation, kind, bytes=registers * _REGISTER_BYTES)
     described = known.operation.startswith(("UTM", "UBLK", "UTC", "LDT", "STT"))
     moves = kind.load or kind.store or kind.atomic
     size = kind.bits // 8 if moves and not described else 0
-    return Work(known.operation, kind, unknown=described, bytes=size, uniform=known.operation in _UNIFORM)
+    return InstructionWork(
+        known.operation, kind, unknown=described, bytes=size, uniform=known.operation in _UNIFORM
+    )
