@@ -30,8 +30,8 @@ def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:
         allocations=[
             m.Allocation(BASE, len(inputs), "malloc", before=writer.put(inputs), after=writer.put(inputs)),
             m.Allocation(
-                BASE + (1 << 21), 8192, "pool", "parameter at 0", m.Call("cuMemAllocAsync", 1, 7, ["a.py:3 f"]),
-                m.Call("kernel fill", 2, 9), writer.put(old), writer.put(new), [m.Relocation(16, 0)],
+                BASE + (1 << 21), 8192, "pool", "parameter at 0", m.RecordedCall("cuMemAllocAsync", 1, 7, ["a.py:3 f"]),
+                m.RecordedCall("kernel fill", 2, 9), writer.put(old), writer.put(new), [m.Relocation(16, 0)],
             ),
         ],
         streams=[m.Stream(default=True), m.Stream(priority=-1, flags=1)],

@@ -283,8 +283,8 @@ def _function(line: Line) -> m.Function:
     return m.Function(line["module"], line["name"], parameters, attributes)
 
 
-def _call(line: Line) -> m.Call:
-    return m.Call(line["what"], line["time"], line["sequence"], line.get("stack", []))
+def _call(line: Line) -> m.RecordedCall:
+    return m.RecordedCall(line["what"], line["time"], line["sequence"], line.get("stack", []))
 
 
 def _words(chunk: bytes, lead: int = 0) -> Words:

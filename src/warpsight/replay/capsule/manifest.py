@@ -108,7 +108,7 @@ class Function(_Part, frozen=True):
     attributes: dict[Annotated[int, Meta(ge=0, le=64)], Small] = {}
 
 
-class Call(_Part, frozen=True):
+class RecordedCall(_Part, frozen=True):
     """A call or operation of the recorded process: what, when (ns since 1970), where from; `sequence` counts them."""
 
     what: Text
@@ -132,8 +132,8 @@ class Allocation(_Part, frozen=True):
     size: Bytes
     kind: Literal["malloc", "pool", "vmm", "host"]
     reached: Text = ""
-    maker: Call | None = None
-    last_writer: Call | None = None
+    maker: RecordedCall | None = None
+    last_writer: RecordedCall | None = None
     before: Contents | None = None
     after: Contents | None = None
     relocations: list[Relocation] = []
