@@ -55,7 +55,7 @@ def mappings(pid: int) -> list[Mapping]:
     return found
 
 
-class Module:
+class ElfImage:
     """One ELF image: a file, or the bytes of the vdso.
 
     Raises:
