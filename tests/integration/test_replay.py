@@ -189,7 +189,7 @@ def test_other_schedules_leave_the_same_bytes(standin: Path, tmp_path: Path, sch
 
 
 def test_a_gpu_without_code_for_it_is_named(standin: Path, tmp_path: Path) -> None:
-    write(tmp_path / "x.capsule", modules=lambda w: [m.Module("cubin", 4, w.put(b"\x7fELF"))])
+    write(tmp_path / "x.capsule", modules=lambda w: [m.LoadedModule("cubin", 4, w.put(b"\x7fELF"))])
     done = replaying.replay(standin, tmp_path / "x.capsule")
     assert done.returncode == 6 and "of a GPU of compute capability 9.0" in done.stdout
 

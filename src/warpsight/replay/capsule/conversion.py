@@ -134,9 +134,11 @@ class _Conversion:
                 incomplete=[line["what"] for line in self._lines("incomplete")],
             )
 
-    def _module(self, line: Line) -> m.Module:
+    def _module(self, line: Line) -> m.LoadedModule:
         image = self._contents(line["offset"], line["size"], self._writer.put_chunk)
-        return m.Module("cubin", line["size"], image, self._sources(line) if self._values == "all" else [])
+        return m.LoadedModule(
+            "cubin", line["size"], image, self._sources(line) if self._values == "all" else []
+        )
 
     def _sources(self, line: Line) -> list[m.Source]:
         """The PTX that the module was compiled from, and the files that its line table names, where they are."""

@@ -70,7 +70,7 @@ class Source(_Part, frozen=True):
     contents: Contents
 
 
-class Module(_Part, frozen=True):
+class LoadedModule(_Part, frozen=True):
     """A loaded module: its image as the driver holds it, ready for cuModuleLoadData."""
 
     kind: Literal["cubin", "ptx", "fatbin"]
@@ -275,7 +275,7 @@ class Manifest(_Part, frozen=True):
     warpsight: Text = ""
     command: Annotated[list[Text], Meta(max_length=65_536)] = []
     time: Count = 0
-    modules: Annotated[list[Module], Meta(max_length=1 << 20)] = []
+    modules: Annotated[list[LoadedModule], Meta(max_length=1 << 20)] = []
     globals: Annotated[list[Global], Meta(max_length=1 << 20)] = []
     functions: Annotated[list[Function], Meta(max_length=1 << 20)] = []
     allocations: Annotated[list[Allocation], Meta(max_length=1 << 20)] = []

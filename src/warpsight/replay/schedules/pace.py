@@ -71,7 +71,7 @@ def _chain(path: Path, blocks: int, threads: int, cycles: int) -> Capsule:
     return writer.finish(
         m.Manifest(
             format="warpsight capsule", version=m.VERSION, chunk_bytes=writer.chunk_bytes, values="none",
-            device=m.RecordedDevice("", (7, 0), 1, 0, 0), modules=[m.Module("ptx", len(_SPIN), writer.put(_SPIN))],
+            device=m.RecordedDevice("", (7, 0), 1, 0, 0), modules=[m.LoadedModule("ptx", len(_SPIN), writer.put(_SPIN))],
             functions=[m.Function(0, "kernel_0", [m.Parameter(0, 8)])], streams=[m.Stream()],
             operations=[launch] * _KERNELS,
         )

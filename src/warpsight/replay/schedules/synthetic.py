@@ -114,7 +114,7 @@ class Synthetic:
 
         writer = Writer(path)
         images = [_code(i) for i in range(len(self.manifest.functions))]
-        modules = [m.Module("ptx", len(image), writer.put(image)) for image in images]
+        modules = [m.LoadedModule("ptx", len(image), writer.put(image)) for image in images]
         return writer.finish(
             msgspec.structs.replace(self.manifest, modules=modules, chunk_bytes=writer.chunk_bytes)
         )
