@@ -72,7 +72,7 @@ def _strings(group: Group, field: str) -> pa.Array:
     return group.mapped(lambda raw: text(raw) or "", pa.string(), field)
 
 
-class Texts:
+class ArgumentTexts:
     """JSON of arguments, once per distinct text: shapes repeat in every iteration of a program."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ def _object(key: tuple[tuple[str, ...], tuple[bytes | None, ...]]) -> str | None
     return msgspec.json.encode(parts).decode() if parts else None
 
 
-def operators(group: Group, placing: Placing, texts: Texts) -> Columns:
+def operators(group: Group, placing: Placing, texts: ArgumentTexts) -> Columns:
     """Columns of table op but the times; `_call_stack` is torch's own text, innermost frame first."""
     return {
         "name_id": placing.names(group),

@@ -154,7 +154,7 @@ class _Reading:
         self.durationless = 0
         #: Arrows of categories that Kineto does not write.
         self.strange_arrows: Counter[str] = Counter()
-        self._texts = host_rows.Texts()
+        self._texts = host_rows.ArgumentTexts()
         #: Metadata: what, pid, tid, name
         self._metadata: list[tuple[Any, Any, Any, str]] = []
         self._ordinals: dict[str, int] = {}
