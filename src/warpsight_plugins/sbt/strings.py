@@ -10,7 +10,7 @@ from warpsight_plugins.sbt.distinct import first_uses
 from warpsight_plugins.sbt.events import Events
 
 
-class Strings:
+class StringTable:
     """The string table of a file that is being written."""
 
     def __init__(self, given: list[str] | None) -> None:

@@ -19,7 +19,7 @@ from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.collecting import BLOCKS, collect
 from warpsight_plugins.sbt.layout import Metadata, SbtDevice, SbtHeader
 from warpsight_plugins.sbt.restoring import restored
-from warpsight_plugins.sbt.strings import Strings
+from warpsight_plugins.sbt.strings import StringTable
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -47,7 +47,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     if kept:
         order = np.array(json.loads(kept["order"]), np.int64) if "order" in kept else None
         found = restored(trace, found, order)
-    strings = Strings(json.loads(kept["strings"]) if "strings" in kept else None)
+    strings = StringTable(json.loads(kept["strings"]) if "strings" in kept else None)
     done = strings.numbered(found)
     pieces = event_pieces(done)
     listed = strings.listed
