@@ -61,7 +61,7 @@ class CapsuleChoice:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCapsule:
     """What came of a run.
 
     Attributes:
@@ -80,7 +80,9 @@ class Recorded:
     numbers: tuple[int, ...] = ()
 
 
-def record(program: Sequence[str], choice: CapsuleChoice, out: Path, *, replace: bool = False) -> Recorded:
+def record(
+    program: Sequence[str], choice: CapsuleChoice, out: Path, *, replace: bool = False
+) -> RecordedCapsule:
     """Run a program and cut work out of it.
 
     The capsule is `out`; where several processes ran chosen work, each has its own, with its pid before the suffix.
@@ -116,7 +118,7 @@ def record(program: Sequence[str], choice: CapsuleChoice, out: Path, *, replace:
     held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
     copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
     numbers = [line["number"] for _, log in chosen for line in last_range(log)[:1] if line["kind"] == "range"]
-    return Recorded(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
+    return RecordedCapsule(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
 
 
 def request(choice: CapsuleChoice, folder: Path) -> list[str]:

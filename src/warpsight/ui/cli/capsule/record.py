@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
-    from warpsight.replay.capsule.recording import CapsuleChoice, Recorded
+    from warpsight.replay.capsule.recording import CapsuleChoice, RecordedCapsule
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 _VALUES = ("all", "none", "zeros", "random")
@@ -137,7 +137,7 @@ def _numbers(option: str, text: str) -> tuple[int, int]:
     return begin, end
 
 
-def _summarize(recorded: Recorded) -> None:
+def _summarize(recorded: RecordedCapsule) -> None:
     from warpsight.ui.render import terminal
     from warpsight.ui.render.numbers import duration, size
 
