@@ -46,7 +46,7 @@ HAVING avg(k.duration) >= 20000
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedKernel:
     """One kernel with samples or counts.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Gathered:
     counts: dict[int, Counts] = field(default_factory=dict)
 
 
-def sampled_kernels(trace: Trace) -> list[Recorded]:
+def sampled_kernels(trace: Trace) -> list[RecordedKernel]:
     """The kernels with samples, most samples first.
 
     Raises:
@@ -89,7 +89,7 @@ def sampled_kernels(trace: Trace) -> list[Recorded]:
     return found
 
 
-def listed_kernels(trace: Trace) -> list[Recorded]:
+def listed_kernels(trace: Trace) -> list[RecordedKernel]:
     """The kernels with samples or counts, most of them first.
 
     Raises:
@@ -103,7 +103,7 @@ def listed_kernels(trace: Trace) -> list[Recorded]:
     return found
 
 
-def _kernels(trace: Trace) -> list[Recorded]:
+def _kernels(trace: Trace) -> list[RecordedKernel]:
     code = _Code(trace.folder)
     for name, checksum, pc, reason, samples, not_issued in trace.sql(_SAMPLES).fetchall():
         kernel, offset = code.at(name, checksum, pc)
@@ -112,7 +112,7 @@ def _kernels(trace: Trace) -> list[Recorded]:
         kernel, offset = code.at(name, checksum, pc)
         kernel.counts.setdefault(offset // INSTRUCTION_SIZE, Counts()).add({metric: value})
     found = [
-        Recorded(one.name, one.code, add_up(one.rows), one.counts, one.problem)
+        RecordedKernel(one.name, one.code, add_up(one.rows), one.counts, one.problem)
         for one in code.gathered.values()
     ]
     executed = {id(one): sum(counts.executions for counts in one.counts.values()) for one in found}
@@ -163,7 +163,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
     return (KernelCode(cubin, section, function), pc) if section is not None else (None, pc)
 
 
-def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
+def choose(found: list[RecordedKernel], wanted: str | None, where: str) -> RecordedKernel:
     """The first kernel of those that a name means; without one, of all.
 
     Raises:
