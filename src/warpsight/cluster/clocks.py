@@ -64,7 +64,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Clocks:
+class JobClocks:
     """The clocks of a job; `of` has the place of each rank's clock."""
 
     clocks: tuple[Clock, ...]
@@ -90,7 +90,7 @@ class Clocks:
         )
 
 
-def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> Clocks:
+def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> JobClocks:
     """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
     names = list(dict.fromkeys(one.about.clock for one in summaries))
     of = tuple(names.index(one.about.clock) for one in summaries)
@@ -106,7 +106,7 @@ def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> Clocks
             clocks.append(Clock(name, ranks[number], COLLECTIVES, chain, 0, bound))
         else:
             clocks.append(_by_wall(name, ranks[number], summaries, ranks[reference][0]))
-    return Clocks(tuple(clocks), of)
+    return JobClocks(tuple(clocks), of)
 
 
 def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> Clock:

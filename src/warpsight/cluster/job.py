@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.cluster import cache, places
-from warpsight.cluster.clocks import Clocks, synchronize
+from warpsight.cluster.clocks import JobClocks, synchronize
 from warpsight.cluster.executor import Executor, Local
 from warpsight.cluster.matching import Group, Mismatch, match, mismatches
 from warpsight.cluster.summary import Summary
@@ -47,7 +47,7 @@ class Job:
         return mismatches(self.groups, self.summaries)
 
     @cached_property
-    def clocks(self) -> Clocks:
+    def clocks(self) -> JobClocks:
         """The ranks' clocks."""
         return synchronize(self.summaries, self.groups)
 
