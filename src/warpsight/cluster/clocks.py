@@ -26,7 +26,7 @@ SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wa
 
 
 @dataclass(frozen=True)
-class Clock:
+class RankClock:
     """How the times of some ranks become times of the reference clock.
 
     Attributes:
@@ -67,7 +67,7 @@ class Clock:
 class JobClocks:
     """The clocks of a job; `of` has the place of each rank's clock."""
 
-    clocks: tuple[Clock, ...]
+    clocks: tuple[RankClock, ...]
     of: tuple[int, ...]
 
     def corrected(self, rank: int, times: Column) -> Column:
@@ -100,22 +100,22 @@ def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> JobClo
     clocks = []
     for number, name in enumerate(names):
         if number == reference:
-            clocks.append(Clock(name, ranks[number], SAME, (), 0, 0.0))
+            clocks.append(RankClock(name, ranks[number], SAME, (), 0, 0.0))
         elif number in chains:
             chain, bound = chains[number]
-            clocks.append(Clock(name, ranks[number], COLLECTIVES, chain, 0, bound))
+            clocks.append(RankClock(name, ranks[number], COLLECTIVES, chain, 0, bound))
         else:
             clocks.append(_by_wall(name, ranks[number], summaries, ranks[reference][0]))
     return JobClocks(tuple(clocks), of)
 
 
-def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> Clock:
+def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> RankClock:
     own, theirs = summaries[ranks[0]].about, summaries[reference].about
     if own.wall is None or theirs.wall is None:
-        return Clock(name, ranks, ASSUMED, (), 0, None)
+        return RankClock(name, ranks, ASSUMED, (), 0, None)
     known = own.wall_error is not None and theirs.wall_error is not None
     bound = float((own.wall_error or 0) + (theirs.wall_error or 0)) if known else None
-    return Clock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
+    return RankClock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
 
 
 _Edges = dict[tuple[int, int], Fit]

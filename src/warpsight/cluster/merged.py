@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from warpsight.cluster.clocks import Clock
+from warpsight.cluster.clocks import RankClock
 from warpsight.cluster.job import Job
 from warpsight.cluster.summary import Summary
 from warpsight.errors import WarpsightError
@@ -81,7 +81,7 @@ class _Joining:
                     self._writer.add(name, rows)
                     self.rows[name] = self.rows.get(name, 0) + len(rows)
 
-    def _processes(self, trace: Trace, places: list[int], clock: Clock) -> dict[int, int]:
+    def _processes(self, trace: Trace, places: list[int], clock: RankClock) -> dict[int, int]:
         """New numbers of the ranks' processes by their old ones; their rows are written."""
         summaries = {self._job.summaries[place].about.process: self._job.summaries[place] for place in places}
         rows = [row for row in trace.arrow("process").to_pylist() if row["process"] in summaries]
@@ -94,7 +94,7 @@ class _Joining:
         self._writer.add("process", rows)
         return {process: one.about.rank for process, one in summaries.items()}
 
-    def _add_devices(self, trace: Trace, clock: Clock) -> dict[int, int]:
+    def _add_devices(self, trace: Trace, clock: RankClock) -> dict[int, int]:
         """New ids of devices by their old ones: ranks of one host share its devices."""
         out, new = {}, []
         for row in trace.arrow("device").to_pylist():
@@ -133,7 +133,7 @@ def _table(ids: Mapping[int, int]) -> Column:
 def _changed(
     rows: pa.Table,
     name: str,
-    clock: Clock,
+    clock: RankClock,
     processes: Mapping[int, int],
     maps: Mapping[str, Column],
     devices: Mapping[int, int],
