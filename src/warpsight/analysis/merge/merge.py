@@ -40,7 +40,7 @@ class Merged:
     work: LaunchedWork
     call: Column
     state: Column
-    clock: clocks.Clock | None
+    clock: clocks.ClockOffset | None
     #: Stacks were compared thread by thread
     by_thread: bool
     by_id: int = 0
