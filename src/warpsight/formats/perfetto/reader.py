@@ -9,7 +9,7 @@ import msgspec
 
 from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.perfetto import framing
-from warpsight.formats.perfetto.sequences import Clocks, Sequence, annotation_values
+from warpsight.formats.perfetto.sequences import PacketClocks, Sequence, annotation_values
 from warpsight.formats.perfetto.tracks import Slice, Tracks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
@@ -150,7 +150,7 @@ class _Reading:
         self.target = target
         self.tracks = Tracks(target)
         self.rows = RowBuilder(target, self.tracks)
-        self.clocks = Clocks()
+        self.clocks = PacketClocks()
         self.damaged: list[tuple[int, str]] = []
         self._sequences: dict[int, Sequence] = {}
         self._begun: dict[int, list[tuple[Slice, int]]] = {}

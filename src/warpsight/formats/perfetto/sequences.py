@@ -52,7 +52,7 @@ class _Clock:
         self.offsets: dict[int, int] = {}
 
 
-class Clocks:
+class PacketClocks:
     """Times of all packets on the clock of the trace."""
 
     def __init__(self) -> None:
