@@ -23,7 +23,7 @@ from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.on_device import races_on_device
-from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, Strong, following, size
+from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Strong, VectorClocks, following, size
 from warpsight.sass.races.streams import stream_races
 from warpsight.sass.races.witness import Race, side
 
@@ -154,7 +154,7 @@ def _ordered_by_clocks(
             "accesses that these order may be listed; trace a smaller grid"
         )
         return np.zeros(len(first), bool)
-    clocks = Clocks(launch, events)
+    clocks = VectorClocks(launch, events)
     strong = _strong(own) if has_flags else {}
     fence = _fence_before(trace, launch, events, fences, clocks.warp_of)
     clocks.follow(strong, fence, _arrivals(trace, launch, events))

@@ -64,7 +64,7 @@ class _Barrier:
     warps: set[int] = field(default_factory=set)
 
 
-class Clocks:
+class VectorClocks:
     """What each warp knows of the others, after each of its synchronizations.
 
     Attributes:
