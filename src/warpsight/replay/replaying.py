@@ -20,7 +20,7 @@ from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
 from warpsight.replay.results import Failure, Results
 from warpsight.replay.schedules import changing, schedule, synthetic
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.replay.schedules.validation import validate
 from warpsight.replay.script import Settings, Written

@@ -19,7 +19,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.checks import CapsuleError
 from warpsight.replay.capsule.layout import NONE, DataFile
 from warpsight.replay.capsule.store import Capsule
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 
 MAGIC, VERSION = b"WSREPLAY", 1
 TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL_ISSUED = (

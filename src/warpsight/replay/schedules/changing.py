@@ -14,7 +14,7 @@ from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import FAILED, Changed, Files, version
 from warpsight.replay.results import Results
 from warpsight.replay.schedules import pace, prediction, schedule
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.script import Settings
 from warpsight.simulate.graphs import USUAL_GAP
 

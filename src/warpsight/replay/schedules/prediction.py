@@ -14,7 +14,7 @@ from warpsight.model import open as open_trace
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import title
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.simulate.simulation import simulate
 
