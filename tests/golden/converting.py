@@ -16,7 +16,7 @@ from tests.golden.answering import ANSWERS, plain
 from tests.unit.capture.recordings import Recording
 from warpsight.analysis.merge import trace_file
 from warpsight.capture.segments import layout
-from warpsight.capture.segments.packed import Field, Struct
+from warpsight.capture.segments.packed import Struct, StructField
 from warpsight.capture.segments.record_kinds import RECORDS
 from warpsight.model.schema import TABLES
 from warpsight.model.trace import Trace
@@ -78,7 +78,7 @@ def _rows(record: Struct, order: random.Random, count: int) -> dict[str, Any]:
     }
 
 
-def _value(record: Struct, field: Field, begin: int, order: random.Random) -> float:
+def _value(record: Struct, field: StructField, begin: int, order: random.Random) -> float:
     if field.name in _TIMES:
         return begin if order.random() < 0.95 else 0
     if field.name in ("end", "device_time"):
