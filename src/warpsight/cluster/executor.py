@@ -71,7 +71,7 @@ def _without_main() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalExecutor:
     """Processes of this machine; with one worker or one item everything runs in this process."""
 
     workers: int = 0

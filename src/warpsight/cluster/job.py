@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from warpsight.cluster import cache, places
 from warpsight.cluster.clocks import JobClocks, synchronize
-from warpsight.cluster.executor import Executor, Local
+from warpsight.cluster.executor import Executor, LocalExecutor
 from warpsight.cluster.matching import Group, Mismatch, match, mismatches
 from warpsight.cluster.summary import Summary
 from warpsight.errors import WarpsightError
@@ -99,7 +99,7 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     ]
     known = {path: one for path in found.traces if (one := cache.kept(path)) is not None}
     missing = [path for path in found.traces if path not in known]
-    for outcome in (executor or Local()).map(cache.make, missing) if missing else ():
+    for outcome in (executor or LocalExecutor()).map(cache.make, missing) if missing else ():
         path = missing[outcome.place]
         if outcome.value is None:
             failed.append((path, outcome.error))

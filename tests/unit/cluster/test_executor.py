@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.cluster.executor import Dask, Executor, Local
+from warpsight.cluster.executor import Dask, Executor, LocalExecutor
 from warpsight.errors import UsageError, WarpsightError
 
 
@@ -31,13 +31,13 @@ def outcomes(executor: Executor, items: list[int]) -> tuple[dict[int, int | None
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_damaged_item_leaves_the_others(workers: int) -> None:
-    values, errors = outcomes(Local(workers), [1, 2, 3, 4])
+    values, errors = outcomes(LocalExecutor(workers), [1, 2, 3, 4])
     assert values == {1: 1, 2: 4, 3: None, 4: 16}
     assert errors == {3: "three is damaged"}
 
 
 def test_a_worker_that_is_killed_costs_its_item_alone() -> None:
-    values, errors = outcomes(Local(2), [1, 2, 5, 4])
+    values, errors = outcomes(LocalExecutor(2), [1, 2, 5, 4])
     assert values == {1: 1, 2: 4, 5: None, 4: 16}
     assert list(errors) == [5] and "died" in errors[5]
 
