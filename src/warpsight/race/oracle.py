@@ -62,7 +62,7 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     in_process: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """What became of a run.
 
     Attributes:
@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_share: float, save: bool,
-        environment: Mapping[str, str], stop: threading.Event) -> Outcome:  # fmt: skip
+        environment: Mapping[str, str], stop: threading.Event) -> RunOutcome:  # fmt: skip
     """Run the program once; `save`: as the run without delays that others are compared with.
 
     Args:
@@ -113,7 +113,7 @@ def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_sha
     code, limit = _execute(oracle, folder, variables, stop)
     lines = _report(folder / "report")
     kind, why = _judged(oracle, folder, reference, code, limit, lines, save, begin_ns)
-    return _charged(Outcome(kind, why, round(time.monotonic() - begin, 3)), lines)
+    return _charged(RunOutcome(kind, why, round(time.monotonic() - begin, 3)), lines)
 
 
 def _execute(
@@ -212,7 +212,7 @@ def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begi
     return found
 
 
-def _charged(outcome: Outcome, lines: list[Line]) -> Outcome:
+def _charged(outcome: RunOutcome, lines: list[Line]) -> RunOutcome:
     """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
     trials = [line for line in lines if line.trial is not None]
     begun = [line for line in trials if not line.ended]

@@ -20,14 +20,14 @@ from warpsight.race.bisection import RATES, Floats
 from warpsight.race.experiment import LOG, Experiment, control, digest
 from warpsight.race.journal import Journal
 from warpsight.race.minimal import Minimal, Search, exact, shortest
-from warpsight.race.oracle import BROKEN, Outcome
+from warpsight.race.oracle import BROKEN, RunOutcome
 from warpsight.race.plan import Plan, Point, Where
 
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
 
 #: Told what is searched, the number of runs so far and the outcome of the last one.
-Progress = Callable[[str, int, Outcome], None]
+Progress = Callable[[str, int, RunOutcome], None]
 #: No delay below this is tried.
 _SHORTEST_NS = 100
 #: So many CTAs are searched one by one.
@@ -99,7 +99,7 @@ class _Reduction:
         self.progress(what, self.runs, outcome)
         return outcome.failed
 
-    def _judged(self, name: str, plan: Plan) -> Outcome:
+    def _judged(self, name: str, plan: Plan) -> RunOutcome:
         """Run until the outcome says something, and make it durable."""
         run = f"{self.runs:06}"
         for _ in range(_REPEATED):
@@ -113,13 +113,13 @@ class _Reduction:
             f"{_REPEATED} runs in a row could not be judged ({outcome.kind}: {outcome.why}); the last one is in {where}"
         )
 
-    def _recorded(self, name: str) -> Outcome | None:
+    def _recorded(self, name: str) -> RunOutcome | None:
         if self.runs >= len(self.journal.lines):
             return None
         line = self.journal.lines[self.runs]
         if line.get("plan") != name:
             raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f begins anew")
-        return msgspec.convert(line["outcome"], Outcome)
+        return msgspec.convert(line["outcome"], RunOutcome)
 
     def smallest(
         self, what: str, count: int, chosen: Callable[[Sequence[int]], Plan], empty: Plan

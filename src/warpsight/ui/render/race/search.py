@@ -6,7 +6,7 @@ import sys
 import time
 
 from warpsight.race import reduction, stressing
-from warpsight.race.oracle import Outcome
+from warpsight.race.oracle import RunOutcome
 from warpsight.ui.render import terminal
 
 _EVERY_S = 10.0
@@ -36,7 +36,7 @@ class Progress:
             terminal.note(text)
 
 
-def searched(what: str, runs: int, outcome: Outcome) -> None:
+def searched(what: str, runs: int, outcome: RunOutcome) -> None:
     """Says now and then how far a search is."""
     if sys.stderr.isatty() and terminal.verbosity() >= 0:
         sys.stderr.write(f"\r{_NAMES[what]}: run {runs}, {outcome.kind}\033[K")
