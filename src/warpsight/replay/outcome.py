@@ -124,7 +124,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """What came of a replay.
 
     Attributes:

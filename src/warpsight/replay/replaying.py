@@ -17,7 +17,7 @@ from warpsight.replay import execution, script, swap
 from warpsight.replay.capsule import layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
-from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
+from warpsight.replay.outcome import LEFT, VARYING, Files, ReplayOutcome, version
 from warpsight.replay.results import Failure, Results
 from warpsight.replay.schedules import changing, schedule, synthetic
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
@@ -78,7 +78,7 @@ class ReplayRequest:
     scale: float = 1.0
 
 
-def replay(path: Path, request: ReplayRequest) -> Outcome:
+def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
     """Replay a capsule and compare what it leaves with the recording.
 
     Nothing of the capsule is executed before all of it was checked.
@@ -91,7 +91,7 @@ def replay(path: Path, request: ReplayRequest) -> Outcome:
     return replay_opened(Capsule.open(path), request)
 
 
-def replay_trace(trace: Trace, request: ReplayRequest) -> Outcome:
+def replay_trace(trace: Trace, request: ReplayRequest) -> ReplayOutcome:
     """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
 
     Raises:
@@ -104,7 +104,7 @@ def replay_trace(trace: Trace, request: ReplayRequest) -> Outcome:
         steps = sequence(made.manifest, None, request.stream)
         checked = validate(steps, made.begin, made.end, TOLERANCE_NS) if request.validate else None
         said = f"{sum(step.operation is not None for step in steps.steps):,} operations on {len(made.manifest.streams)} streams"
-        return Outcome("", (), None, (said, *made.notes), validation=checked, executed=False)
+        return ReplayOutcome("", (), None, (said, *made.notes), validation=checked, executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
         found = replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
     span = np.nanmax(made.end) - np.nanmin(made.begin)
@@ -112,13 +112,13 @@ def replay_trace(trace: Trace, request: ReplayRequest) -> Outcome:
     return replace(found, notes=(said, *made.notes, *found.notes))
 
 
-def replay_opened(capsule: Capsule, request: ReplayRequest) -> Outcome:
+def replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
     """:func:`replay` of a capsule that is open."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
         capsule.verify()
         said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
-        return Outcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
+        return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
@@ -132,7 +132,7 @@ def replay_opened(capsule: Capsule, request: ReplayRequest) -> Outcome:
         )
         if request.under and not found.ended and found.failure is None:
             said = "the tool ended the replay early"
-            return Outcome(_device(found), (), None, (*_notes(capsule.manifest), said))
+            return ReplayOutcome(_device(found), (), None, (*_notes(capsule.manifest), said))
         outcome = _outcome(files, steps, names, found, request)
         if not outcome.versions:
             return outcome
@@ -146,7 +146,7 @@ def replay_opened(capsule: Capsule, request: ReplayRequest) -> Outcome:
 
 def _outcome(
     files: Files, steps: Steps, names: Sequence[str], found: Results, request: ReplayRequest
-) -> Outcome:
+) -> ReplayOutcome:
     """What the runs show; `names`: of what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
     versions = []
@@ -159,13 +159,13 @@ def _outcome(
         versions = attributed(files, versions, files.written, files.folder, request.timeout)
     notes = (*_notes(files.manifest), *found.notes, *_partial(steps.complete, compared, files.manifest))
     delayed = _delayed(files.folder / _DELAYS) if request.delays is not None else ()
-    return Outcome(
+    return ReplayOutcome(
         _device(found), tuple(versions), _failure(files.manifest, files.written, found), (*notes, *delayed),
         validation=validate(steps, *_measured(steps, found), TOLERANCE_NS) if request.validate else None,
     )  # fmt: skip
 
 
-def _with_writes(outcome: Outcome, files: Files, request: ReplayRequest) -> Outcome:
+def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     rows = writes(files, files.written, files.folder, request.timeout)
     if rows is None:
         said = "writes: too much memory and too many operations to look at; choose some with --operations"
@@ -202,7 +202,7 @@ def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> S
     return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
-def _reach(outcome: Outcome, files: Files, request: ReplayRequest) -> Outcome:
+def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
     script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
     found = execution.run(files.written, files.folder, timeout=request.timeout)

@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
-    from warpsight.replay.outcome import Outcome
+    from warpsight.replay.outcome import ReplayOutcome
     from warpsight.replay.replaying import ReplayRequest
 
 _MODES = ("full", "partial", "stream", "dry-run")
@@ -98,7 +98,7 @@ def command(
     raise typer.Exit(EXIT_CODES[found.verdict])
 
 
-def _of_trace(path: str, request: ReplayRequest) -> Outcome:
+def _of_trace(path: str, request: ReplayRequest) -> ReplayOutcome:
     from warpsight.api.trace import open as open_trace
     from warpsight.replay.replaying import replay_trace
 
