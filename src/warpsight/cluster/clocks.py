@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.cluster.clock_fit import Constraints, Fit, fit
-from warpsight.cluster.matching import MEETINGS, Group
+from warpsight.cluster.matching import MEETINGS, Communicator
 from warpsight.cluster.summary import Summary
 
 Column = NDArray[Any]
@@ -90,7 +90,7 @@ class JobClocks:
         )
 
 
-def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> JobClocks:
+def synchronize(summaries: Sequence[Summary], groups: Sequence[Communicator]) -> JobClocks:
     """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
     names = list(dict.fromkeys(one.about.clock for one in summaries))
     of = tuple(names.index(one.about.clock) for one in summaries)
@@ -122,10 +122,10 @@ _Edges = dict[tuple[int, int], Fit]
 
 
 def _fits(
-    summaries: Sequence[Summary], groups: Sequence[Group], of: tuple[int, ...], reference: int
+    summaries: Sequence[Summary], groups: Sequence[Communicator], of: tuple[int, ...], reference: int
 ) -> _Edges:
     """Fits between pairs of clocks: of every clock to the reference, and to the first clock of each group it is in."""
-    wanted: dict[tuple[int, int], list[Group]] = {}
+    wanted: dict[tuple[int, int], list[Communicator]] = {}
     for group in groups:
         there = list(dict.fromkeys(of[rank] for rank in group.ranks))
         hub = reference if reference in there else there[0]
@@ -161,7 +161,7 @@ def fit_of(parts: Sequence[_Parts]) -> Fit | None:
 
 
 def _constraints(
-    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+    group: Communicator, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
     """The constraints that a group's operations put on the offset from one clock to another."""
     clock = np.array([of[rank] for rank in group.ranks])
@@ -180,7 +180,7 @@ def _constraints(
 
 
 def _messages(
-    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+    group: Communicator, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
     """The constraints from sends and receives between two ranks: no message is received before it was sent."""
     clock = [of[rank] for rank in group.ranks]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from warpsight.cluster import cache, places
 from warpsight.cluster.clocks import JobClocks, synchronize
 from warpsight.cluster.executor import Executor, LocalExecutor
-from warpsight.cluster.matching import Group, Mismatch, match, mismatches
+from warpsight.cluster.matching import Communicator, Mismatch, match, mismatches
 from warpsight.cluster.summary import Summary
 from warpsight.errors import WarpsightError
 from warpsight.formats.snapshot import flight_recorder
@@ -37,7 +37,7 @@ class Job:
     failed: tuple[tuple[str, str], ...] = ()
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Communicator]:
         """The communicators with their matched operations, the largest first."""
         return match(self.summaries)
 
@@ -76,7 +76,7 @@ class Job:
         there = {one.about.rank for one in self.summaries}
         return [rank for rank in range(self.world_size or 0) if rank not in there]
 
-    def times(self, group: Group, column: str) -> Column:
+    def times(self, group: Communicator, column: str) -> Column:
         """`start` or `end` of a group's operations on the reference clock, by operation and rank; 0 where missing."""
         own = group.of(self.summaries, column)
         parts = [self.clocks.corrected(rank, own[:, place]) for place, rank in enumerate(group.ranks)]

@@ -33,7 +33,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Group:
+class Communicator:
     """A communicator: a row per operation, a column per rank of it that was recorded.
 
     Attributes:
@@ -90,7 +90,7 @@ class Group:
         return np.asarray((self.row >= 0).all(1))
 
 
-def match(summaries: Sequence[Summary]) -> list[Group]:
+def match(summaries: Sequence[Summary]) -> list[Communicator]:
     """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
     members = _members(summaries)
@@ -146,7 +146,7 @@ def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
 
 def _group(
     summaries: Sequence[Summary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
-) -> Group:
+) -> Communicator:
     known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
     sides = [_side(summaries[place], pairs[place], key, known) for place in ranks]
     row = _aligned(sides)
@@ -160,7 +160,7 @@ def _group(
     sizes = [int(side["ranks"].max()) for side in sides if len(side["ranks"])]
     size = max(sizes, default=-1)
     told = tuple(json.loads(key[1])) if key[1] else tuple(summaries[place].about.rank for place in ranks)
-    return Group(
+    return Communicator(
         key[0], size if size > 0 else (len(told) if key[1] else None), told, tuple(ranks), numbers, taken("operation"),
         tuple(known["operation"]), taken("bytes"), taken("dtype"), tuple(known["dtype"]),
     )  # fmt: skip
@@ -287,7 +287,7 @@ class Mismatch:
     text: str
 
 
-def mismatches(groups: Sequence[Group], summaries: Sequence[Summary]) -> list[Mismatch]:
+def mismatches(groups: Sequence[Communicator], summaries: Sequence[Summary]) -> list[Mismatch]:
     """The first operation of each kind in each group that ranks did not do alike."""
     out: list[Mismatch] = []
     for place, group in enumerate(groups):
@@ -304,7 +304,9 @@ def _rank_names(summaries: Sequence[Summary], ranks: Sequence[int]) -> str:
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(numbers[:8])}"
 
 
-def _operations(place: int, group: Group, summaries: Sequence[Summary], known: Column) -> list[Mismatch]:
+def _operations(
+    place: int, group: Communicator, summaries: Sequence[Summary], known: Column
+) -> list[Mismatch]:
     common = group.common
     wrong = known & (group.operation != common[:, None])
     rows = np.flatnonzero(wrong.any(1))
@@ -345,7 +347,7 @@ def _a(operation: str) -> str:
 
 
 def _values(
-    place: int, group: Group, summaries: Sequence[Summary], kind: str, values: Column, among: Column
+    place: int, group: Communicator, summaries: Sequence[Summary], kind: str, values: Column, among: Column
 ) -> list[Mismatch]:
     usual = _most_common(values)
     same = group.operation == group.common[:, None]
