@@ -13,7 +13,7 @@ import numpy as np
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.batch import Batch, by_key
 from warpsight.formats.writing.counters import counters
-from warpsight.formats.writing.placing import Depths, Lanes
+from warpsight.formats.writing.placing import Depths, LaneAllocator
 from warpsight.formats.writing.queries import Queries, TimeWindow
 from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
 from warpsight.model.workers import workers
@@ -158,7 +158,7 @@ class _ProcessTracks:
             trace.sql(f"SELECT context, null_stream FROM context WHERE process = {process}").fetchall()
         )
         self._known: dict[tuple[object, ...], Track] = {}
-        self._lanes: dict[object, Lanes] = {}
+        self._lanes: dict[object, LaneAllocator] = {}
         self._depths: dict[int, Depths] = {}
 
     # -- devices
@@ -206,7 +206,7 @@ class _ProcessTracks:
         self, batch: Batch, rows: Rows, name: str, parent: Track, rank: int, source: bool = False
     ) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
-        lanes = self._lanes.setdefault((parent.uuid, name), Lanes())
+        lanes = self._lanes.setdefault((parent.uuid, name), LaneAllocator())
         place = lanes.place(batch.start[rows], batch.end[rows])
 
         def track(lane: int) -> Track:
