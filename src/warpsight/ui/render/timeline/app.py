@@ -56,7 +56,7 @@ class Help(ModalScreen[None]):
         yield Static(_HELP, markup=False)
 
 
-class Lanes(Static):
+class _Lanes(Static):
     """The picture; the application tells it what to show."""
 
     def on_click(self, event: Any) -> None:
@@ -125,7 +125,7 @@ class TimelineApp(App[None]):
     def compose(self) -> ComposeResult:
         """Picture, details, search field, keys."""
         with VerticalScroll(id="scroll"):
-            yield Lanes(id="lanes")
+            yield _Lanes(id="lanes")
         yield Static(id="details")
         yield Input(placeholder="kernel name, regular expression; enter finds the next", id="search")
         yield Footer()
@@ -173,7 +173,7 @@ class TimelineApp(App[None]):
                 text.append(f" {share:6.1%}\n" if line == 0 else "\n", "dim")
         if not self.picture.lanes:
             text.append("no device work\n")
-        self.query_one("#lanes", Lanes).update(text)
+        self.query_one("#lanes", _Lanes).update(text)
         self.query_one("#details", Static).update(self.details())
 
     @property
