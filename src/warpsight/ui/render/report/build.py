@@ -216,10 +216,10 @@ def _evidence(shown: Any, text: _Text) -> str:
     return text(", ".join(f"{key} {value}" for key, value in shown.items() if value is not None))
 
 
-def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
+def _tables(material: Material, text: _Text) -> dict[str, cells.ReportTable | None]:
     """The tables by name; None for those the trace has no rows for."""
     origin = material.begin
-    out: dict[str, cells.Table | None] = dict.fromkeys(
+    out: dict[str, cells.ReportTable | None] = dict.fromkeys(
         ("account", "kernels", "copies", "causes", "gaps", "iterations")
     )
     timing = {
@@ -355,7 +355,7 @@ def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -
 
 
 def _sections(
-    material: Material, tables: dict[str, cells.Table | None], lines: Sequence[Any]
+    material: Material, tables: dict[str, cells.ReportTable | None], lines: Sequence[Any]
 ) -> list[tuple[str, str]]:
     """Sections the page has, for its navigation: id and title."""
     there = {

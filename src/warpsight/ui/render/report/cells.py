@@ -45,7 +45,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of a page; `left_out` counts rows that are not in it."""
 
     id: str
@@ -58,7 +58,7 @@ class Table:
 def table(
     identity: str, caption: str, source: pa.Table, columns: Mapping[str, str], *, top: int, text: Callable[[str], str],
     bar: str | None = None, origin: int = 0, wide: Sequence[str] = (),
-) -> Table:  # fmt: skip
+) -> ReportTable:  # fmt: skip
     """The first `top` rows of some columns.
 
     Args:
@@ -89,7 +89,7 @@ def table(
         most = max((abs(v) for v in values if isinstance(v, (int, float))), default=0) if name == bar else 0
         heads.append(Head(heading, number, name in wide))
         cells.append([_cell(name, v, unit, most, text) for v in values])
-    return Table(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
+    return ReportTable(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
 
 
 def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[Cell]:
