@@ -21,7 +21,7 @@ _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
 @dataclass(frozen=True)
-class Cell:
+class LaneCell:
     """One character of a lane (as many as it is tall, from the top) and the kind of work it stands for, "" for none."""
 
     text: str
@@ -40,7 +40,7 @@ class Frame:
     label: int
     axis: str
     labels: tuple[str, ...]
-    lanes: tuple[tuple[Cell, ...], ...]
+    lanes: tuple[tuple[LaneCell, ...], ...]
     busy: tuple[float, ...]
 
     @property
@@ -66,7 +66,7 @@ def frame(
     glyphs = ASCII if ascii_only else BLOCKS
     lanes = tuple(
         tuple(
-            Cell(
+            LaneCell(
                 _stacked(glyphs, min(-int(-share * 8 * tall // 1), 8 * tall), tall),
                 _kind(picture, which) if share > 0 else "",
             )
