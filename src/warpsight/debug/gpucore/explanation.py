@@ -16,7 +16,7 @@ from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.lane_words import Subject, block_name, subject
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.waiting.graph import BLOCKED, Edge, WaitGraph
-from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.debug.gpucore.waiting.instructions import WarpWait
 from warpsight.debug.gpucore.waiting.mbarrier import MbarrierState
 from warpsight.debug.gpucore.waiting.polled import Polled, polled_of
 from warpsight.device_code.debug_info.inline_chain import Frame
@@ -212,7 +212,7 @@ def polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
     return found
 
 
-def _needed(wait: Wait | None) -> str:
+def _needed(wait: WarpWait | None) -> str:
     """What holds lanes that wait for others, to follow their place in the sentence."""
     if wait is None:
         return ""

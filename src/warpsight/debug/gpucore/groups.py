@@ -10,7 +10,7 @@ from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind, lane_state
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waiting.instructions import Wait, depends_on_lane, wait_at
+from warpsight.debug.gpucore.waiting.instructions import WarpWait, depends_on_lane, wait_at
 from warpsight.device_code.debug_info.inline_chain import SourceChain
 from warpsight.device_code.elf import Array
 
@@ -36,7 +36,7 @@ class LaneGroup:
     warps: int
     blocks: int
     states: tuple[tuple[str, int], ...]
-    wait: Wait | None
+    wait: WarpWait | None
     example: int
 
     @property
@@ -164,7 +164,7 @@ def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tupl
     return [tuple(sorted(states.items(), key=lambda item: -item[1])) for states in found]
 
 
-def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> Wait | None:
+def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> WarpWait | None:
     """What the warp of a lane waits for at a program counter."""
     return wait_at(pc, code, LaneRegisters(core, lane, warp))
 
@@ -181,7 +181,7 @@ class SourceSite:
     grid: int
     address: int
     chain: SourceChain | None
-    wait: Wait | None
+    wait: WarpWait | None
     groups: tuple[LaneGroup, ...]
 
     @property

@@ -19,7 +19,7 @@ from warpsight.debug.gpucore.hang import Hang
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.debug.gpucore.waiting.instructions import WarpWait
 from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, source_line
 from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
@@ -235,7 +235,7 @@ class View:
         named = mine[np.isin(self.core.table(Kind.LANES).rows["lane"][mine], fault.lanes)]
         return int((named if len(named) else mine)[0])
 
-    def wait(self, lane: int) -> Wait | None:
+    def wait(self, lane: int) -> WarpWait | None:
         """What the warp of a lane waits for."""
         pc = int(self.core.table(Kind.LANES).rows["pc"][lane])
         return wait_of(self.core, self.code, lane, int(self.joined.warp[lane]), pc)

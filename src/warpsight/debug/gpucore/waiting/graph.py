@@ -20,7 +20,7 @@ from warpsight.debug.gpucore.groups import SourceSite
 from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind
-from warpsight.debug.gpucore.waiting.instructions import Wait, wait_at
+from warpsight.debug.gpucore.waiting.instructions import WarpWait, wait_at
 from warpsight.debug.gpucore.waiting.mbarrier import MbarrierState, state_of
 from warpsight.debug.gpucore.waiting.order import components, depths, reached, without_possible_circles
 from warpsight.device_code.elf import Array
@@ -215,7 +215,7 @@ class _Builder:
         elif kind == "memory" and place.wait and place.wait.poll and place.wait.poll.space == "shared":
             self._add(number, self._others_of_cluster(here), False)
 
-    def _with(self, fits: Callable[[Wait], bool]) -> list[int]:
+    def _with(self, fits: Callable[[WarpWait], bool]) -> list[int]:
         return [n for n, place in enumerate(self.places) if place.wait and fits(place.wait)]
 
     def _add(self, waiter: int, holders: Array, certain: bool) -> bool:
