@@ -26,7 +26,7 @@ _WAIT, _FIRST_ARRIVE, _LAST_ARRIVE = 6, 2, 5
 
 
 @dataclass(frozen=True)
-class Wait:
+class BlockWait:
     """Warps of a block that wait for one thing.
 
     Attributes:
@@ -55,7 +55,7 @@ class Wait:
 class Waits:
     """The graph: waits, and the warps that others wait for and that wait for nothing themselves."""
 
-    waits: tuple[Wait, ...]
+    waits: tuple[BlockWait, ...]
     roots: tuple[tuple[int, int, int], ...]
     notes: tuple[str, ...]
 
@@ -78,7 +78,7 @@ def waits(trace: EventTrace) -> Waits:
     return Waits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
 
 
-def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[Wait]:
+def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[BlockWait]:
     """The waits of one launch, given its events."""
     if not len(events):
         return []
@@ -120,7 +120,7 @@ def _polled(events: Events, warp: Array, row: int) -> tuple[int, int] | None:
 
 def _wait(
     trace: EventTrace, launch: TracedLaunch, events: Events, key: tuple[Any, ...], rows: list[int]
-) -> Wait | None:
+) -> BlockWait | None:
     block, detail = int(key[1]), ""
     come = {(int(events.block[row]), int(events.warp[row])) for row in rows}
     of_block = [(block, warp) for warp in range(launch.warps)]
@@ -138,7 +138,7 @@ def _wait(
         detail = _writers(events, int(key[2]))
     where = trace.describe(trace.places(launch, events.pc[rows[0] : rows[0] + 1])[0])
     warps = tuple(sorted(warp for _, warp in come))
-    return Wait(launch.name, launch.number, block, warps, what, where, tuple(missing), detail)
+    return BlockWait(launch.name, launch.number, block, warps, what, where, tuple(missing), detail)
 
 
 def _not_at_cluster(launch: TracedLaunch, events: Events, block: int) -> list[tuple[int, int]]:
