@@ -52,7 +52,7 @@ class BlockWait:
 
 
 @dataclass(frozen=True)
-class Waits:
+class BlockWaits:
     """The graph: waits, and the warps that others wait for and that wait for nothing themselves."""
 
     waits: tuple[BlockWait, ...]
@@ -60,7 +60,7 @@ class Waits:
     notes: tuple[str, ...]
 
 
-def waits(trace: EventTrace) -> Waits:
+def waits(trace: EventTrace) -> BlockWaits:
     """The waits at the end of each launch; launches that ended have none. Roots are (launch, block, warp)."""
     request = trace.file.process.get("request") or {}
     notes = list(trace.notes)
@@ -75,7 +75,7 @@ def waits(trace: EventTrace) -> Waits:
     ]
     waiting = {(one.launch, one.block, warp) for one in found for warp in one.warps}
     missing = {(one.launch, *who) for one in found for who in one.missing}
-    return Waits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
+    return BlockWaits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
 
 
 def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[BlockWait]:
