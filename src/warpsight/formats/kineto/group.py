@@ -14,7 +14,7 @@ from warpsight.formats.chrome.stream import Text
 from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.kineto import digits
 from warpsight.formats.kineto.digits import Words8
-from warpsight.formats.kineto.layouts import OWN, Found, Piece
+from warpsight.formats.kineto.layouts import OWN, LayoutEvents, Piece
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -203,14 +203,14 @@ class EventGroup:
 
 def groups(piece: Piece) -> list[tuple[str, str, EventGroup]]:
     """The events of a piece by phase and category, in order of their first events."""
-    kinds: dict[tuple[str, str], list[Found]] = {}
+    kinds: dict[tuple[str, str], list[LayoutEvents]] = {}
     for found in piece.found:
         kinds.setdefault((found.layout.phase, found.layout.category), []).append(found)
     made = [(int(min(f.rows[0] for f in found)), kind, found) for kind, found in kinds.items()]
     return [(*kind, _group(piece.text, found)) for _, kind, found in sorted(made, key=lambda m: m[0])]
 
 
-def _group(text: Text, found: Sequence[Found]) -> EventGroup:
+def _group(text: Text, found: Sequence[LayoutEvents]) -> EventGroup:
     rows = np.concatenate([f.rows for f in found])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
