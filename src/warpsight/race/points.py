@@ -41,7 +41,7 @@ KIND_NAMES = (
 
 
 @dataclass(frozen=True)
-class Found:
+class DiscoveredPoints:
     """What a run showed.
 
     Attributes:
@@ -96,7 +96,7 @@ class Chosen:
 
 def discover(
     program: Sequence[str], kernels: Sequence[str] = (), instructions: Sequence[str] | None = None
-) -> Found:
+) -> DiscoveredPoints:
     """Run a program and find its points.
 
     Args:
@@ -130,7 +130,7 @@ def discover(
                 if name in names:
                     code[name].add(checksum)
         notes = dict.fromkeys(note for trace in traces for note in trace.notes)
-    return Found(
+    return DiscoveredPoints(
         tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes)
     )
 

@@ -19,7 +19,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import check, counter, delays, plan, points, stressing
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
-from warpsight.race.points import Chosen, Found
+from warpsight.race.points import Chosen, DiscoveredPoints
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
@@ -37,7 +37,7 @@ class Replayed:
 
 def plan_of(
     command: Sequence[str],
-    found: Found,
+    found: DiscoveredPoints,
     chosen: Chosen,
     where: Where,
     first: Sequence[Point] = (),
@@ -193,7 +193,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
         return Replayed(used, code, delays.delays_done(kept), tuple(notes))
 
 
-def mapped(old: Plan, found: Found) -> tuple[Plan, list[str]]:
+def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
     """A plan for changed code: each point at the instruction that corresponds to its own, and a note on those without.
 
     That is the instruction of the same function, kind and operation whose source line is nearest; several of one line correspond
