@@ -16,7 +16,7 @@ from warpsight_plugins.cutracer import clp, fold
 
 if TYPE_CHECKING:
     from warpsight.sass.records.filters import Condition
-    from warpsight.sass.records.selection import Selection
+    from warpsight.sass.records.selection import RecordSelection
     from warpsight_plugins.cutracer.header import CutracerHeader
 
 #: Larger files are read from their beginning, which ends as soon as enough is found.
@@ -25,7 +25,7 @@ _LARGE_BYTES = 1 << 30
 _MOST = 100_000
 
 
-def matching(path: Path | str, selection: Selection) -> tuple[list[dict[str, Any]], list[str]] | None:
+def matching(path: Path | str, selection: RecordSelection) -> tuple[list[dict[str, Any]], list[str]] | None:
     """The selected records, in their order, and notes on losses; None where the columns have to do it."""
     conditions = selection.conditions
     if selection.group_by or selection.describing or not (conditions.groups or selection.tail is not None):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.sass.records import filters, masks
-from warpsight.sass.records.selection import SelectedRecords, Selection
+from warpsight.sass.records.selection import RecordSelection, SelectedRecords
 from warpsight_plugins.cutracer import records
 from warpsight_plugins.cutracer.lines import Chunk
 from warpsight_plugins.cutracer.trace_file import TraceFile
@@ -62,7 +62,7 @@ def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.A
     return pc.and_(kept, pc.invert(pc.is_in(table["type"].combine_chunks(), kinds)))
 
 
-def select(path: Path | str, selection: Selection) -> SelectedRecords:
+def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """Whole records of a file, in its order; reading stops as soon as nothing can be added.
 
     Raises:
@@ -102,7 +102,7 @@ def _add(
     chunk: Chunk,
     count: int,
     trace: TraceFile,
-    selection: Selection,
+    selection: RecordSelection,
 ) -> None:
     """Keep what the selection wants of a group's rows in one chunk."""
     kept = found.groups.setdefault(key, [])

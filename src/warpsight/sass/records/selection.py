@@ -13,7 +13,7 @@ from warpsight.sass.records.origin import is_trace
 
 
 @dataclass(frozen=True)
-class Selection:
+class RecordSelection:
     """Which records, and how many of each group: the first `head`, the last `tail`, or all when both are None."""
 
     conditions: filters.Filter = field(default_factory=lambda: filters.Filter(()))
@@ -34,7 +34,7 @@ class SelectedRecords:
 
 
 @decodes
-def select(path: Path | str, selection: Selection) -> SelectedRecords:
+def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """Whole records, in the order they were recorded.
 
     Raises:
@@ -58,7 +58,7 @@ def select(path: Path | str, selection: Selection) -> SelectedRecords:
     return query.select(path, selection)
 
 
-def _first(path: Path | str, selection: Selection) -> SelectedRecords | None:
+def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | None:
     """The first records of a file, without columns; None for other selections, and where the file ends or is damaged before."""
     wanted = selection.head
     if wanted is None or selection.tail is not None or selection.group_by or selection.conditions.groups:
@@ -90,7 +90,7 @@ def _first(path: Path | str, selection: Selection) -> SelectedRecords | None:
     return SelectedRecords({None: found}, {}, [])
 
 
-def _select_of_tables(path: Path | str, selection: Selection) -> SelectedRecords:
+def _select_of_tables(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """The same of an imported trace; its records have the fields that its tables hold."""
     from warpsight.sass.records.imported import Imported
 
