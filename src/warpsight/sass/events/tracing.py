@@ -97,7 +97,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedRun:
     """The outcome of a run: the program's exit code and the event files, one for each process that used a GPU."""
 
     code: int
@@ -113,7 +113,7 @@ def refuse_other_tools() -> None:
         )
 
 
-def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
+def trace(program: Sequence[str], selection: Selection, out: Path) -> TracedRun:
     """Run a program and trace it.
 
     The file is `out`; where several processes used a GPU, each has its own, with its pid before the suffix.
@@ -136,7 +136,7 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
             lines = request(selection, Path(temporary, "events"), interface, patches)
             variables = {}
         code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
-        return Traced(code, keep_files(Path(temporary), out), tuple(program))
+        return TracedRun(code, keep_files(Path(temporary), out), tuple(program))
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from warpsight.formats.events.kinds import KINDS
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass.events import tracing
-from warpsight.sass.events.tracing import INJECTION, REQUEST, Selection, Traced
+from warpsight.sass.events.tracing import INJECTION, REQUEST, Selection, TracedRun
 from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
@@ -33,7 +33,7 @@ def run(
     out: Path,
     selection: Selection | None = None,
     limits: ProbeLimits = ProbeLimits(),
-) -> Traced:
+) -> TracedRun:
     """Run a program with probes; the event file `out` holds their maps.
 
     Args:
@@ -58,7 +58,7 @@ def run(
         patches = tracing.assemble(folder, tracing.architectures(), source)
         lines = request(made, selection or Selection(), folder / "events", sanitizer, patches, limits)
         code = tracing.run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
-        return Traced(code, tracing.keep_files(folder, out), tuple(program))
+        return TracedRun(code, tracing.keep_files(folder, out), tuple(program))
 
 
 def device_code(probes: Sequence[Translated]) -> str:
