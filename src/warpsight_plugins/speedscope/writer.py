@@ -8,7 +8,7 @@ import msgspec
 
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.device_stacks import Stacks, placed, unplaced
+from warpsight.formats.writing.device_stacks import StackFrames, placed, unplaced
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -53,7 +53,7 @@ class _Frames:
     def __init__(self, trace: Trace) -> None:
         self.listed: list[dict[str, Any]] = []
         self._numbers: dict[tuple[str, str | None, int | None], int] = {}
-        self._known = Stacks(trace)
+        self._known = StackFrames(trace)
         self._stacks: dict[int, list[int]] = {}
 
     def number(self, name: str, file: str | None = None, line: int | None = None) -> int:

@@ -141,7 +141,7 @@ def weighted_events(trace: Trace, selection: Selection) -> list[tuple[str, str, 
 
 
 def _folded(trace: Trace, rows: list[tuple[int, str, int]]) -> list[tuple[str, str, int]]:
-    known = device_stacks.Stacks(trace)
+    known = device_stacks.StackFrames(trace)
     texts: dict[int, str] = {}
     out = []
     for stack, leaf, weight in rows:

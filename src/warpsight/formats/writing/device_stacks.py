@@ -73,7 +73,7 @@ def wall_clock(trace: Trace) -> int:
     return int(rows[0][0] or 0)
 
 
-class Stacks:
+class StackFrames:
     """Frames of stacks by id."""
 
     def __init__(self, trace: Trace) -> None:
