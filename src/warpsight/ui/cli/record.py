@@ -210,9 +210,9 @@ def _print_environment(
 def _finish(server: Server, program: list[str]) -> Summary | None:
     """Complete the trace; a failure is reported, and never replaces the program's exit code."""
     from warpsight.recorder.signals import Signals
-    from warpsight.ui.cli.record_summary import Progress
+    from warpsight.ui.cli.record_summary import ProgressLine
 
-    with Signals() as signals, Progress() as progress:
+    with Signals() as signals, ProgressLine() as progress:
         del signals  # held back: an impatient Ctrl-C must not cost the trace
         try:
             return server.finish(command=program, progress=progress.update)

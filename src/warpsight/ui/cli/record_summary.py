@@ -13,13 +13,13 @@ from warpsight.ui.cli.record_highlights import Highlights, highlights
 from warpsight.ui.render import terminal
 
 
-class Progress:
+class ProgressLine:
     """One line on a terminal while the trace is written, gone afterwards; nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty() and terminal.verbosity() >= 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._write("writing the trace…")
         return self
 
