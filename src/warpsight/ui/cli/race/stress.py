@@ -69,7 +69,7 @@ def command(
     plan = _plan(path, experiment, force, directed, memory, depth)
     found = stress(
         experiment, plan, limits=Limits(runs, seconds, rate), confidence=confidence, seed=seed, ceilings=ceilings or (),
-        force=force, progress=race_search.Progress(),
+        force=force, progress=race_search.SearchProgress(),
     )  # fmt: skip
     with output.text(None) as stream:
         stream.write(output.json_text(found) if as_json else race_search.stress(found))

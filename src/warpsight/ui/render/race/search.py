@@ -12,7 +12,7 @@ from warpsight.ui.render import terminal
 _EVERY_S = 10.0
 
 
-class Progress:
+class SearchProgress:
     """Says how far an experiment is: on one line of a terminal that is written over, else every ten seconds."""
 
     def __init__(self) -> None:
