@@ -238,7 +238,7 @@ class _Builder:
     def _relocate(self, relocations: Sequence[m.Relocation], place: int, index: int, base: int) -> None:
         self.patches += [(place, index, base + r.offset, r.target, 0, r.addend) for r in relocations]
 
-    def _node(self, index: int, node: m.Node) -> npt.NDArray[np.void]:
+    def _node(self, index: int, node: m.GraphNode) -> npt.NDArray[np.void]:
         row = np.zeros(1, OPERATION) if node.work is None else self._operation(index, node.work, 0)
         if node.work is None:
             row["kind"] = _EMPTY

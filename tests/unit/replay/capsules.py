@@ -36,7 +36,7 @@ def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:
         ],
         streams=[m.Stream(default=True), m.Stream(priority=-1, flags=1)],
         events=1,
-        graphs=[m.Graph([m.Node(launch), m.Node(m.Set(0, BASE, 7, 4, 16), [0]), m.Node(None, [0, 1])])],
+        graphs=[m.Graph([m.GraphNode(launch), m.GraphNode(m.Set(0, BASE, 7, 4, 16), [0]), m.GraphNode(None, [0, 1])])],
         operations=[
             m.Copy(0, 100, destination=BASE, host=writer.put(bytes(300)), rows=3, destination_pitch=128),
             launch,

@@ -235,7 +235,7 @@ class _Conversion:
 
     def _graph(self, line: Line) -> m.Graph:
         return m.Graph(
-            [m.Node(self._work(n["work"]) if "work" in n else None, n["after"]) for n in line["nodes"]]
+            [m.GraphNode(self._work(n["work"]) if "work" in n else None, n["after"]) for n in line["nodes"]]
         )
 
     def _work(self, line: Line) -> m.Launch | m.Copy | m.Set:

@@ -227,7 +227,7 @@ class Synchronize(_Part, frozen=True, tag="synchronize"):
     host_time: Count = 0
 
 
-class Node(_Part, frozen=True):
+class GraphNode(_Part, frozen=True):
     """A node of a graph, in topological order: `after` are positions of earlier nodes; no `work`: an empty node.
 
     The streams of `work` mean nothing.
@@ -253,7 +253,7 @@ Operation = Launch | Copy | Set | EventRecord | EventWait | Synchronize | GraphL
 class Graph(_Part, frozen=True):
     """A graph as it was when it was launched."""
 
-    nodes: Annotated[list[Node], Meta(max_length=1 << 20)]
+    nodes: Annotated[list[GraphNode], Meta(max_length=1 << 20)]
 
 
 class Manifest(_Part, frozen=True):
