@@ -208,7 +208,7 @@ def test_siblings_share_their_callers_width_in_the_order_of_their_names() -> Non
         ("load (data.py:4)", 10, 40),
         ("torch …", 40, 100),
     ]
-    node = live_flame.Node("forward (/home/me/model.py:9)", "python")
+    node = live_flame.FlameNode("forward (/home/me/model.py:9)", "python")
     assert [live_flame.label_of(node, width).rstrip() for width in (40, 22, 10)] == [
         "forward (/home/me/model.py:9)",
         "forward (…/model.py:9)",

@@ -234,7 +234,7 @@ class TopApp(App[None]):
             text.append(_nothing("kernels", self.pattern), "dim")
         return text
 
-    def frames(self) -> live_flame.Node:
+    def frames(self) -> live_flame.FlameNode:
         """The stacks of the chosen flame graph that match the filter."""
         stacks = self.shown.stacks if self.view == 1 else self.shown.samples
         return live_flame.tree([s for s in stacks if any(map(self._matches, s.frames))])

@@ -17,13 +17,13 @@ _LEAVES = {"copy": "copy", "set": "set", "running": "running", "waiting": "waiti
 
 
 @dataclass
-class Node:
+class FlameNode:
     """A frame with everything above it; children stand in the order of their names, so that they stay where they are."""
 
     label: str
     kind: str
     weight: int = 0
-    children: dict[str, Node] = field(default_factory=dict)
+    children: dict[str, FlameNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Box:
     """A frame as it is drawn: columns `left` to `right` of its line."""
 
     path: Path
-    node: Node
+    node: FlameNode
     left: int
     right: int
 
 
-def tree(stacks: Sequence[TopStack], root: str = "all") -> Node:
+def tree(stacks: Sequence[TopStack], root: str = "all") -> FlameNode:
     """The stacks as a tree; frames of a library that follow each other are one frame."""
-    top = Node(root, "root")
+    top = FlameNode(root, "root")
     for stack in stacks:
         top.weight += stack.weight
         at = top
         for label, kind in _frames(stack.frames):
-            at = at.children.setdefault(label, Node(label, kind))
+            at = at.children.setdefault(label, FlameNode(label, kind))
             at.weight += stack.weight
     return top
 
@@ -70,7 +70,7 @@ def _library(frame: str) -> str:
     return f"{inside.split('/')[0].split(':')[0].removesuffix('.py') or 'library'} …"
 
 
-def found(root: Node, path: Path) -> tuple[Path, Node]:
+def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
     """The node at the end of a path, or as far as the tree has it."""
     at, have = root, []
     for label in path:
@@ -81,7 +81,7 @@ def found(root: Node, path: Path) -> tuple[Path, Node]:
     return tuple(have), at
 
 
-def layout(root: Node, focus: Path, width: int) -> list[list[Box]]:
+def layout(root: FlameNode, focus: Path, width: int) -> list[list[Box]]:
     """The lines of the picture: the frames on the way to the focus at full width, then what is above it."""
     focus, chosen = found(root, focus)
     lines, at = [], root
@@ -108,7 +108,7 @@ def layout(root: Node, focus: Path, width: int) -> list[list[Box]]:
     return lines
 
 
-def label_of(node: Node, width: int) -> str:
+def label_of(node: FlameNode, width: int) -> str:
     """The text inside a box: as much of it as tells most, a function before its file."""
     text = terminal.printable(node.label).removeprefix("void ")
     function, _, place = text.partition(" (")
