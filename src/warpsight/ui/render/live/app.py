@@ -115,7 +115,7 @@ class TopApp(App[None]):
         self.kernel = 0
         self.focus_path: live_flame.Path = ()
         self.chosen: live_flame.Path = ()
-        self.lines: list[list[live_flame.Box]] = []
+        self.lines: list[list[live_flame.TerminalBox]] = []
         self.history: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
         self._note(self.shown)
 

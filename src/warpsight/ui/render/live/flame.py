@@ -27,7 +27,7 @@ class FlameNode:
 
 
 @dataclass(frozen=True)
-class Box:
+class TerminalBox:
     """A frame as it is drawn: columns `left` to `right` of its line."""
 
     path: Path
@@ -81,18 +81,18 @@ def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
     return tuple(have), at
 
 
-def layout(root: FlameNode, focus: Path, width: int) -> list[list[Box]]:
+def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
     """The lines of the picture: the frames on the way to the focus at full width, then what is above it."""
     focus, chosen = found(root, focus)
     lines, at = [], root
     for depth in range(len(focus) + 1):
-        lines.append([Box(focus[:depth], at, 0, width)])
+        lines.append([TerminalBox(focus[:depth], at, 0, width)])
         at = at.children.get(focus[depth], at) if depth < len(focus) else at
     current = lines[-1]
     scale = width / max(chosen.weight, 1)
     edges = {focus: 0.0}
     while current:
-        below: list[Box] = []
+        below: list[TerminalBox] = []
         for box in current:
             left = edges[box.path]
             for _, child in sorted(box.node.children.items()):
@@ -100,7 +100,7 @@ def layout(root: FlameNode, focus: Path, width: int) -> list[list[Box]]:
                 path = (*box.path, child.label)
                 edges[path] = left
                 if round(right) > round(left):
-                    below.append(Box(path, child, round(left), round(right)))
+                    below.append(TerminalBox(path, child, round(left), round(right)))
                 left = right
         if below:
             lines.append(below)
