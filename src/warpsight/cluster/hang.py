@@ -9,7 +9,7 @@ from typing import Any
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.formats.snapshot.flight_recorder import Dump, Entry
+from warpsight.formats.snapshot.flight_recorder import Dump, FlightEntry
 
 _Call = tuple[int, int]
 _PEERS = re.compile(r"^(send|recv)\s*(\d+)\s*(->|<-)\s*(\d+)$")
@@ -36,13 +36,13 @@ def hang(dumps: Sequence[Dump]) -> list[Finding]:
                            {"ranks": [dump.rank for dump in dumps]}, "cluster/hang")]  # fmt: skip
 
 
-def _calls(dump: Dump, group: str) -> dict[int, Entry]:
+def _calls(dump: Dump, group: str) -> dict[int, FlightEntry]:
     return {
         entry.sequence: entry for entry in dump.entries if entry.group == group and not entry.point_to_point
     }
 
 
-def _pending(dump: Dump, group: str) -> Entry | None:
+def _pending(dump: Dump, group: str) -> FlightEntry | None:
     """The first collective of a group that a rank called and that has not ended."""
     calls = _calls(dump, group)
     done = max(
@@ -81,7 +81,7 @@ def _title(group: str, dumps: Sequence[Dump]) -> str:
     return f"group {group!r}" + (f" ({told})" if told and told != group else "")
 
 
-def _call(entry: Entry) -> str:
+def _call(entry: FlightEntry) -> str:
     sizes = ", ".join("×".join(map(str, size)) for size in entry.sizes[:3])
     kinds = entry.dtypes[0] if entry.dtypes else ""
     return f"{entry.operation} of {kinds}[{sizes}]".replace(" of []", "")
@@ -92,7 +92,9 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
 
 
-def _different(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]]) -> Finding | None:
+def _different(
+    group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, FlightEntry]]
+) -> Finding | None:
     """The first call that ranks did not make alike."""
     for number in sorted(set.union(*(set(calls) for calls in inside.values()))):
         there = {rank: calls[number] for rank, calls in inside.items() if number in calls}
@@ -116,23 +118,23 @@ def _different(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, En
     return None
 
 
-def _signature(entry: Entry) -> tuple[Any, ...]:
+def _signature(entry: FlightEntry) -> tuple[Any, ...]:
     same_sizes = any(entry.operation.startswith(name) for name in _EQUAL)
     return (entry.operation, entry.sizes, entry.dtypes) if same_sizes else (entry.operation,)
 
 
-def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, Entry]]) -> tuple[Any, ...]:
+def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, FlightEntry]]) -> tuple[Any, ...]:
     """What most ranks called; among as many, what was called more often before."""
     before = Counter(_signature(entry) for calls in inside.values() for entry in calls.values())
     counts = Counter(said.values())
     return max(counts, key=lambda one: (counts[one], before[one]))
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: FlightEntry) -> str:
     return entry.place or "a place without a stack (a thread of C++, or a JSON dump)"
 
 
-def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]], behind: list[int],
+def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, FlightEntry]], behind: list[int],
                   last: dict[int, int]) -> Finding:  # fmt: skip
     first = min(last[rank] for rank in behind) + 1
     guilty = [rank for rank in behind if last[rank] == first - 1]
@@ -156,7 +158,10 @@ def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int,
 
 
 def _stuck(
-    group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]], stuck: dict[int, Entry]
+    group: str,
+    dumps: Sequence[Dump],
+    inside: dict[int, dict[int, FlightEntry]],
+    stuck: dict[int, FlightEntry],
 ) -> Finding:
     """All ranks called it; those whose device has not begun it are before it in something else."""
     number = min(entry.sequence for entry in stuck.values())

@@ -28,7 +28,7 @@ _LIBRARY = ("torch/distributed/", "torch/nn/", "torch/autograd/", "torch/_", "to
 
 
 @dataclass(frozen=True)
-class Entry:
+class FlightEntry:
     """One collective, or one send or receive.
 
     Attributes:
@@ -79,7 +79,7 @@ class Dump:
     description: Mapping[str, str]
     enqueued: Mapping[str, int]
     completed: Mapping[str, int]
-    entries: tuple[Entry, ...]
+    entries: tuple[FlightEntry, ...]
 
 
 def is_dump(path: Path) -> bool:
@@ -137,10 +137,10 @@ def _load(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any]) -> FlightEntry:
     paired = bool(row.get("is_p2p"))
     done = row.get("retired") or row.get("state") == "completed"
-    return Entry(
+    return FlightEntry(
         _group(row), int(row["p2p_seq_id"] if paired else row["collective_seq_id"]), paired,
         str(row["profiling_name"]).split(":", 1)[-1], _sizes(row.get("input_sizes")), _sizes(row.get("output_sizes")),
         tuple(map(str, row.get("input_dtypes") or ())), "completed" if done else str(row.get("state")),
