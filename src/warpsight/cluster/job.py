@@ -17,7 +17,7 @@ from warpsight.cluster.matching import Communicator, Mismatch, match, mismatches
 from warpsight.cluster.summary import Summary
 from warpsight.errors import WarpsightError
 from warpsight.formats.snapshot import flight_recorder
-from warpsight.formats.snapshot.flight_recorder import Dump
+from warpsight.formats.snapshot.flight_recorder import FlightDump
 
 Column = NDArray[Any]
 
@@ -33,7 +33,7 @@ class Job:
     """
 
     summaries: tuple[Summary, ...]
-    dumps: tuple[Dump, ...] = ()
+    dumps: tuple[FlightDump, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
     @cached_property

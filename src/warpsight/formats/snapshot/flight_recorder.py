@@ -62,7 +62,7 @@ class FlightEntry:
 
 
 @dataclass(frozen=True)
-class Dump:
+class FlightDump:
     """What one rank's file holds.
 
     Attributes:
@@ -92,7 +92,7 @@ def is_dump(path: Path) -> bool:
     return head[:1] in (b"\x80", b"{") and b"traceEvents" not in head and any(mark in head for mark in _MARKS)
 
 
-def read(path: str | os.PathLike[str]) -> Dump:
+def read(path: str | os.PathLike[str]) -> FlightDump:
     """Read one rank's dump; its rank is the number that its name ends with.
 
     Raises:
@@ -106,7 +106,7 @@ def read(path: str | os.PathLike[str]) -> Dump:
         entries = tuple(_entry(row) for row in content.get("entries") or ())
         told = _RANK.search(place.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
         numbers = {str(row["pg_id"]): _group(row) for row in content.get("entries") or () if "pg_id" in row}
-        return Dump(
+        return FlightDump(
             str(path), int(content.get("rank", told[1] if told else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
             {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
