@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from typing_extensions import NotRequired, TypedDict
 
-from warpsight.analysis.flame.graph import Account
+from warpsight.analysis.flame.graph import FlameAccount
 from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
@@ -218,7 +218,7 @@ class Flame(TypedDict):
     weight: str
     unit: str
     nodes: int
-    accounts: list[Account]
+    accounts: list[FlameAccount]
 
 
 class MemoryAccess(TypedDict):

@@ -76,7 +76,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Account:
+class FlameAccount:
     """What was measured and what is drawn: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
@@ -120,7 +120,7 @@ class FlameGraph:
     count: Column
     labels: Sequence[str]
     kinds: Sequence[str]
-    accounts: tuple[Account, ...]
+    accounts: tuple[FlameAccount, ...]
     traces: tuple[str, ...] = ()
     runs: Runs | None = None
 
@@ -256,8 +256,10 @@ class _Part:
             weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time, runs
         )  # fmt: skip
 
-    def account(self, shown: int) -> Account:
-        return Account(self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time)
+    def account(self, shown: int) -> FlameAccount:
+        return FlameAccount(
+            self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time
+        )
 
 
 def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
