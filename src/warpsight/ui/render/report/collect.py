@@ -14,7 +14,7 @@ from warpsight.model.workers import workers
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.analysis.rules.verdict import Verdict
-    from warpsight.analysis.stats.overview_series import Series
+    from warpsight.analysis.stats.overview_series import OverviewSeries
     from warpsight.analysis.timeline.scene import Scene
     from warpsight.model import Trace
 
@@ -38,8 +38,8 @@ class Material:
     iterations: Result = _NONE
     flame: FlameGraph | None = None
     scene: Scene | None = None
-    memory: list[Series] = field(default_factory=list)
-    counters: list[Series] = field(default_factory=list)
+    memory: list[OverviewSeries] = field(default_factory=list)
+    counters: list[OverviewSeries] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -118,13 +118,13 @@ def _copies(trace: Trace, rows: Rows) -> Result:
     return stats(trace, "copies", rows)
 
 
-def _memory(trace: Trace, rows: Rows) -> list[Series]:
+def _memory(trace: Trace, rows: Rows) -> list[OverviewSeries]:
     from warpsight.analysis.stats.overview_series import memory
 
     return memory(trace, rows)
 
 
-def _counters(trace: Trace, rows: Rows) -> list[Series]:
+def _counters(trace: Trace, rows: Rows) -> list[OverviewSeries]:
     from warpsight.analysis.stats.overview_series import counters
 
     return counters(trace, rows)
