@@ -32,7 +32,7 @@ EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DRY: 0, DIFFERENT: 4, VARYING: 5, FAILED:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MemoryDifference:
     """The first difference in an allocation and how far it goes.
 
     Attributes:
@@ -84,9 +84,9 @@ class Version:
     runs: int
     totals_ns: tuple[float, ...]
     operations: tuple[Timed, ...]
-    recorded: tuple[Difference, ...] = ()
-    runs_differ: tuple[Difference, ...] = ()
-    original: tuple[Difference, ...] = ()
+    recorded: tuple[MemoryDifference, ...] = ()
+    runs_differ: tuple[MemoryDifference, ...] = ()
+    original: tuple[MemoryDifference, ...] = ()
     globals: tuple[str, ...] = ()
 
     @property
@@ -184,7 +184,7 @@ class Files:
 
 def differences(
     files: Files, rows: Sequence[Differing], wanted: str, found: str, dtype: str | None
-) -> tuple[Difference, ...]:
+) -> tuple[MemoryDifference, ...]:
     """The first difference of each allocation with one; `wanted`: "" for the recording, else the name of a file."""
     by_allocation: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: row.piece):
@@ -196,7 +196,7 @@ def differences(
 
 def _difference(
     files: Files, index: int, pieces: Sequence[int], wanted: str, found: str, dtype: str | None
-) -> Difference:
+) -> MemoryDifference:
     address = files.manifest.allocations[index].address
     total: elements.Distance | None = None
     start = 0
@@ -217,7 +217,7 @@ def _difference(
     assert total is not None and dtype is not None
     size = np.dtype(elements.TYPES[dtype]).itemsize
     element = start + total.first
-    return Difference(
+    return MemoryDifference(
         index, address + element * size, dtype, element, total.wanted, total.found, total.differing,
         files.manifest.allocations[index].size // size, total.largest, total.not_numbers,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from warpsight.replay import outcome
-from warpsight.replay.outcome import Difference, ReplayOutcome, Version
+from warpsight.replay.outcome import MemoryDifference, ReplayOutcome, Version
 from warpsight.replay.schedules.validation import OrderCheck
 from warpsight.ui.render import tables
 
@@ -72,7 +72,7 @@ def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | Non
         stream.write(f"  from the recording: the variable {variable}\n")
 
 
-def difference(row: Difference) -> str:
+def difference(row: MemoryDifference) -> str:
     """One difference in a sentence: where, by how much, and what wrote it."""
     far = (
         ""
