@@ -95,7 +95,7 @@ class OffsetStretch:
 
 
 @dataclass(frozen=True)
-class Fit:
+class ClockFit:
     """The offset of one clock to another over all of a recording; `left_out` constraints contradicted the others."""
 
     stretches: tuple[OffsetStretch, ...]
@@ -121,7 +121,7 @@ class Fit:
         return self.stretches[len(self.stretches) // 2].drift
 
 
-def fit(constraints: Constraints) -> Fit | None:
+def fit(constraints: Constraints) -> ClockFit | None:
     """The offset that the constraints allow; None when they do not bound it from both sides."""
     if not np.isfinite(constraints.low).any() or not np.isfinite(constraints.high).any():
         return None
@@ -130,7 +130,7 @@ def fit(constraints: Constraints) -> Fit | None:
     noise = _noise(ordered.end)
     found = list(_stretches(ordered, noise, 0))
     left_out = sum(out for _, out in found)
-    return Fit(tuple(stretch for stretch, _ in found), constraints.base, len(constraints), left_out)
+    return ClockFit(tuple(stretch for stretch, _ in found), constraints.base, len(constraints), left_out)
 
 
 def _noise(end: Column) -> float:

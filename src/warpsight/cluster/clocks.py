@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.cluster.clock_fit import Constraints, Fit, fit
+from warpsight.cluster.clock_fit import ClockFit, Constraints, fit
 from warpsight.cluster.matching import MEETINGS, Communicator
 from warpsight.cluster.summary import Summary
 
@@ -41,7 +41,7 @@ class RankClock:
     name: str
     ranks: tuple[int, ...]
     source: str
-    chain: tuple[Fit, ...]
+    chain: tuple[ClockFit, ...]
     shift: int
     bound: float | None
 
@@ -118,7 +118,7 @@ def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], re
     return RankClock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
 
 
-_Edges = dict[tuple[int, int], Fit]
+_Edges = dict[tuple[int, int], ClockFit]
 
 
 def _fits(
@@ -146,7 +146,7 @@ def _fits(
 _Parts = tuple[Column, Column, Column, Column]
 
 
-def fit_of(parts: Sequence[_Parts]) -> Fit | None:
+def fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
     """The fit of the constraints of several groups: moments, least and most offsets, differences of ends, all int64 ns."""
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
@@ -206,13 +206,13 @@ def _messages(
 
 def _chains(
     edges: _Edges, reference: int, clocks: int, summaries: Sequence[Summary], ranks: Sequence[tuple[int, ...]]
-) -> dict[int, tuple[tuple[Fit, ...], float]]:
+) -> dict[int, tuple[tuple[ClockFit, ...], float]]:
     """For each clock that can be reached the fits to the reference, over the way with the least error bound."""
-    into: dict[int, list[tuple[int, Fit]]] = {}
+    into: dict[int, list[tuple[int, ClockFit]]] = {}
     for (clock, hub), one in edges.items():
         into.setdefault(hub, []).append((clock, one))
-    out: dict[int, tuple[tuple[Fit, ...], float]] = {}
-    heap: list[tuple[float, int, int, tuple[Fit, ...]]] = [(0.0, 0, reference, ())]
+    out: dict[int, tuple[tuple[ClockFit, ...], float]] = {}
+    heap: list[tuple[float, int, int, tuple[ClockFit, ...]]] = [(0.0, 0, reference, ())]
     tie = 0
     while heap:
         bound, _, clock, chain = heapq.heappop(heap)
@@ -228,7 +228,7 @@ def _chains(
     return out
 
 
-def _largest_bound(one: Fit, summaries: Sequence[Summary], ranks: Sequence[int]) -> float:
+def _largest_bound(one: ClockFit, summaries: Sequence[Summary], ranks: Sequence[int]) -> float:
     """The largest error bound from the first to the last work of some ranks."""
     begin = min(summaries[rank].about.begin for rank in ranks)
     end = max(summaries[rank].about.end for rank in ranks)
