@@ -17,7 +17,7 @@ import numpy.typing as npt
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff import turns
 from warpsight.analysis.diff.roles import role
-from warpsight.analysis.diff.turns import Turns
+from warpsight.analysis.diff.turns import RunTurns
 from warpsight.analysis.flame import ranges as open_ranges
 from warpsight.analysis.flame.ranges import Chains
 from warpsight.model import work as device_work
@@ -140,7 +140,7 @@ def read(trace: Trace, rows: Rows = _ALL) -> ReducedRun:
     )  # fmt: skip
 
 
-def _values(work: Work, cell: Column, cells: int, part: Turns) -> RunValues:
+def _values(work: Work, cell: Column, cells: int, part: RunTurns) -> RunValues:
     """What the iterations took; each cell by its own undisturbed launches."""
     length = work.end - work.start
     time = np.bincount(cell, length * part.undisturbed(cell, length), minlength=cells)
@@ -157,7 +157,7 @@ def _values(work: Work, cell: Column, cells: int, part: Turns) -> RunValues:
     return RunValues(measures, float(count.sum()), time, count)
 
 
-def _positions(cell: Column, part: Turns, cells: int) -> Column:
+def _positions(cell: Column, part: RunTurns, cells: int) -> Column:
     """The mean place in its iteration of each cell's work; work is sorted by begin, so a place is a rank among its iteration."""
     inside = np.flatnonzero(part.place >= 0)
     place = part.place[inside]
@@ -171,7 +171,7 @@ def _positions(cell: Column, part: Turns, cells: int) -> Column:
     return out
 
 
-def _typical(work: Work, cell: Column, leaves: Column, part: Turns) -> tuple[Column, Column]:
+def _typical(work: Work, cell: Column, leaves: Column, part: RunTurns) -> tuple[Column, Column]:
     """Labels and ns of the work of the iteration of median length, in order of begin."""
     chosen = int(np.argsort(part.duration, kind="stable")[len(part) // 2])
     rows = np.flatnonzero(part.place == chosen)[:LONGEST_SEQUENCE]
