@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.nsys.report import INT, duration
-from warpsight.formats.nsys.stacks import Chains
+from warpsight.formats.nsys.stacks import ChainStacks
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
@@ -101,7 +101,7 @@ def read_cuda_calls(report: Report) -> None:
     """CUPTI_ACTIVITY_KIND_RUNTIME: launches go to table launch, all others to api."""
     table = "CUPTI_ACTIVITY_KIND_RUNTIME"
     report.read.update((table, "CUDA_CALLCHAINS"))
-    chains = Chains(report, "CUDA_CALLCHAINS")
+    chains = ChainStacks(report, "CUDA_CALLCHAINS")
     captures = _Captures(report)
     for rows in report.tables.read(table, _CALL):
         launches = _matches(report, rows, LAUNCHES)
@@ -115,7 +115,7 @@ def read_cuda_calls(report: Report) -> None:
             report.target.add(name, pa.table(columns))
 
 
-def _call(report: Report, rows: ForeignRows, chains: Chains | None) -> dict[str, Any]:
+def _call(report: Report, rows: ForeignRows, chains: ChainStacks | None) -> dict[str, Any]:
     thread, process = report.threads(rows.numbers("globalTid"))
     return {
         "start": rows.column("start"),
@@ -158,7 +158,7 @@ def read_library_calls(report: Report) -> None:
         chains = None
         if chain_table:
             report.read.add(chain_table)
-            chains = Chains(report, chain_table)
+            chains = ChainStacks(report, chain_table)
         for rows in report.tables.read(table, _CALL):
             report.target.add("api", pa.table(_call(report, rows, chains)))
 
