@@ -81,7 +81,7 @@ class Provoked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RaceVerdict:
     """What is known of a program's races.
 
     Attributes:
@@ -114,7 +114,7 @@ class Verdict:
 def check(
     program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64,
     provoke: Callable[[Sequence[Point]], Provoked] | None = None,
-) -> Verdict:  # fmt: skip
+) -> RaceVerdict:  # fmt: skip
     """Run a program under each detector, and with delays.
 
     Args:
@@ -145,14 +145,14 @@ def check(
 
 def verdict(
     found: Sequence[Suspect], arms: tuple[Arm, ...], traces: Sequence[EventTrace], provoked: Provoked | None
-) -> Verdict:
+) -> RaceVerdict:
     """One verdict from what the detectors found."""
     repairs = Repairs(traces)
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
     looked = {arm.name for arm in arms if arm.findings is not None}
     said = tuple(_disagreements(suspects, looked, provoked))
-    return Verdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
+    return RaceVerdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
 
 
 def _traced(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.debug.sanitizer_report import findings
-from warpsight.race.check import Arm, Provoked, Verdict, suspicious, verdict
+from warpsight.race.check import Arm, Provoked, RaceVerdict, suspicious, verdict
 from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
@@ -37,7 +37,7 @@ HAND_OVERS = {
 }
 
 
-def checked(name: str, provoked: Provoked | None = None) -> Verdict:
+def checked(name: str, provoked: Provoked | None = None) -> RaceVerdict:
     """The verdict on a program of the golden traces."""
     trace = EventTrace(FOLDER / f"{name}.events.zst")
     report = FOLDER / f"{name}.racecheck.xml"

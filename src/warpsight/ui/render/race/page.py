@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.device_code.debug_info.inline_chain import Frame
-from warpsight.race.check import Arm, Provoked, Verdict
+from warpsight.race.check import Arm, Provoked, RaceVerdict
 from warpsight.race.moments import WarpMoments
 from warpsight.race.suspects import EVENTS, Access, Suspect
 from warpsight.ui.render import pages
@@ -21,7 +21,7 @@ _SORTS = {"load": "load", "store": "store", "atomic": "atomic", "copy": "asynchr
           "synchronization": "synchronization", "other": "other"}  # fmt: skip
 
 
-def page(found: Verdict, program: Sequence[str]) -> str:
+def page(found: RaceVerdict, program: Sequence[str]) -> str:
     """The page of a verdict."""
     count = len(found.suspects)
     races = f"{count} race{'s' * (count != 1)}"

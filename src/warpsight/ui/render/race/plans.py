@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.race.check import Arm, Verdict
+from warpsight.race.check import Arm, RaceVerdict
 from warpsight.race.plan import Plan
 from warpsight.race.prepare import Replayed, Schedule
 from warpsight.race.suspects import Access
@@ -61,7 +61,7 @@ def write_table(delays: pa.Table, path: Path) -> None:
         parquet.write_table(delays, path)
 
 
-def verdict(found: Verdict, top: int) -> str:
+def verdict(found: RaceVerdict, top: int) -> str:
     """The verdict of `race check`: the races with their repairs, what each way of looking came to, and disagreements."""
     count = len(found.suspects)
     lines = (
