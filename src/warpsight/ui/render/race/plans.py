@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.race.check import Arm, RaceVerdict
+from warpsight.race.check import DetectorResult, RaceVerdict
 from warpsight.race.plan import Plan
 from warpsight.race.prepare import Replayed, Schedule
 from warpsight.race.suspects import Access
@@ -93,7 +93,7 @@ def verdict(found: RaceVerdict, top: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def said(arm: Arm) -> str:
+def said(arm: DetectorResult) -> str:
     """What a detector found, in words."""
     if arm.findings is None:
         return "could not look"
