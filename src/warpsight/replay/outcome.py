@@ -16,7 +16,7 @@ from warpsight.replay import elements
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.results import Differing, Results
 from warpsight.replay.schedules.validation import OrderCheck
-from warpsight.replay.script import Written
+from warpsight.replay.script import WrittenScript
 
 EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
     "bit-exact",
@@ -161,7 +161,7 @@ class Files:
     """The contents that a replay compared: what was recorded, and what its runs found."""
 
     manifest: m.Manifest
-    written: Written
+    written: WrittenScript
     folder: Path
 
     @property

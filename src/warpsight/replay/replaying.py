@@ -23,7 +23,7 @@ from warpsight.replay.schedules import changing, schedule, synthetic
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.replay.schedules.validation import validate
-from warpsight.replay.script import Settings, Written
+from warpsight.replay.script import Settings, WrittenScript
 from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _device(found: Results) -> str:
     return f"{name}, compute capability {major}.{minor}"
 
 
-def _failure(manifest: m.Manifest, written: Written, found: Results) -> str | None:
+def _failure(manifest: m.Manifest, written: WrittenScript, found: Results) -> str | None:
     failure = found.failure
     if failure is None:
         return None
@@ -245,7 +245,7 @@ def _failure(manifest: m.Manifest, written: Written, found: Results) -> str | No
     return f"{failure.error}{where}: {failure.what}"
 
 
-def _where(manifest: m.Manifest, written: Written, failure: Failure) -> str:
+def _where(manifest: m.Manifest, written: WrittenScript, failure: Failure) -> str:
     if failure.step < 0:
         return ""
     if failure.step >= len(written.operations):

@@ -83,7 +83,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenScript:
     """A script that was written, and how to read its results.
 
     Attributes:
@@ -98,7 +98,7 @@ class Written:
     operations: npt.NDArray[np.int64]
 
 
-def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> Written:
+def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> WrittenScript:
     """Write the script and the data of a replay to a folder.
 
     Raises:
@@ -115,10 +115,10 @@ def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> W
     with open(folder / "script", "xb") as out:
         _write_sections(out, capsule.manifest, steps, settings, sections, builder.gateable(steps))
     operations = np.array([-1 if s.operation is None else s.operation for s in steps.steps], np.int64)
-    return Written(folder / "script", folder / "data", pieces, owners, operations)
+    return WrittenScript(folder / "script", folder / "data", pieces, owners, operations)
 
 
-def change(written: Written, flags: int, runs: int) -> None:
+def change(written: WrittenScript, flags: int, runs: int) -> None:
     """Make a script that was written run otherwise: with other flags, without timed runs, as the first version alone."""
     with open(written.script, "r+b") as file:
         file.seek(len(MAGIC) + 4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from warpsight.replay import execution, script
 from warpsight.replay.outcome import Files, MemoryDifference, Version, Write, title
 from warpsight.replay.results import Wrote
-from warpsight.replay.script import Written
+from warpsight.replay.script import WrittenScript
 
 #: Bytes that are downloaded at most, to find the writers.
 _BUDGET = 64 << 30
@@ -17,7 +17,7 @@ _RUNS = 2
 
 
 def attributed(
-    files: Files, versions: Sequence[Version], written: Written, folder: Path, timeout: float | None
+    files: Files, versions: Sequence[Version], written: WrittenScript, folder: Path, timeout: float | None
 ) -> list[Version]:
     """The versions with the operation of each difference; as they are where there is no difference or too much to look at."""
     if not any(v.recorded or v.runs_differ or v.original for v in versions):
@@ -44,7 +44,9 @@ def attributed(
     ]
 
 
-def writes(files: Files, written: Written, folder: Path, timeout: float | None) -> tuple[Write, ...] | None:
+def writes(
+    files: Files, written: WrittenScript, folder: Path, timeout: float | None
+) -> tuple[Write, ...] | None:
     """Which operation changes which memory, by a replay operation by operation; None where that is too much to look at."""
     if len(written.operations) * int(written.pieces["size"].sum()) > _BUDGET:
         return None
