@@ -23,7 +23,7 @@ from warpsight.replay.schedules import changing, schedule, synthetic
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.replay.schedules.validation import validate
-from warpsight.replay.script import Settings, WrittenScript
+from warpsight.replay.script import ScriptSettings, WrittenScript
 from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], np
     return begin, end
 
 
-def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> Settings:
+def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> ScriptSettings:
     flags = script.TIME_OPERATIONS
     if request.schedule == "graph":
         flags |= script.GRAPH
@@ -197,9 +197,9 @@ def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> S
     elif not request.under:
         flags |= script.GATE
     if request.under:
-        return Settings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
+        return ScriptSettings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
     runs = min(request.repeat, _TIMED_RUNS)
-    return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
+    return ScriptSettings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
 def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:

@@ -63,7 +63,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ScriptSettings:
     """How a script runs.
 
     Attributes:
@@ -98,7 +98,7 @@ class WrittenScript:
     operations: npt.NDArray[np.int64]
 
 
-def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> WrittenScript:
+def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path) -> WrittenScript:
     """Write the script and the data of a replay to a folder.
 
     Raises:
@@ -131,7 +131,7 @@ def _write_sections(
     out: IO[bytes],
     manifest: m.Manifest,
     steps: Steps,
-    settings: Settings,
+    settings: ScriptSettings,
     sections: Mapping[str, npt.NDArray[Any]],
     gateable: bool,
 ) -> None:

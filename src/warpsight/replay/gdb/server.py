@@ -46,7 +46,7 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
     capsule = Capsule.open(path)
     steps = sequence(capsule.manifest)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
-        settings = script.Settings(flags=script.SERVE, device=device)
+        settings = script.ScriptSettings(flags=script.SERVE, device=device)
         written = script.write(capsule, steps, settings, Path(temporary))
         try:
             listener = socket.create_server(("127.0.0.1", port))

@@ -15,7 +15,7 @@ from warpsight.replay.outcome import FAILED, Changed, Files, version
 from warpsight.replay.results import Results
 from warpsight.replay.schedules import pace, prediction, schedule
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
-from warpsight.replay.script import Settings
+from warpsight.replay.script import ScriptSettings
 from warpsight.simulate.graphs import USUAL_GAP
 
 #: ns that a kernel is taken to need at least.
@@ -26,7 +26,7 @@ _ROUNDS = 40
 def measure(
     capsule: Capsule,
     steps: Steps,
-    settings: Settings,
+    settings: ScriptSettings,
     base: Results,
     changes: Sequence[str],
     timeout: float | None,
@@ -56,10 +56,10 @@ def measure(
 
 
 def _measured(
-    capsule: Capsule, one: schedule.Schedule, settings: Settings, predicted: float | None, folder: Path,
+    capsule: Capsule, one: schedule.Schedule, settings: ScriptSettings, predicted: float | None, folder: Path,
     timeout: float | None,
 ) -> Changed:  # fmt: skip
-    plain = Settings(settings.runs, 0, one.flags, settings.device)
+    plain = ScriptSettings(settings.runs, 0, one.flags, settings.device)
     written = script.write(capsule, one.steps, plain, folder)
     found = execution.run(written, folder, timeout=timeout)
     if found.failure is not None:
@@ -81,7 +81,7 @@ def _raw(steps: Steps, base: Results) -> list[float]:
     return [median(measured[i]) for i in range(steps.first, len(steps.steps))]
 
 
-def _gap(steps: Steps, base: Results, settings: Settings, timeout: float | None) -> int:
+def _gap(steps: Steps, base: Results, settings: ScriptSettings, timeout: float | None) -> int:
     """The time between two kernels of a stream, ns: what `simulate` takes for graphs, and what a graph saves of it here."""
     timed = zip(steps.steps[steps.first :], _raw(steps, base), strict=True)
     kernels = [(step.work, length) for step, length in timed if isinstance(step.work, m.Launch)]

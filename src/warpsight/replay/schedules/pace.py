@@ -81,7 +81,7 @@ def _chain(path: Path, blocks: int, threads: int, cycles: int) -> Capsule:
 def _total(capsule: Capsule, flags: int, device: int, folder: Path, timeout: float | None) -> float:
     folder.mkdir()
     written = script.write(
-        capsule, sequence(capsule.manifest), script.Settings(_RUNS, 0, flags, device), folder
+        capsule, sequence(capsule.manifest), script.ScriptSettings(_RUNS, 0, flags, device), folder
     )
     found = execution.run(written, folder, timeout=timeout)
     return median(found.totals.values()) if found.failure is None and found.totals else float("nan")
