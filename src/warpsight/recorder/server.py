@@ -23,7 +23,7 @@ from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
 from warpsight.recorder.drain.arena import RECORD, STOP, OwnRows
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
@@ -95,13 +95,13 @@ class Server:
             self.own = OwnRows(self._listener.arenas)
             output.announce(self.folder, self._listener.path, job, self._listener.arenas)
             control = 0 if settings.delay or settings.on_trigger else RECORD
-            self._converter: Converter | None = None
+            self._converter: ConverterProcess | None = None
             self.ring: RingRecorder | None = None
             self._bound: RawBound | None = None
             if settings.ring:
                 self._loop, self.ring = self._ringed(control)
             else:
-                self._converter = Converter(self.folder, *self._kernel_log(force, undo))
+                self._converter = ConverterProcess(self.folder, *self._kernel_log(force, undo))
                 undo.callback(self._converter.close)
                 self._bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000,
                                        lambda: self.statistics()["bytes"])  # fmt: skip

@@ -14,7 +14,7 @@ from warpsight.capture.converter import WINDOW
 from warpsight.errors import WarpsightError
 from warpsight.model.storage import manifest
 from warpsight.recorder import output
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.output import RAW
 from warpsight.recorder.ring.bound import LONGEST_S
@@ -101,7 +101,7 @@ def _link_or_copy(source: str, target: str) -> object:
     return target
 
 
-def convert(converter: Converter, folder: Path, request: dict[str, Any],
+def convert(converter: ConverterProcess, folder: Path, request: dict[str, Any],
             progress: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:  # fmt: skip
     """Make the trace; returns the converter's summary.
 
