@@ -13,7 +13,7 @@ from warpsight.formats.writing.timeline import Column
 _SPARSE = 16
 
 
-class Correlations:
+class SharedCorrelations:
     """Correlations of one process that both a call and device work have: three bits each, however many rows there are."""
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpsight.formats.selection import DEVICE_TABLES, Selection
 from warpsight.formats.writing.batch import Batch, concat, nothing
-from warpsight.formats.writing.correlation import Correlations
+from warpsight.formats.writing.correlation import SharedCorrelations
 from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
 from warpsight.model.work import numbered
 
@@ -128,7 +128,7 @@ class Queries:
         edges = [self.origin + int(p) * width for p in np.unique(places)]
         return [TimeWindow(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
 
-    def correlations(self, process: int) -> Correlations:
+    def correlations(self, process: int) -> SharedCorrelations:
         """The correlation column that joins calls and device work of a process."""
         device = [t for t in self._tables if t in DEVICE_TABLES]
         host = [t for t in self._tables if t in ("launch", "api")]
@@ -141,9 +141,9 @@ class Queries:
                 low, high = (found[0], found[1]) if not rows else (min(low, found[0]), max(high, found[1]))
                 rows += found[2]
         if not rows:
-            return Correlations(process, (0, -1, 0), (), ())
+            return SharedCorrelations(process, (0, -1, 0), (), ())
         sides = ((c for t in side for c in self._correlation(t, process)) for side in (device, host))
-        return Correlations(process, (low, high, rows), *sides)
+        return SharedCorrelations(process, (low, high, rows), *sides)
 
     def _correlation(self, table: str, process: int) -> Iterator[Column]:
         relation = self.trace.sql(f"""
