@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from warpsight.capture.columns import Nullable, pick
 from warpsight.capture.correlation import Correlations
-from warpsight.capture.identities import DeviceIndex, Devices, Processes
+from warpsight.capture.identities import DeviceIndex, Processes, TraceDevices
 from warpsight.capture.local_ids import LocalIds
 from warpsight.capture.losses import LossLog
 from warpsight.capture.parts import PartWriter
@@ -77,7 +77,7 @@ class Arena:
         name: str,
         trace: Definitions,
         processes: Processes,
-        devices: Devices,
+        devices: TraceDevices,
         losses: list[dict[str, Any]],
         writer: PartWriter,
         *,
