@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
-from warpsight.race.journal import Journal
+from warpsight.race.journal import ExperimentJournal
 from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, end_leftovers, run
 from warpsight.race.plan import Plan
 
@@ -90,7 +90,7 @@ class Experiment:
 
         return cls(Path(folder), judge, delays.environment, read_log, tuple(gpus))
 
-    def begin(self, what: dict[str, Any], force: bool) -> Journal:
+    def begin(self, what: dict[str, Any], force: bool) -> ExperimentJournal:
         """Make the folder, or go on in it after an interruption.
 
         Raises:
@@ -110,7 +110,7 @@ class Experiment:
         ):
             raise WarpsightError(f"{self.folder} exists and holds no experiment; -o chooses another folder")
         (self.folder / "runs").mkdir(parents=True, exist_ok=True, mode=0o700)
-        opened = Journal(journal, what)
+        opened = ExperimentJournal(journal, what)
         end_leftovers(self.folder)
         return opened
 

@@ -18,7 +18,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
 from warpsight.race.bisection import RATES, Floats
 from warpsight.race.experiment import LOG, Experiment, control, digest
-from warpsight.race.journal import Journal
+from warpsight.race.journal import ExperimentJournal
 from warpsight.race.minimal import Minimal, Search, exact, shortest
 from warpsight.race.oracle import BROKEN, RunOutcome
 from warpsight.race.plan import Plan, Point, Where
@@ -78,7 +78,7 @@ class _Reduction:
     """The searches of one reduction."""
 
     experiment: Experiment
-    journal: Journal
+    journal: ExperimentJournal
     confidence: float
     deterministic: bool
     most_runs: int

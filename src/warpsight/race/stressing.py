@@ -20,7 +20,7 @@ from warpsight.errors import UsageError
 from warpsight.race import plan as plans
 from warpsight.race.evidence import Evidence, Failure, upper_bound
 from warpsight.race.experiment import Experiment, control, digest, programs_own
-from warpsight.race.journal import Journal
+from warpsight.race.journal import ExperimentJournal
 from warpsight.race.oracle import BROKEN, Kind, RunOutcome
 from warpsight.race.plan import Plan
 
@@ -289,7 +289,7 @@ class _Running:
     early: dict[int, tuple[Drawn, RunOutcome]]
 
 
-def _run(experiment: Experiment, journal: Journal, state: State, ceilings: Sequence[int], seed: int, progress: Progress, *,
+def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceilings: Sequence[int], seed: int, progress: Progress, *,
          mixed: bool) -> None:  # fmt: skip
     """Draw and run until there is a verdict; `mixed`: trials are switched within the process."""
     waiting = _replay(journal, state)
@@ -333,7 +333,7 @@ def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> R
 
 def _record(
     experiment: Experiment,
-    journal: Journal,
+    journal: ExperimentJournal,
     state: State,
     waiting: _Running,
     drawn: Drawn,
@@ -350,7 +350,7 @@ def _record(
         state.add(*waiting.early.pop(turn))
 
 
-def _replay(journal: Journal, state: State) -> _Running:
+def _replay(journal: ExperimentJournal, state: State) -> _Running:
     """What an interrupted experiment knew already; its runs that did not end are run again as they were drawn."""
     drawn = {one.run: one for one in _drawn(journal.lines)}
     state.spent = max((line["seconds"] for line in journal.lines if "seconds" in line), default=0.0)
