@@ -28,7 +28,7 @@ from warpsight.capture.rows import (
     host as host_rows,
 )
 from warpsight.capture.rows.addresses import Addresses
-from warpsight.capture.rows.device import Waiting
+from warpsight.capture.rows.device import UnmatchedRows
 from warpsight.capture.rows.graphs import Graphs
 from warpsight.capture.rows.markers import OpenRanges
 from warpsight.capture.segments import layout
@@ -94,7 +94,7 @@ class Arena:
         self.functions = calls.FunctionCodes()
         self.graphs = Graphs()
         self.addresses = Addresses()
-        self.waiting = {kind: Waiting.none(kind) for kind in _DEVICE_KINDS}
+        self.waiting = {kind: UnmatchedRows.none(kind) for kind in _DEVICE_KINDS}
         self.open_ranges = OpenRanges.none()
         self.checked_kernels: list[tuple[Array, Array, Array, Array]] = []
         self.checks_syncs = False
@@ -343,7 +343,7 @@ class Arena:
         self.open_ranges = OpenRanges(_typed(state["range_rows"], "Marker"), state["range_thread"])
         for kind in _DEVICE_KINDS:
             rows = RecordColumns.of(_typed(state[f"wait_{kind}_rows"], kind))
-            self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
+            self.waiting[kind] = UnmatchedRows(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
         self.correlations = Correlations.restore(state)
         self.addresses.restore(state)

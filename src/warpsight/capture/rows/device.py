@@ -45,7 +45,7 @@ MEMORY_KINDS = {
 
 
 @dataclass
-class Waiting:
+class UnmatchedRows:
     """Rows of one kind whose call has not been seen: the rows, their full ids, and segments waited."""
 
     rows: RecordColumns
@@ -53,7 +53,7 @@ class Waiting:
     age: Array
 
     @classmethod
-    def none(cls, kind: str) -> Waiting:
+    def none(cls, kind: str) -> UnmatchedRows:
         """No rows."""
         rows = RecordColumns.of(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]))
         return cls(rows, np.zeros(0, np.int64), np.zeros(0, np.int8))
@@ -71,11 +71,11 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
         return
     correlation, stack, called = _join(arena, kind, rows, session)
     stack = _graph_stacks(arena, rows, stack)
-    arena.waiting[kind] = Waiting.none(kind)
+    arena.waiting[kind] = UnmatchedRows.none(kind)
     orphans = stack == UNKNOWN
     if not final and orphans.any():
         hold = orphans & (rows["correlation"] != 0) & (age < MAXIMUM_AGE)
-        arena.waiting[kind] = Waiting(rows[hold], pick(session, hold), pick(age, hold))
+        arena.waiting[kind] = UnmatchedRows(rows[hold], pick(session, hold), pick(age, hold))
         kept = np.flatnonzero(~hold)
         rows, correlation, stack, called = rows[kept], *(v[kept] for v in (correlation, stack, called))
         orphans = orphans[kept]
