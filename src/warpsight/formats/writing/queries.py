@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.formats.selection import DEVICE_TABLES, Selection
-from warpsight.formats.writing.batch import Batch, concat, nothing
+from warpsight.formats.writing.batch import TrackBatch, concat, nothing
 from warpsight.formats.writing.correlation import SharedCorrelations
 from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
 from warpsight.model.work import numbered
@@ -156,11 +156,11 @@ class Queries:
 
     # -- rows
 
-    def device(self, process: int, window: TimeWindow) -> Batch:
+    def device(self, process: int, window: TimeWindow) -> TrackBatch:
         """Work on devices."""
         return concat([self._device(t, process, window) for t in DEVICE_TABLES if t in self._tables])
 
-    def _device(self, table: str, process: int, window: TimeWindow) -> Batch:
+    def _device(self, table: str, process: int, window: TimeWindow) -> TrackBatch:
         name = _DEVICE_NAMES[table]
         name = self._indexed(table, name) if table != "kernel" else name
         columns = {"correlation": "coalesce(correlation, 0)"}
@@ -215,11 +215,11 @@ class Queries:
             else f"coalesce(device, {default})"
         )
 
-    def host(self, process: int, window: TimeWindow) -> Batch:
+    def host(self, process: int, window: TimeWindow) -> TrackBatch:
         """Calls, operators, ranges and events of threads."""
         return concat([self._host(t, process, window) for t in HOST_TABLES if t in self._tables])
 
-    def _host(self, table: str, process: int, window: TimeWindow) -> Batch:
+    def _host(self, table: str, process: int, window: TimeWindow) -> TrackBatch:
         called = table in ("launch", "api")
         name = HOST_TABLES[table]
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
@@ -254,7 +254,7 @@ class Queries:
         name: str,
         columns: dict[str, str],
         end: str,
-    ) -> Batch:
+    ) -> TrackBatch:
         rows = self._rows(table, process, window, name, {"key": key, **columns}, end)
         return _as_batch(table, rows.pop("key"), rows)
 
@@ -266,7 +266,7 @@ class Queries:
             SELECT start, {end} AS "end", ({name})::INTEGER AS name{more} FROM {source(table)}
             WHERE {self.selection.where(table, process)} AND {window.where}""")
 
-    def _close(self, batch: Batch) -> Batch:
+    def _close(self, batch: TrackBatch) -> TrackBatch:
         """Calls that never returned last until the end of the trace and are marked."""
         never = np.flatnonzero(batch.end < 0)
         if len(never):
@@ -289,7 +289,7 @@ class Queries:
 
     # -- what is neither a thread's call nor a device's work
 
-    def build(self, process: int) -> Batch:
+    def build(self, process: int) -> TrackBatch:
         """Builds of programs."""
         if not self.selection.wants("build") or not self.trace.count("build"):
             return nothing()
@@ -304,7 +304,7 @@ class Queries:
             "start + greatest(duration, 0)",
         )
 
-    def overhead(self, process: int) -> Batch:
+    def overhead(self, process: int) -> TrackBatch:
         """Time the recorder took."""
         if not self.selection.wants("overhead") or not self.trace.count("overhead"):
             return nothing()
@@ -318,7 +318,7 @@ class Queries:
             "start + greatest(duration, 0)",
         )
 
-    def samples(self, process: int) -> Batch:
+    def samples(self, process: int) -> TrackBatch:
         """Samples as slices: from one to the next of its thread as long as the stack stays the same.
 
         A gap of more than four usual periods stays a gap: nothing is known of it.
@@ -340,7 +340,7 @@ class Queries:
         first = np.concatenate([[True], ~(follows & (end[:-1] == start[1:]) & (stack[1:] == stack[:-1]))])
         last = np.concatenate([first[1:], [True]])
         name = self._leaves(stack[first])
-        return Batch(key[first], start[first], end[last], name, np.full(len(name), CATEGORY["sample"], np.int8),
+        return TrackBatch(key[first], start[first], end[last], name, np.full(len(name), CATEGORY["sample"], np.int8),
                      stack=stack[first])  # fmt: skip
 
     def _leaves(self, stack: Column) -> Column:
@@ -364,9 +364,9 @@ class Queries:
         return rows["a"], rows["b"]
 
 
-def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> Batch:
+def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> TrackBatch:
     category = np.full(len(key), CATEGORY[_CATEGORY_OF.get(table, table)], np.int8)
-    return Batch(key=key, category=category, **rows) if len(key) else nothing()
+    return TrackBatch(key=key, category=category, **rows) if len(key) else nothing()
 
 
 def source(table: str) -> str:
