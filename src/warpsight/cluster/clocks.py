@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from warpsight.cluster.clock_fit import ClockFit, Constraints, fit
 from warpsight.cluster.matching import MEETINGS, Communicator
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 
 Column = NDArray[Any]
 #: Stands for a limit that an event does not have.
@@ -90,7 +90,7 @@ class JobClocks:
         )
 
 
-def synchronize(summaries: Sequence[Summary], groups: Sequence[Communicator]) -> JobClocks:
+def synchronize(summaries: Sequence[RankSummary], groups: Sequence[Communicator]) -> JobClocks:
     """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
     names = list(dict.fromkeys(one.about.clock for one in summaries))
     of = tuple(names.index(one.about.clock) for one in summaries)
@@ -109,7 +109,9 @@ def synchronize(summaries: Sequence[Summary], groups: Sequence[Communicator]) ->
     return JobClocks(tuple(clocks), of)
 
 
-def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> RankClock:
+def _by_wall(
+    name: str, ranks: tuple[int, ...], summaries: Sequence[RankSummary], reference: int
+) -> RankClock:
     own, theirs = summaries[ranks[0]].about, summaries[reference].about
     if own.wall is None or theirs.wall is None:
         return RankClock(name, ranks, ASSUMED, (), 0, None)
@@ -122,7 +124,7 @@ _Edges = dict[tuple[int, int], ClockFit]
 
 
 def _fits(
-    summaries: Sequence[Summary], groups: Sequence[Communicator], of: tuple[int, ...], reference: int
+    summaries: Sequence[RankSummary], groups: Sequence[Communicator], of: tuple[int, ...], reference: int
 ) -> _Edges:
     """Fits between pairs of clocks: of every clock to the reference, and to the first clock of each group it is in."""
     wanted: dict[tuple[int, int], list[Communicator]] = {}
@@ -205,7 +207,11 @@ def _messages(
 
 
 def _chains(
-    edges: _Edges, reference: int, clocks: int, summaries: Sequence[Summary], ranks: Sequence[tuple[int, ...]]
+    edges: _Edges,
+    reference: int,
+    clocks: int,
+    summaries: Sequence[RankSummary],
+    ranks: Sequence[tuple[int, ...]],
 ) -> dict[int, tuple[tuple[ClockFit, ...], float]]:
     """For each clock that can be reached the fits to the reference, over the way with the least error bound."""
     into: dict[int, list[tuple[int, ClockFit]]] = {}
@@ -228,7 +234,7 @@ def _chains(
     return out
 
 
-def _largest_bound(one: ClockFit, summaries: Sequence[Summary], ranks: Sequence[int]) -> float:
+def _largest_bound(one: ClockFit, summaries: Sequence[RankSummary], ranks: Sequence[int]) -> float:
     """The largest error bound from the first to the last work of some ranks."""
     begin = min(summaries[rank].about.begin for rank in ranks)
     end = max(summaries[rank].about.end for rank in ranks)

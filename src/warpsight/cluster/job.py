@@ -14,7 +14,7 @@ from warpsight.cluster import cache, places
 from warpsight.cluster.clocks import JobClocks, synchronize
 from warpsight.cluster.executor import Executor, LocalExecutor
 from warpsight.cluster.matching import Communicator, Mismatch, match, mismatches
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.errors import WarpsightError
 from warpsight.formats.snapshot import flight_recorder
 from warpsight.formats.snapshot.flight_recorder import FlightDump
@@ -32,7 +32,7 @@ class Job:
         failed: Path and reason of everything that could not be read: answers hold for the other ranks.
     """
 
-    summaries: tuple[Summary, ...]
+    summaries: tuple[RankSummary, ...]
     dumps: tuple[FlightDump, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -123,7 +123,7 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     return Job(tuple(_ranked(summaries)), tuple(sorted(dumps, key=lambda d: d.rank)), tuple(sorted(failed)))
 
 
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
+def _ranked(summaries: Sequence[RankSummary]) -> list[RankSummary]:
     """Summaries by rank; those without a number, or with another's number, get the next free ones."""
     ordered = sorted(
         summaries, key=lambda one: (one.about.rank < 0, one.about.rank, one.about.path, one.about.process)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.cluster.summary import Summary, codes
+from warpsight.cluster.summary import RankSummary, codes
 from warpsight.model.work import numbered
 
 Column = NDArray[Any]
@@ -61,7 +61,7 @@ class Communicator:
     def __len__(self) -> int:
         return len(self.row)
 
-    def of(self, summaries: Sequence[Summary], column: str) -> Column:
+    def of(self, summaries: Sequence[RankSummary], column: str) -> Column:
         """A column of times (ns) of the ranks' tables by operation and rank; 0 where missing."""
         parts = []
         for place, rank in enumerate(self.ranks):
@@ -90,7 +90,7 @@ class Communicator:
         return np.asarray((self.row >= 0).all(1))
 
 
-def match(summaries: Sequence[Summary]) -> list[Communicator]:
+def match(summaries: Sequence[RankSummary]) -> list[Communicator]:
     """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
     members = _members(summaries)
@@ -105,7 +105,7 @@ def match(summaries: Sequence[Summary]) -> list[Communicator]:
 _Pairs = tuple[Column, dict[int, tuple[str, str]]]
 
 
-def _members(summaries: Sequence[Summary]) -> dict[str, dict[int, int]]:
+def _members(summaries: Sequence[RankSummary]) -> dict[str, dict[int, int]]:
     """For each group whose ranks know their number in it, the rank of the job behind each number."""
     out: dict[str, dict[int, int]] = {}
     for one in summaries:
@@ -116,7 +116,7 @@ def _members(summaries: Sequence[Summary]) -> dict[str, dict[int, int]]:
     return out
 
 
-def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
+def _pairs(one: RankSummary, groups: dict[str, dict[int, int]]) -> _Pairs:
     """For each row a number, and the name and members of the group that each number stands for.
 
     Sends and receives whose peer is known belong to a group of the two ranks: only between those two they have an order.
@@ -145,7 +145,7 @@ def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
 
 
 def _group(
-    summaries: Sequence[Summary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
+    summaries: Sequence[RankSummary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
 ) -> Communicator:
     known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
     sides = [_side(summaries[place], pairs[place], key, known) for place in ranks]
@@ -167,7 +167,7 @@ def _group(
 
 
 def _side(
-    one: Summary, pairs: _Pairs, key: tuple[str, str], numbers: dict[str, dict[str, int]]
+    one: RankSummary, pairs: _Pairs, key: tuple[str, str], numbers: dict[str, dict[str, int]]
 ) -> dict[str, Column]:
     """One rank's operations of a group as columns, in order of begin."""
     listed = one.collectives
@@ -287,7 +287,7 @@ class Mismatch:
     text: str
 
 
-def mismatches(groups: Sequence[Communicator], summaries: Sequence[Summary]) -> list[Mismatch]:
+def mismatches(groups: Sequence[Communicator], summaries: Sequence[RankSummary]) -> list[Mismatch]:
     """The first operation of each kind in each group that ranks did not do alike."""
     out: list[Mismatch] = []
     for place, group in enumerate(groups):
@@ -299,13 +299,13 @@ def mismatches(groups: Sequence[Communicator], summaries: Sequence[Summary]) -> 
     return out
 
 
-def _rank_names(summaries: Sequence[Summary], ranks: Sequence[int]) -> str:
+def _rank_names(summaries: Sequence[RankSummary], ranks: Sequence[int]) -> str:
     numbers = [str(summaries[i].about.rank) for i in ranks]
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(numbers[:8])}"
 
 
 def _operations(
-    place: int, group: Communicator, summaries: Sequence[Summary], known: Column
+    place: int, group: Communicator, summaries: Sequence[RankSummary], known: Column
 ) -> list[Mismatch]:
     common = group.common
     wrong = known & (group.operation != common[:, None])
@@ -347,7 +347,12 @@ def _a(operation: str) -> str:
 
 
 def _values(
-    place: int, group: Communicator, summaries: Sequence[Summary], kind: str, values: Column, among: Column
+    place: int,
+    group: Communicator,
+    summaries: Sequence[RankSummary],
+    kind: str,
+    values: Column,
+    among: Column,
 ) -> list[Mismatch]:
     usual = _most_common(values)
     same = group.operation == group.common[:, None]

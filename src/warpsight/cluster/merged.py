@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from warpsight.cluster.clocks import RankClock
 from warpsight.cluster.job import Job
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.errors import WarpsightError
 from warpsight.formats.importing import open_any
 from warpsight.model.definitions import FRAME_COLUMNS
@@ -86,7 +86,7 @@ class _Joining:
         summaries = {self._job.summaries[place].about.process: self._job.summaries[place] for place in places}
         rows = [row for row in trace.arrow("process").to_pylist() if row["process"] in summaries]
         for row in rows:
-            one: Summary = summaries[row["process"]]
+            one: RankSummary = summaries[row["process"]]
             row["rank"], row["process"] = one.about.rank, one.about.rank
             for column in ("start", "end"):
                 if row[column] is not None:

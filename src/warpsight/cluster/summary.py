@@ -84,7 +84,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RankSummary:
     """One rank's summary; `account` numbers the stretches that end with each distinct end of `collectives`."""
 
     about: About
@@ -94,7 +94,7 @@ class Summary:
     steps: pa.Table
 
 
-def summarize(trace: Trace, path: str) -> list[Summary]:
+def summarize(trace: Trace, path: str) -> list[RankSummary]:
     """The summary of each rank in a trace: of each process that worked on a device or says which rank it is."""
     found = [_one(trace, path, row) for row in _processes(trace)]
     active = [one for one in found if one.about.end > one.about.begin or one.about.rank >= 0]
@@ -120,7 +120,7 @@ def _processes(trace: Trace) -> list[dict[str, Any]]:
     return list(chosen.values()) or rows[:1]
 
 
-def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
+def _one(trace: Trace, path: str, row: dict[str, Any]) -> RankSummary:
     process = row["process"]
     found = account.account(trace, Rows(processes=(process,)))
     listed = collectives(trace, process)
@@ -137,7 +137,7 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
         _link_speed(trace, found.work),
     )  # fmt: skip
     accounted = _accounted(trace, found, listed)
-    return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
+    return RankSummary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
 
 
 def encoded(data: pa.Table) -> pa.Table:
@@ -351,7 +351,7 @@ def _steps(found: list[iterations.Iterations]) -> pa.Table:
     return table(_STEPS, {"start": one.start, "duration": one.duration, "label": one.label})
 
 
-def to_bytes(one: Summary) -> dict[str, bytes]:
+def to_bytes(one: RankSummary) -> dict[str, bytes]:
     """A summary as named files."""
     from dataclasses import asdict
 
@@ -365,7 +365,7 @@ def to_bytes(one: Summary) -> dict[str, bytes]:
     return out
 
 
-def from_bytes(files: dict[str, bytes]) -> Summary | None:
+def from_bytes(files: dict[str, bytes]) -> RankSummary | None:
     """The summary that :func:`to_bytes` wrote; None for one of another version."""
     about = json.loads(files["about.json"])
     if about.pop("version") != VERSION:
@@ -376,4 +376,4 @@ def from_bytes(files: dict[str, bytes]) -> Summary | None:
         name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all()
         for name in ("collectives", "account", "kernels", "steps")
     }
-    return Summary(About(**about), **tables)
+    return RankSummary(About(**about), **tables)

@@ -12,7 +12,7 @@ from tests.unit.cluster.generated_jobs import Job
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.matching import match
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.cluster.verdict import JobVerdict, judge
 from warpsight.errors import WarpsightError
 
@@ -136,7 +136,7 @@ def test_a_recording_that_began_later_is_matched_by_its_ends(tmp_path: Path) -> 
     """All operations look alike, so only the ends tell by how many places the second rank's recording is behind."""
     Job(ranks=2, buckets=1, jitter=0.2, clock={1: (10**12, 0.0)}, steps=40).write(tmp_path)
     whole = load([tmp_path], LocalExecutor(1)).summaries
-    late: Summary = replace(whole[1], collectives=whole[1].collectives.slice(7))
+    late: RankSummary = replace(whole[1], collectives=whole[1].collectives.slice(7))
     group = match((whole[0], late))[0]
     assert group.row[:7, 1].tolist() == [-1] * 7
     assert (group.row[7:, 1] == range(33)).all()
