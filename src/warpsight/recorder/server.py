@@ -35,7 +35,7 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
-from warpsight.recorder.summary import Summary
+from warpsight.recorder.summary import RecordingSummary
 from warpsight.recorder.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Server:
         }
 
     def finish(self, *, command: list[str] | None = None,
-               progress: Callable[[dict[str, Any]], None] | None = None) -> Summary:  # fmt: skip
+               progress: Callable[[dict[str, Any]], None] | None = None) -> RecordingSummary:  # fmt: skip
         """Stop what still records, take the last rows and complete the trace.
 
         Raises:
@@ -265,7 +265,7 @@ class Server:
             assert self._converter is not None
             finished = self._converter.finish(request, progress)
         overhead["converter_cpu_ns"] = _children_cpu_ns()
-        return Summary(
+        return RecordingSummary(
             self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen
         )
 

@@ -21,7 +21,7 @@ from warpsight.ui.render import terminal
 if TYPE_CHECKING:
     from warpsight.recorder.backend_choice import BackendChoice
     from warpsight.recorder.server import Server
-    from warpsight.recorder.summary import Summary
+    from warpsight.recorder.summary import RecordingSummary
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 EPILOG = """\
@@ -135,7 +135,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
 
 
-def _summarize(summary: Summary) -> None:
+def _summarize(summary: RecordingSummary) -> None:
     """Print the summary; whatever happens meanwhile, the exit code is the program's."""
     from warpsight.ui.cli.record_summary import print_summary
 
@@ -207,7 +207,7 @@ def _print_environment(
     print_environment(asked.path or Path("shell.warp"), settings, force=asked.force)
 
 
-def _finish(server: Server, program: list[str]) -> Summary | None:
+def _finish(server: Server, program: list[str]) -> RecordingSummary | None:
     """Complete the trace; a failure is reported, and never replaces the program's exit code."""
     from warpsight.recorder.signals import Signals
     from warpsight.ui.cli.record_summary import ProgressLine
