@@ -27,7 +27,7 @@ _TEXT = ".text."
 
 
 @dataclass(frozen=True)
-class Function:
+class CubinFunction:
     """A function: an entry, or a device function that was not inlined.
 
     Attributes:
@@ -104,7 +104,7 @@ class Cubin:
         return found
 
     @cached_property
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[CubinFunction]:
         """Every function of the symbol table, by section and offset."""
         found = []
         symbols = self.elf.symbols
@@ -118,7 +118,7 @@ class Cubin:
             if name.startswith("$") and name.count("$") >= 2:
                 name = name.split("$", 2)[2]
             offset = value - base if base and value >= base else value
-            found.append(Function(name, self.sections[section], section, offset, size))
+            found.append(CubinFunction(name, self.sections[section], section, offset, size))
         return sorted(found, key=lambda f: (f.section, f.offset))
 
     @cached_property
@@ -140,7 +140,7 @@ class Cubin:
         """The section of a kernel's mangled name."""
         return self.elf.by_name.get(_TEXT + kernel)
 
-    def function_at(self, section: int, offset: int) -> Function:
+    def function_at(self, section: int, offset: int) -> CubinFunction:
         """The function that an offset of a section belongs to; the whole section when no symbol says."""
         inside = [f for f in self.functions if f.section == section and f.offset <= offset]
         if inside and (inside[-1].size == 0 or offset < inside[-1].offset + inside[-1].size):
@@ -148,7 +148,7 @@ class Cubin:
                 (f for f in inside if offset < f.offset + f.size), key=lambda f: f.size, default=inside[-1]
             )
         kernel = self.sections.get(section, "")
-        return Function(kernel, kernel, section, 0, int(self.elf.sections["size"][section]))
+        return CubinFunction(kernel, kernel, section, 0, int(self.elf.sections["size"][section]))
 
     @cached_property
     def has_lines(self) -> bool:
