@@ -42,7 +42,7 @@ _INT32_MAX = (1 << 31) - 1
 _NAMED = ("kernel", "marker", "user_event")
 
 
-class Placer:
+class EventPlacer:
     """Adds events to the tables of a trace."""
 
     def __init__(self, target: Target, process: int, strings: list[bytes] | None) -> None:

@@ -16,7 +16,7 @@ from warpsight.formats import varint
 from warpsight.formats.registry import Coverage, Options
 from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.layout import Metadata, SbtHeader
-from warpsight_plugins.sbt.placing import Placer
+from warpsight_plugins.sbt.placing import EventPlacer
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -73,7 +73,7 @@ def _read(source: Source, target: Target, view: memoryview, data: varint.Column)
     strings, salvaging = _strings(source, header, view)
     begin = header.events or (_unfinished(view) if salvaging and not header.count else 0)
     target.source.update(version=f"{header.major}.{header.minor}", clock="the writer's own, ns")
-    placer = Placer(target, process, strings)
+    placer = EventPlacer(target, process, strings)
     if begin and begin < len(view):
         _events(source, placer, header, view, data, begin, salvaging)
     elif header.count:
@@ -84,7 +84,7 @@ def _read(source: Source, target: Target, view: memoryview, data: varint.Column)
 
 def _events(
     source: Source,
-    placer: Placer,
+    placer: EventPlacer,
     header: SbtHeader,
     view: memoryview,
     data: varint.Column,
@@ -191,7 +191,7 @@ def _device(target: Target, device: layout.SbtDevice) -> None:
                   platform=platform, **known)  # fmt: skip
 
 
-def _attributes(target: Target, header: SbtHeader, placer: Placer, process: int) -> None:
+def _attributes(target: Target, header: SbtHeader, placer: EventPlacer, process: int) -> None:
     """What belongs to the whole file and cannot be derived from its rows."""
     usual = layout.LITTLE_ENDIAN | (layout.HAS_CALLSTACKS if placer.strings else 0)
     raw = [header.major, header.minor, header.flags, header.size, header.compression, header.reserved.hex()]
