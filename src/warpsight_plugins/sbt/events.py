@@ -59,7 +59,7 @@ _MOVES = tuple(
 
 
 @dataclass
-class Events:
+class SbtEvents:
     """Some events in file order.
 
     `time`, `duration` and `correlation` are uint64[n]; `kernel` (uint64[k, 8]) belongs to events `kernel_rows`,
@@ -88,7 +88,7 @@ class Events:
         """Number of events."""
         return len(self.kind)
 
-    def take(self, rows: Column) -> Events:
+    def take(self, rows: Column) -> SbtEvents:
         """Some of the events, in the order of `rows` (which must be ascending)."""
         if len(rows) == len(self):
             return self
@@ -109,9 +109,9 @@ class Events:
         blocks = (kernel[has[0]], self.kernel[has[0]], memory[has[1]], self.memory[has[1]])
         stacks = (stack[has[2]], self.stack_thread[has[2]], self.stack[has[2]])
         columns: list[Any] = [*(column[rows] for column in own), *blocks, *stacks, self.blobs]
-        return Events(*columns)
+        return SbtEvents(*columns)
 
-    def followed_by(self, other: Events) -> Events:
+    def followed_by(self, other: SbtEvents) -> SbtEvents:
         """These events and then others."""
         here = len(self)
         shifts = {"kernel_rows": here, "memory_rows": here, "stack_rows": here, "stack": len(self.blobs)}
@@ -122,15 +122,15 @@ class Events:
         columns |= {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("kind", "flags")
         }
-        return Events(**columns, blobs=[*self.blobs, *other.blobs])
+        return SbtEvents(**columns, blobs=[*self.blobs, *other.blobs])
 
 
-def nothing() -> Events:
+def nothing() -> SbtEvents:
     """No events."""
     byte, none, place = np.empty(0, np.uint8), np.empty(0, np.uint64), np.empty(0, np.int64)
     kernel, memory = np.empty((0, 8), np.uint64), np.empty((0, 3), np.uint64)
     columns: list[Any] = [byte, byte, *[none] * 6, place, kernel, place, memory, place, none, place]
-    return Events(*columns)
+    return SbtEvents(*columns)
 
 
 class EventBytes:
@@ -312,7 +312,7 @@ def _one_by_one(window: EventBytes, at: int, limit: int) -> Column:
     return np.array(found, np.int64)
 
 
-def decode(window: EventBytes, at: Column, previous: int) -> Events:
+def decode(window: EventBytes, at: Column, previous: int) -> SbtEvents:
     """The columns of the events that begin with the given numbers; `previous` is the time before the first."""
     value = window.value
     kind, flags = window.heads(at)
@@ -337,7 +337,7 @@ def decode(window: EventBytes, at: Column, previous: int) -> Events:
     first = cursor[stack_rows]
     thread, frames = value[first], value[first + 1].astype(np.int64)
     stack, blobs = _blobs(window.data, window.begin[first + 1], window.last[first + 1 + 4 * frames] + 1)
-    return Events(
+    return SbtEvents(
         kind, flags, np.cumsum(delta, dtype=np.uint64), duration, device & narrow, stream & narrow, correlation,
         name & narrow, kernel_rows, kernel & narrow, memory_rows, memory, stack_rows, thread, stack, blobs,
     )  # fmt: skip
@@ -363,7 +363,7 @@ def _blobs(data: Column, begin: Column, end: Column) -> tuple[Column, list[bytes
     return array.indices.to_numpy().astype(np.int64), array.dictionary.to_pylist()
 
 
-def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[Events, int]]:
+def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[SbtEvents, int]]:
     """All events of a file from byte `at`, window by window, with the place behind each window's last.
 
     Ends early, without an error, where the data does: the caller compares the number of events.
@@ -391,7 +391,7 @@ def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tup
         yield events, at
 
 
-def encode(events: Events, previous: int) -> bytes:
+def encode(events: SbtEvents, previous: int) -> bytes:
     """The bytes of events; `previous` is the time before the first."""
     rows = len(events)
     times = np.concatenate([np.array([previous & 0xFFFF_FFFF_FFFF_FFFF], np.uint64), events.time])

@@ -63,7 +63,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return {"events": len(done), "strings": len(listed), "unplaced": found.unplaced}
 
 
-def event_pieces(done: events.Events) -> list[bytes]:
+def event_pieces(done: events.SbtEvents) -> list[bytes]:
     """The event section."""
     if not len(done):
         return []
@@ -76,7 +76,7 @@ def event_pieces(done: events.Events) -> list[bytes]:
     return pieces
 
 
-def _slice(done: events.Events, first: int, last: int) -> events.Events:
+def _slice(done: events.SbtEvents, first: int, last: int) -> events.SbtEvents:
     """Events first to last as views, with the rows of their parameters counted from 0."""
     columns: dict[str, Column] = {}
     for rows, values in BLOCKS:
@@ -87,7 +87,7 @@ def _slice(done: events.Events, first: int, last: int) -> events.Events:
     own = {
         f.name: getattr(done, f.name)[first:last] for f in fields(done) if f.name not in (*columns, "blobs")
     }
-    return events.Events(**own, **columns, blobs=done.blobs)
+    return events.SbtEvents(**own, **columns, blobs=done.blobs)
 
 
 def _file_attributes(trace: Trace) -> dict[str, str]:
