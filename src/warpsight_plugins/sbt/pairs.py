@@ -29,7 +29,7 @@ class Ready:
     alone: Column
 
 
-class Pairs:
+class PairedEvents:
     """Holds begins back until their ends come."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from warpsight.formats.varint import Column
 from warpsight_plugins.sbt import layout, pairs, stacks
 from warpsight_plugins.sbt.distinct import distinct, first_uses
 from warpsight_plugins.sbt.events import SbtEvents
-from warpsight_plugins.sbt.pairs import Pairs
+from warpsight_plugins.sbt.pairs import PairedEvents
 from warpsight_plugins.sbt.raw import raw_events, text_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class EventPlacer:
         self.target = target
         self.process = process
         self.strings = strings
-        self._pairs = Pairs()
+        self._pairs = PairedEvents()
         self._texts = _Texts(strings)
         self._stacks = stacks.Reading(target, self._texts)
         self._devices: dict[int, int] = {}
