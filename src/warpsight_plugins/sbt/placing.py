@@ -52,7 +52,7 @@ class EventPlacer:
         self.strings = strings
         self._pairs = PairedEvents()
         self._texts = _Texts(strings)
-        self._stacks = stacks.Reading(target, self._texts)
+        self._stacks = stacks.StackIds(target, self._texts)
         self._devices: dict[int, int] = {}
         self._streams: dict[int, int] = {}
         self._known_shapes: dict[bytes, tuple[int, bool]] = {}

@@ -21,7 +21,7 @@ def text_of(kind: int) -> str:
     return layout.EVENT_TYPES.get(kind, f"type {kind}")
 
 
-def raw_events(events: SbtEvents, texts: Any, reading: stacks.Reading) -> pa.Array:
+def raw_events(events: SbtEvents, texts: Any, reading: stacks.StackIds) -> pa.Array:
     """`[type, flags, time, duration, device, stream, correlation, name, kernel, memory, stack]` per event.
 
     `kernel` and `memory` are lists of numbers or null, `stack` is `[thread, [[address, function, file, line], …]]` or
