@@ -10,7 +10,7 @@ import msgspec
 from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.perfetto import framing
 from warpsight.formats.perfetto.sequences import PacketClocks, PacketSequence, annotation_values
-from warpsight.formats.perfetto.tracks import Slice, Tracks
+from warpsight.formats.perfetto.tracks import Slice, TrackDescriptors
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -148,7 +148,7 @@ class _Reading:
     def __init__(self, source: Source, target: Target) -> None:
         self.source = source
         self.target = target
-        self.tracks = Tracks(target)
+        self.tracks = TrackDescriptors(target)
         self.rows = RowBuilder(target, self.tracks)
         self.clocks = PacketClocks()
         self.damaged: list[tuple[int, str]] = []

@@ -30,7 +30,7 @@ class Slice:
         return self.told
 
 
-class Tracks:
+class TrackDescriptors:
     """Track descriptors, and ids for what they describe."""
 
     def __init__(self, target: Target) -> None:
