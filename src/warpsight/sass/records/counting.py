@@ -44,9 +44,9 @@ def counts(
         UsageError: for a field that an imported trace does not hold.
     """
     if is_trace(path):
-        from warpsight.sass.records.imported import Imported
+        from warpsight.sass.records.imported import ImportedRecords
 
-        with Imported(path) as opened:
+        with ImportedRecords(path) as opened:
             return opened.counts(group_by, conditions, top), []
     from warpsight_plugins.cutracer.clp import source_of
 

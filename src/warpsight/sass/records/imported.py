@@ -19,7 +19,7 @@ from warpsight.sass.records.filters import Filter
 _TABLES = ("warp_event", "instruction", "name")
 
 
-class Imported:
+class ImportedRecords:
     """Answers questions about the records of an imported trace; use it as a context manager."""
 
     def __init__(self, path: Path | str) -> None:
@@ -149,7 +149,7 @@ class Imported:
             self._opened.close()
             self._opened = None
 
-    def __enter__(self) -> Imported:
+    def __enter__(self) -> ImportedRecords:
         return self
 
     def __exit__(

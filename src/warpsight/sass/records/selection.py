@@ -92,9 +92,9 @@ def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | No
 
 def _select_of_tables(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """The same of an imported trace; its records have the fields that its tables hold."""
-    from warpsight.sass.records.imported import Imported
+    from warpsight.sass.records.imported import ImportedRecords
 
-    with Imported(path) as opened:
+    with ImportedRecords(path) as opened:
         head = None if selection.tail is not None else selection.head
         if selection.group_by is None:
             return SelectedRecords({None: opened.ends(selection.conditions, head, selection.tail)}, {}, [])

@@ -79,9 +79,9 @@ def summary(path: Path | str) -> Warps:
         FormatError: when the file does not exist or is damaged inside.
     """
     if is_trace(path):
-        from warpsight.sass.records.imported import Imported
+        from warpsight.sass.records.imported import ImportedRecords
 
-        with Imported(path) as opened:
+        with ImportedRecords(path) as opened:
             ended = {warp: _mnemonic(text) == "EXIT" for warp, text in opened.last_instructions()}
             return _sorted(ended, opened.grid_warps(), ())
     from warpsight_plugins.cutracer import fold
