@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from warpsight.sass.listing import Listing, ListingRow
-from warpsight.ui.render.sass.layered_layout import Layout, Size, layered
+from warpsight.ui.render.sass.layered_layout import GraphLayout, Size, layered
 
 _CHARACTER, _LINE, _HEAD, _PADDING = 6.6, 14.0, 20.0, 8.0
 _MOST_LINES, _LONGEST = 6, 46
@@ -81,7 +81,7 @@ def _box(
     rows: Sequence[ListingRow],
     lines: Sequence[str],
     listing: Listing,
-    drawn: Layout,
+    drawn: GraphLayout,
     size: Size,
     most: int,
 ) -> str:
@@ -108,7 +108,7 @@ def _box(
     )
 
 
-def _edge(edge: tuple[int, int], drawn: Layout, back: bool) -> str:
+def _edge(edge: tuple[int, int], drawn: GraphLayout, back: bool) -> str:
     if edge not in drawn.routes:
         return ""
     points = drawn.routes[edge]
