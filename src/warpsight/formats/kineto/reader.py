@@ -26,7 +26,7 @@ from warpsight.formats.kineto.group import EventGroup, groups, text, value
 from warpsight.formats.kineto.held import HeldTables
 from warpsight.formats.kineto.layouts import Layouts, Piece
 from warpsight.formats.kineto.placing import Placing
-from warpsight.formats.kineto.stacks import PythonStacks
+from warpsight.formats.kineto.stacks import PythonCallStacks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -145,7 +145,7 @@ class _Reading:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.placing = Placing(target)
-        self.stacks = PythonStacks(target.definitions)
+        self.stacks = PythonCallStacks(target.definitions)
         self.held = HeldTables()
         #: Ids of arrows that are not numbers, by their JSON.
         self._flow_ids: dict[bytes, int] = {}

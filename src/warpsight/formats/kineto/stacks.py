@@ -64,7 +64,7 @@ class _ById:
             self._sparse[int(ids[row])] = int(stacks[row])
 
 
-class PythonStacks:
+class PythonCallStacks:
     """Collects Python functions; afterwards answers which stack a thread had at some moments."""
 
     def __init__(self, definitions: Definitions) -> None:
