@@ -12,7 +12,7 @@ from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import Counts
 from warpsight.sass.why.reasons import NO_STALL
-from warpsight.sass.why.samples import Samples
+from warpsight.sass.why.samples import StallSamples
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Listing:
 
     code: KernelCode
     rows: tuple[ListingRow, ...]
-    samples: Samples
+    samples: StallSamples
     counted: bool = False
 
     @property
@@ -119,14 +119,14 @@ class Listing:
 
 
 def listing(
-    code: KernelCode, samples: Samples | None = None, counts: Mapping[int, Counts] | None = None
+    code: KernelCode, samples: StallSamples | None = None, counts: Mapping[int, Counts] | None = None
 ) -> Listing:
     """The instructions of a kernel.
 
     Raises:
         NotDisassembled: when nvdisasm is missing or cannot read the code.
     """
-    sampled = samples or Samples(())
+    sampled = samples or StallSamples(())
     at = sampled.at()
     graph, live = code.graph, code.live
     rows = []

@@ -16,7 +16,7 @@ from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import PREFIX, Counts
 from warpsight.sass.hotspots import NOT_SAMPLED
 from warpsight.sass.why.advice.finding import LaunchConfiguration
-from warpsight.sass.why.samples import Samples, add_up
+from warpsight.sass.why.samples import StallSamples, add_up
 
 _SAMPLES = """
 SELECT name, checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
@@ -58,7 +58,7 @@ class RecordedKernel:
 
     name: str
     code: KernelCode | None
-    samples: Samples
+    samples: StallSamples
     counts: Mapping[int, Counts]
     problem: str = ""
 

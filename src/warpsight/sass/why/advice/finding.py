@@ -11,7 +11,7 @@ from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.blame import Blame, Blamed
 from warpsight.sass.why.dependencies import Dependencies
-from warpsight.sass.why.samples import Sample, Samples
+from warpsight.sass.why.samples import Sample, StallSamples
 
 _MOST_PLACES = 5
 
@@ -73,7 +73,7 @@ class Evidence:
     """The known facts of a kernel when advice is sought."""
 
     code: KernelCode
-    samples: Samples
+    samples: StallSamples
     blamed: Blamed
     dependencies: Dependencies
     launch: LaunchConfiguration
