@@ -18,7 +18,7 @@ from warpsight.debug import core_verdict, hang_report
 from warpsight.model import TraceWriter
 from warpsight.recorder.inspect import look
 from warpsight.recorder.ring.progress import Outstanding
-from warpsight.recorder.watch.coredump import Dump
+from warpsight.recorder.watch.coredump import CoreDump
 from warpsight.recorder.watch.event import Incident, Suspect
 from warpsight.ui.cli import app
 from warpsight.ui.cli.output import json_text
@@ -59,8 +59,8 @@ def test_a_report_with_everything_it_can_hold(name: str, trace: str, tmp_path: P
     event.processes = look.look([os.getpid()], 30)
     event.evidence = ["thread 1 of process 1 waits in cuCtxSynchronize"]
     event.trace, event.notes, event.took_s = recorded, ["a note"], 0.5
-    event.dumps = [Dump(1, core(tmp_path, name), "", 0.25), Dump(2, None, "the driver listens on no pipe"),
-                   Dump(3, tmp_path / "none")]  # fmt: skip
+    event.dumps = [CoreDump(1, core(tmp_path, name), "", 0.25), CoreDump(2, None, "the driver listens on no pipe"),
+                   CoreDump(3, tmp_path / "none")]  # fmt: skip
     report = hang_report.build(event, core_verdict.decode, program=["python", "train.py"])
     fulfils(report)
     assert report["processes"][0]["threads"], "the report holds threads"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.recorder.ring.progress import Outstanding
-from warpsight.recorder.watch.coredump import Dump
+from warpsight.recorder.watch.coredump import CoreDump
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Incident:
     #: Threads of all processes of the tree (session.inspect), before anything was touched.
     processes: list[dict[str, Any]] = field(default_factory=list)
     trace: Path | None = None
-    dumps: list[Dump] = field(default_factory=list)
+    dumps: list[CoreDump] = field(default_factory=list)
     #: How the process that crashed ended: "signal 6".
     exit: str = ""
     pid: int = 0

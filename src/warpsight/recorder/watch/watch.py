@@ -114,7 +114,7 @@ class Watch:
             return None
         event = Incident("crash", "crash: a GPU core dump was written", time.monotonic_ns())
         event.dumps = [
-            coredump.Dump(0, path, "" if coredump.complete(path) else "the dump is not complete")
+            coredump.CoreDump(0, path, "" if coredump.complete(path) else "the dump is not complete")
             for path in new
         ]
         return event
@@ -373,7 +373,7 @@ class Watch:
             problem = "" if coredump.complete(path) else "the dump is not complete"
             if self._options.gzip and not problem:
                 path = coredump.compress(path)
-            event.dumps.append(coredump.Dump(ending.pid, path, problem))
+            event.dumps.append(coredump.CoreDump(ending.pid, path, problem))
         return event
 
     def _look_after_interrupt(self, now: float) -> None:
