@@ -140,17 +140,19 @@ class _Conversion:
             "cubin", line["size"], image, self._sources(line) if self._values == "all" else []
         )
 
-    def _sources(self, line: Line) -> list[m.Source]:
+    def _sources(self, line: Line) -> list[m.ModuleSource]:
         """The PTX that the module was compiled from, and the files that its line table names, where they are."""
         found = []
         if "ptx" in line:
             offset, size = line["ptx"]
-            found.append(m.Source("module.ptx", size, self._contents(offset, size, self._writer.put_chunk)))
+            found.append(
+                m.ModuleSource("module.ptx", size, self._contents(offset, size, self._writer.put_chunk))
+            )
         image = os.pread(self._file, line["size"], line["offset"])
         for path in source_files(image):
             text = text_of(path)
             if text:
-                found.append(m.Source(path, len(text), self._writer.put(text)))
+                found.append(m.ModuleSource(path, len(text), self._writer.put(text)))
         return found
 
     def _global(self, i: int, line: Line) -> m.Global:

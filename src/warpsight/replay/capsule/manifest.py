@@ -62,7 +62,7 @@ class Relocation(_Part, frozen=True):
     addend: Count = 0
 
 
-class Source(_Part, frozen=True):
+class ModuleSource(_Part, frozen=True):
     """Source text a module was made from (Triton, NVRTC, PTX)."""
 
     name: Text
@@ -76,7 +76,7 @@ class LoadedModule(_Part, frozen=True):
     kind: Literal["cubin", "ptx", "fatbin"]
     size: Bytes
     image: Contents
-    sources: Annotated[list[Source], Meta(max_length=1024)] = []
+    sources: Annotated[list[ModuleSource], Meta(max_length=1024)] = []
 
 
 class Global(_Part, frozen=True):
