@@ -27,7 +27,7 @@ from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
-from warpsight.recorder.drain.target import Ending, Target, exit_text
+from warpsight.recorder.drain.target import DrainTarget, Ending, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.job_trigger import JobTrigger
 from warpsight.recorder.options.left_out import left_out
@@ -179,7 +179,7 @@ class Server:
         self._loop.on_target = lambda target: target.header.set_control(RECORD)
 
     @property
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[DrainTarget]:
         """Processes that are being recorded."""
         return self._loop.running
 

@@ -17,7 +17,7 @@ from warpsight.capture.segments import layout
 from warpsight.recorder.drain import listener
 from warpsight.recorder.drain.arena import STOP, Drainer, OwnRows
 from warpsight.recorder.drain.listener import Hello, Listener
-from warpsight.recorder.drain.target import Ending, Target, Watched
+from warpsight.recorder.drain.target import DrainTarget, Ending, Watched
 from warpsight.recorder.output import RAW
 
 #: Seconds between visits while rows come, and at most when none do.
@@ -58,7 +58,7 @@ class DrainLoop:
         self._control = control
         own_raw = folder / RAW / own.arena
         self._own_drainer = Drainer(own.fd, own_raw)
-        self._targets: list[Target] = []
+        self._targets: list[DrainTarget] = []
         self._waited: list[
             Watched
         ] = []  # joined commands: nothing to drain, but the recording waits for them
@@ -75,7 +75,7 @@ class DrainLoop:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Condition(self._lock)
-        self.on_target: Callable[[Target], None] | None = None
+        self.on_target: Callable[[DrainTarget], None] | None = None
         self.on_ending: Callable[[Ending], None] | None = None
         #: Answers a request and closes the connection, without keeping this thread.
         self.on_request: Callable[[socket.socket, str], None] | None = None
@@ -88,7 +88,7 @@ class DrainLoop:
         self._thread.start()
 
     @property
-    def running(self) -> list[Target]:
+    def running(self) -> list[DrainTarget]:
         """Targets that have not ended."""
         with self._lock:
             return list(self._targets)
@@ -231,7 +231,7 @@ class DrainLoop:
             return
         folder = self._folder / RAW / hello.arena
         try:
-            target = Target(connection, pid, hello.fd, folder, self._listener.arenas)
+            target = DrainTarget(connection, pid, hello.fd, folder, self._listener.arenas)
         except (OSError, ValueError) as error:
             listener.answer(connection, f"no {error}")
             connection.close()
@@ -268,7 +268,7 @@ class DrainLoop:
         if not self.connected:
             self._ended.notify_all()
 
-    def _retire(self, target: Target, how: str) -> None:
+    def _retire(self, target: DrainTarget, how: str) -> None:
         """Take the last rows of a process and forget it."""
         self._targets.remove(target)
         abrupt = target.header.state not in (layout.STATE_STOPPED, layout.STATE_EXITED)

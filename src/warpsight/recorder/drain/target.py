@@ -80,7 +80,7 @@ class Watched:
             self.pidfd = -1
 
 
-class Target(Watched):
+class DrainTarget(Watched):
     """A process whose rings are drained into `folder`.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.recorder.drain.target import Ending, Target, crashed
+from warpsight.recorder.drain.target import DrainTarget, Ending, crashed
 from warpsight.recorder.inspect import look
 from warpsight.recorder.ring.progress import Progress
 from warpsight.recorder.ring.recorder import RingRecorder
@@ -151,7 +151,7 @@ class Watch:
                 if found is not None and self._confirm(target, found):
                     break
 
-    def _notice(self, target: Target, now: float) -> None:
+    def _notice(self, target: DrainTarget, now: float) -> None:
         one = self._watched.get(target.arena)
         if one is None:
             one = self._watched[target.arena] = Watched(target.pid, target.arena)
@@ -165,7 +165,7 @@ class Watch:
     def _progress(self, arena: str) -> Progress | None:
         return self._ring.progress.get(arena)
 
-    def _suspect(self, target: Target, now: float) -> Suspicion | None:
+    def _suspect(self, target: DrainTarget, now: float) -> Suspicion | None:
         one = self._watched[target.arena]
         progress = self._progress(target.arena)
         completions = _shown(progress)
@@ -222,7 +222,7 @@ class Watch:
 
     # -- from a suspicion to a report
 
-    def _confirm(self, target: Target, found: Suspicion) -> bool:
+    def _confirm(self, target: DrainTarget, found: Suspicion) -> bool:
         """Force a flush and look at the host; True when it was a hang, which is then reported."""
         one, progress = self._watched[target.arena], self._progress(target.arena)
         before = _shown(progress)
@@ -250,7 +250,7 @@ class Watch:
         self._report(self._gather(found, evidence, processes))
         return True
 
-    def _flush(self, target: Target) -> bool:
+    def _flush(self, target: DrainTarget) -> bool:
         """Whether the process answered; its rows have been looked at when this returns."""
         try:
             target.header.ask_flush(forced=True)
