@@ -17,7 +17,7 @@ from warpsight.capture.segments import layout
 from warpsight.recorder.drain import listener
 from warpsight.recorder.drain.arena import STOP, Drainer, OwnRows
 from warpsight.recorder.drain.listener import Hello, Listener
-from warpsight.recorder.drain.target import DrainTarget, Ending, Watched
+from warpsight.recorder.drain.target import AwaitedProcess, DrainTarget, Ending
 from warpsight.recorder.output import RAW
 
 #: Seconds between visits while rows come, and at most when none do.
@@ -60,7 +60,7 @@ class DrainLoop:
         self._own_drainer = Drainer(own.fd, own_raw)
         self._targets: list[DrainTarget] = []
         self._waited: list[
-            Watched
+            AwaitedProcess
         ] = []  # joined commands: nothing to drain, but the recording waits for them
         self._strangers: list[tuple[socket.socket, float]] = []  # connected, hello not yet said
         self.endings: list[Ending] = []
@@ -226,7 +226,7 @@ class DrainLoop:
             self._pass_on(connection, hello.request)
             return
         if hello.fd < 0:
-            self._waited.append(Watched(connection, pid))
+            self._waited.append(AwaitedProcess(connection, pid))
             listener.answer(connection, "ok")
             return
         folder = self._folder / RAW / hello.arena

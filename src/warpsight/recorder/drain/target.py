@@ -34,7 +34,7 @@ class Ending:
         return {"pid": self.pid, "arena": self.arena, "exit": self.exit, "end": self.end}
 
 
-class Watched:
+class AwaitedProcess:
     """A process to wait for: by a descriptor of it where it is visible from here, else by its connection alone."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
@@ -80,7 +80,7 @@ class Watched:
             self.pidfd = -1
 
 
-class DrainTarget(Watched):
+class DrainTarget(AwaitedProcess):
     """A process whose rings are drained into `folder`.
 
     Raises:
