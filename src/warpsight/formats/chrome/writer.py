@@ -24,7 +24,7 @@ from warpsight.formats.writing.timeline import (
     CATEGORIES,
     NVTX,
     Column,
-    Counter,
+    CounterTrack,
     Slices,
     Texts,
     Track,
@@ -234,7 +234,7 @@ class _Writer:
             ]
         )
 
-    def counter(self, data: Counter) -> None:
+    def counter(self, data: CounterTrack) -> None:
         label = _quote(data.track.unit or "value")
         for begin in range(0, len(data), CHUNK_ROWS):
             rows = slice(begin, min(begin + CHUNK_ROWS, len(data)))

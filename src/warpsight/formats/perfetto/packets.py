@@ -16,7 +16,7 @@ from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_O
 from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
-    Counter,
+    CounterTrack,
     Slices,
     Texts,
     Track,
@@ -179,7 +179,7 @@ def _objects(column: Column, strings: dict[str, int]) -> tuple[Column, Column]:
     return found, found > 0
 
 
-def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part]]:
+def counter(sequence: int, data: CounterTrack, origin: int) -> tuple[bytes, list[Part]]:
     """What opens the sequence, and the parts of one sample; whole numbers are written as integers."""
     whole = data.value.astype(np.int64) if bool((np.abs(data.value) < 2**53).all()) else None
     value: Part = Fixed64(44, data.value.astype(np.float64))

@@ -14,7 +14,7 @@ from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.rows import ExportReader
-from warpsight.formats.writing.timeline import Counter, Slices, Texts, load_stacks, load_texts
+from warpsight.formats.writing.timeline import CounterTrack, Slices, Texts, load_stacks, load_texts
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 def _encode(
-    trace: Trace, texts: Texts, piece: Slices | Counter, sequence: int, origin: int
+    trace: Trace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
 ) -> list[bytes | bytearray]:
     """A packet sequence: what opens it and its rows."""
     if isinstance(piece, Slices):

@@ -15,7 +15,7 @@ from warpsight.formats.writing.batch import TrackBatch, by_key
 from warpsight.formats.writing.counters import counters
 from warpsight.formats.writing.placing import Depths, LaneAllocator
 from warpsight.formats.writing.queries import Queries, TimeWindow
-from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
+from warpsight.formats.writing.timeline import Column, CounterTrack, Slices, Texts, Track
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ExportReader:
         """A number for a new track."""
         return next(self._uuids)
 
-    def pieces(self) -> Iterator[Slices | Counter]:
+    def pieces(self) -> Iterator[Slices | CounterTrack]:
         """The overlays, every process's threads and devices, then counters."""
         above: dict[str, Track] = {}
         for overlay in self.selection.overlays:

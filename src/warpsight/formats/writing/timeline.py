@@ -78,7 +78,7 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterTrack:
     """Samples of one number."""
 
     track: Track
