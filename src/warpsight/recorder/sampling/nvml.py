@@ -46,7 +46,7 @@ class Value:
 Reader = Callable[[], list[Value]]
 
 
-class Gpu:
+class GpuReaders:
     """The readers of one GPU. A reader that is not supported is asked once, a failing one a few times."""
 
     def __init__(self, nvml: Any, index: int, handle: Any, wanted: Callable[[str], bool]) -> None:
