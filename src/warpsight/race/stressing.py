@@ -18,7 +18,7 @@ import msgspec
 
 from warpsight.errors import UsageError
 from warpsight.race import plan as plans
-from warpsight.race.evidence import Evidence, Failure, upper_bound
+from warpsight.race.evidence import Evidence, FailedRun, upper_bound
 from warpsight.race.experiment import Experiment, control, digest, programs_own
 from warpsight.race.journal import ExperimentJournal
 from warpsight.race.oracle import BROKEN, Kind, RunOutcome
@@ -111,7 +111,7 @@ class State:
     control: Arm = field(default_factory=Arm)
     ceilings: dict[int, Arm] = field(default_factory=dict)
     outcomes: dict[Kind, int] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedRun] = field(default_factory=list)
     failing: dict[tuple[int, int], tuple[int, int, str]] = field(
         default_factory=dict
     )  # failures, runs and why, by plan
@@ -174,7 +174,7 @@ class State:
             (arm if failed_delayed else self.control).failures += 1
             # A run without delays in which trials could have been switched was not drawn against delayed ones.
             if whole or not outcome.control:
-                self.failures.append(Failure(failed_delayed, drawn.control_share))
+                self.failures.append(FailedRun(failed_delayed, drawn.control_share))
                 self.evidence = Evidence.of(self.failures)
 
     def verdict(self) -> tuple[Verdict, str] | None:
