@@ -9,7 +9,7 @@ from typing import Any
 from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice.all import advice
-from warpsight.sass.why.advice.finding import Advice, Evidence, LaunchConfiguration
+from warpsight.sass.why.advice.finding import Advice, KernelFacts, LaunchConfiguration
 from warpsight.sass.why.blame import Blame, Blamed, blame
 from warpsight.sass.why.dependencies import Dependencies
 from warpsight.sass.why.reasons import NO_STALL, reason
@@ -122,7 +122,7 @@ def why(code: KernelCode, samples: StallSamples, launch: LaunchConfiguration | N
     dependencies = Dependencies(code.graph)
     inside = StallSamples(tuple(row for row in samples.rows if 0 <= row.index < len(code.instructions)))
     blamed = blame(dependencies, inside)
-    evidence = Evidence(code, inside, blamed, dependencies, known)
+    evidence = KernelFacts(code, inside, blamed, dependencies, known)
     notes = _notes(code, samples, inside, blamed)
     return Answer(code, inside, known, blamed, tuple(advice(evidence)) if inside.total else (), tuple(notes))
 

@@ -69,7 +69,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class KernelFacts:
     """The known facts of a kernel when advice is sought."""
 
     code: KernelCode
