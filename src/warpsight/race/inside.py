@@ -51,7 +51,7 @@ class TrialRequest(msgspec.Struct, frozen=True):
     control_share: float
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the report.
 
     Attributes:
@@ -80,7 +80,7 @@ class _State:
         self.named: Counter[str] = Counter()
         self.differences: list[str] = []
 
-    def say(self, line: Line) -> None:
+    def say(self, line: TrialLine) -> None:
         """Append to the report: one write, which survives the end of this process."""
         assert self.request is not None
         file = os.open(self.request.report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -123,7 +123,7 @@ def output(name: str, value: Any) -> None:
     else:
         difference = array_difference(array, np.load(path, allow_pickle=False), state.request.tolerance)
     if difference and state.trial is None:
-        state.say(Line(None, True, time.time(), why=f"{name} {difference}"))
+        state.say(TrialLine(None, True, time.time(), why=f"{name} {difference}"))
     elif difference:
         state.differences.append(f"{name} {difference}")
 
@@ -146,7 +146,7 @@ def trial(function: Callable[P, R]) -> Callable[P, R]:
             switch = state.switch or _library_switch()  # the library is there from the first call of CUDA on
             if switch is not None:
                 switch(seed, delayed)
-            line = Line(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
+            line = TrialLine(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
             state.say(line)
             result, why, error = _tried(state, number, lambda: function(*args, **kwargs))
             state.say(

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from warpsight.race.inside import VARIABLE, Line, TrialRequest
+from warpsight.race.inside import VARIABLE, TrialLine, TrialRequest
 from warpsight.race.outputs import file_difference
 from warpsight.recorder.launch import check_runnable
 
@@ -160,18 +160,18 @@ def _die_with_parent() -> None:
         _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def _report(path: Path) -> list[Line]:
+def _report(path: Path) -> list[TrialLine]:
     """The whole lines of a report."""
     if not path.exists():
         return []
     found = []
     for line in path.read_bytes().splitlines():
         with contextlib.suppress(msgspec.DecodeError):
-            found.append(msgspec.json.decode(line, type=Line))
+            found.append(msgspec.json.decode(line, type=TrialLine))
     return found
 
 
-def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[Line], save: bool,
+def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[TrialLine], save: bool,
             begin_ns: int) -> tuple[Kind, str]:  # fmt: skip
     """The class of a run, and why."""
     if limit == "stop":
@@ -212,7 +212,7 @@ def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begi
     return found
 
 
-def _charged(outcome: RunOutcome, lines: list[Line]) -> RunOutcome:
+def _charged(outcome: RunOutcome, lines: list[TrialLine]) -> RunOutcome:
     """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
     trials = [line for line in lines if line.trial is not None]
     begun = [line for line in trials if not line.ended]
