@@ -304,7 +304,7 @@ def _flame_note(material: Material, dropped: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _line(line: sources.Line, lines: Sequence[sources.Line]) -> dict[str, Any]:
+def _line(line: sources.HotLine, lines: Sequence[sources.HotLine]) -> dict[str, Any]:
     most = max(each.own for each in lines) or 1
     return {"function": line.function, "file": line.file, "line": line.line, "own": numbers.duration(line.own),
             "total": numbers.duration(line.total), "share": line.own / most, "excerpt": line.excerpt}  # fmt: skip
