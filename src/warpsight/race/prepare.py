@@ -72,7 +72,7 @@ def plan_of(
 
 
 @dataclass(frozen=True)
-class Schedule:
+class PrioritySchedule:
     """A plan of mode `pct`, for launches of at most so many warps; `bound`: see :func:`~warpsight.race.counter.bound`."""
 
     plan: Plan
@@ -84,7 +84,7 @@ class Schedule:
         return counter.bound(self.plan.depth, self.warps, self.plan.steps)
 
 
-def by_priorities(made: Plan, depth: int) -> Schedule:
+def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
     """The plan with waits by priorities; a run without waits counts the steps of its warps.
 
     Raises:
@@ -105,7 +105,7 @@ def by_priorities(made: Plan, depth: int) -> Schedule:
     steps = int(pc.max(done["occurrence"]).as_py()) + 1
     warps = max(math.prod(said["grid"]) * -(-math.prod(said["block"]) // 32) for said in shapes)
     floor = made.floor_ns if made.mode != "fixed" else 0
-    return Schedule(
+    return PrioritySchedule(
         msgspec.structs.replace(made, mode="pct", depth=depth, steps=steps, probability=1.0, floor_ns=floor),
         warps,
     )

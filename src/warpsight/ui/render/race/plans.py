@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from warpsight.race.check import DetectorResult, RaceVerdict
 from warpsight.race.plan import Plan
-from warpsight.race.prepare import Replayed, Schedule
+from warpsight.race.prepare import PrioritySchedule, Replayed
 from warpsight.race.suspects import Access
 from warpsight.ui.render import terminal
 
@@ -26,7 +26,7 @@ def points(plan: Plan, path: Path) -> None:
     )
 
 
-def schedule(made: Schedule) -> None:
+def schedule(made: PrioritySchedule) -> None:
     """Say for which bugs a schedule by priorities is, and how often it shows one at least."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
