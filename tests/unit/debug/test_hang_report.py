@@ -19,7 +19,7 @@ from warpsight.model import TraceWriter
 from warpsight.recorder.inspect import look
 from warpsight.recorder.ring.progress import Outstanding
 from warpsight.recorder.watch.coredump import CoreDump
-from warpsight.recorder.watch.event import Incident, Suspect
+from warpsight.recorder.watch.event import Incident, StuckProcess
 from warpsight.ui.cli import app
 from warpsight.ui.cli.output import json_text
 
@@ -55,7 +55,10 @@ def end_of(trace: Path) -> int:
 def test_a_report_with_everything_it_can_hold(name: str, trace: str, tmp_path: Path) -> None:
     recorded = GOLDEN / f"{trace}.warp.zip"
     event = Incident("hang", "nothing completed for 5 s", end_of(recorded) + 5_000_000, pid=os.getpid())
-    event.suspects = [Suspect(os.getpid(), 5.04, Outstanding(2, 7, 7), 100), Suspect(1, 5.0, None, 0)]
+    event.suspects = [
+        StuckProcess(os.getpid(), 5.04, Outstanding(2, 7, 7), 100),
+        StuckProcess(1, 5.0, None, 0),
+    ]
     event.processes = look.look([os.getpid()], 30)
     event.evidence = ["thread 1 of process 1 waits in cuCtxSynchronize"]
     event.trace, event.notes, event.took_s = recorded, ["a note"], 0.5

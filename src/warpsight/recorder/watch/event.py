@@ -11,7 +11,7 @@ from warpsight.recorder.watch.coredump import CoreDump
 
 
 @dataclass(frozen=True)
-class Suspect:
+class StuckProcess:
     """One process that is stuck: seconds without completion, and what it waits for."""
 
     pid: int
@@ -36,7 +36,7 @@ class Incident:
     reason: str
     #: CLOCK_MONOTONIC ns.
     time: int
-    suspects: list[Suspect] = field(default_factory=list)
+    suspects: list[StuckProcess] = field(default_factory=list)
     #: What confirmed a suspicion, as sentences.
     evidence: list[str] = field(default_factory=list)
     #: Threads of all processes of the tree (session.inspect), before anything was touched.

@@ -18,7 +18,7 @@ from warpsight.recorder.ring.progress import Progress
 from warpsight.recorder.ring.recorder import RingRecorder
 from warpsight.recorder.server import Server
 from warpsight.recorder.watch import coredump, counters, suspicion
-from warpsight.recorder.watch.event import Incident, Suspect
+from warpsight.recorder.watch.event import Incident, StuckProcess
 from warpsight.recorder.watch.suspicion import StallLimits, Suspicion, Watched
 
 ON_HANG = ("report", "dump", "kill")
@@ -280,7 +280,7 @@ class Watch:
         self._fill(event, {int(str(one["pid"])): one for one in processes}, now)
         return event
 
-    def _suspects(self, now: float, found: Suspicion) -> list[Suspect]:
+    def _suspects(self, now: float, found: Suspicion) -> list[StuckProcess]:
         """The processes that are stuck as long as the one found, about: a collective holds all its ranks."""
         out = []
         least = 0.5 * min(found.limit, now - found.quiet_since)
@@ -289,7 +289,9 @@ class Watch:
             outstanding, quiet = progress.outstanding() if progress else None, self._quiet(one, progress)
             if (outstanding is None and not one.waits) or now - quiet < least:
                 continue
-            out.append(Suspect(one.pid, now - quiet, outstanding, progress.completions if progress else 0))
+            out.append(
+                StuckProcess(one.pid, now - quiet, outstanding, progress.completions if progress else 0)
+            )
             one.told_at, one.told_quiet = _shown(progress), now
         return out
 
