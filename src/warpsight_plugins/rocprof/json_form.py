@@ -136,7 +136,7 @@ class Run(msgspec.Struct):
     callback_records: dict[str, msgspec.Raw] = {}
 
 
-class Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
+class _Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
     """The file."""
 
     runs: list[Run]
@@ -185,7 +185,7 @@ def read_document(source: Source, target: Target) -> None:
         FormatError: when it is damaged, or no rocprofv3 JSON.
     """
     with mapped(source) as data:
-        document = decode(source, data, Document)
+        document = decode(source, data, _Document)
         for run in document.runs:
             _Reader(source, target, run).read()
         del document
