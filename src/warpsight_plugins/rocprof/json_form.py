@@ -124,7 +124,7 @@ class Metadata(msgspec.Struct):
     node: Node = Node()
 
 
-class Run(msgspec.Struct):
+class _Process(msgspec.Struct):
     """One process; buffers stay undecoded."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
@@ -139,7 +139,7 @@ class Run(msgspec.Struct):
 class _Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
     """The file."""
 
-    runs: list[Run]
+    runs: list[_Process]
 
 
 class DispatchData(msgspec.Struct, gc=False):
@@ -192,7 +192,7 @@ def read_document(source: Source, target: Target) -> None:
 
 
 class _Reader:
-    def __init__(self, source: Source, target: Target, run: Run) -> None:
+    def __init__(self, source: Source, target: Target, run: _Process) -> None:
         self._source = source
         self._recording = RocprofRecording(target)
         self._target = target
