@@ -82,7 +82,7 @@ class Message(msgspec.Struct):
     value: str
 
 
-class Strings(msgspec.Struct):
+class _Strings(msgspec.Struct):
     """Names."""
 
     buffer_records: list[Kind] = []
@@ -130,7 +130,7 @@ class _Process(msgspec.Struct):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     agents: list[dict[str, Any]] = []
     counters: list[CounterInfo] = []
-    strings: Strings = msgspec.field(default_factory=Strings)
+    strings: _Strings = msgspec.field(default_factory=_Strings)
     kernel_symbols: list[Symbol] = []
     buffer_records: dict[str, msgspec.Raw] = {}
     callback_records: dict[str, msgspec.Raw] = {}
