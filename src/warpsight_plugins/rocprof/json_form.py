@@ -114,7 +114,7 @@ class Node(msgspec.Struct, frozen=True):
     hostname: str = ""
 
 
-class Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     """The run."""
 
     pid: int = 0
@@ -127,7 +127,7 @@ class Metadata(msgspec.Struct):
 class _Process(msgspec.Struct):
     """One process; buffers stay undecoded."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     agents: list[dict[str, Any]] = []
     counters: list[CounterInfo] = []
     strings: _Strings = msgspec.field(default_factory=_Strings)
