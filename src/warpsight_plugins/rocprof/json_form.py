@@ -75,7 +75,7 @@ class Kind(msgspec.Struct):
     operations: list[str] = []
 
 
-class Message(msgspec.Struct):
+class _Message(msgspec.Struct):
     """A ROCTx message by correlation id."""
 
     key: int
@@ -87,7 +87,7 @@ class _Strings(msgspec.Struct):
 
     buffer_records: list[Kind] = []
     callback_records: list[Kind] = []
-    marker_api: list[Message] = []
+    marker_api: list[_Message] = []
 
 
 class Symbol(msgspec.Struct):
