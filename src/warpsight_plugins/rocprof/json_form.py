@@ -108,7 +108,7 @@ class CounterInfo(msgspec.Struct):
     name: str = ""
 
 
-class Node(msgspec.Struct, frozen=True):
+class _Node(msgspec.Struct, frozen=True):
     """The machine."""
 
     hostname: str = ""
@@ -121,7 +121,7 @@ class _Metadata(msgspec.Struct):
     init_time: int = 0
     fini_time: int = 0
     command: list[str] = []
-    node: Node = Node()
+    node: _Node = _Node()
 
 
 class _Process(msgspec.Struct):
