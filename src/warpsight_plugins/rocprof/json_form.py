@@ -68,7 +68,7 @@ class Record(msgspec.Struct, gc=False):
     allocation_size: int | None = None
 
 
-class Kind(msgspec.Struct):
+class _Kind(msgspec.Struct):
     """Names of a buffer's operations."""
 
     kind: str = ""
@@ -85,8 +85,8 @@ class _Message(msgspec.Struct):
 class _Strings(msgspec.Struct):
     """Names."""
 
-    buffer_records: list[Kind] = []
-    callback_records: list[Kind] = []
+    buffer_records: list[_Kind] = []
+    callback_records: list[_Kind] = []
     marker_api: list[_Message] = []
 
 
