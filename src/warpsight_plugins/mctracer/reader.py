@@ -6,7 +6,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Names, Pairs, RowBuffer, TraceEvent, events, names, whole
+from warpsight.formats.reading.trace_events import (
+    Pairs,
+    RowBuffer,
+    TraceEvent,
+    TrackNames,
+    events,
+    names,
+    whole,
+)
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -42,7 +50,7 @@ def _given(args: dict[str, Any], *spellings: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, target: Target, known: Names) -> None:
+    def __init__(self, target: Target, known: TrackNames) -> None:
         self._target = target
         self._names = known
         self.rows = RowBuffer(target)

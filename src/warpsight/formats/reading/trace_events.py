@@ -48,7 +48,7 @@ class TraceEvent(NamedTuple):
     args: dict[str, Any]
 
 
-class Names(NamedTuple):
+class TrackNames(NamedTuple):
     """Names by pid, and by (pid, tid); labels by pid."""
 
     processes: dict[Any, str]
@@ -56,13 +56,13 @@ class Names(NamedTuple):
     labels: dict[Any, str]
 
 
-def names(source: Source) -> Names:
+def names(source: Source) -> TrackNames:
     """The metadata events of a file.
 
     Raises:
         FormatError: when it is not trace event JSON.
     """
-    found = Names({}, {}, {})
+    found = TrackNames({}, {}, {})
     for piece in EventStream(source, _decoder()):
         for event in piece:
             if event.ph != "M" or not isinstance(event.args, dict):
