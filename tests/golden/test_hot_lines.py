@@ -21,7 +21,7 @@ from warpsight.device_code.disassembly import find_tool
 from warpsight.model import Trace
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows, begin_of
-from warpsight.sass.hotspots import Hotspots, Kernel, hotspots
+from warpsight.sass.hotspots import Hotspots, SampledKernel, hotspots
 
 RECORDING = Path(__file__).with_name("h100_hot_lines.warp.zip")
 SOURCE = Path(__file__).parents[1] / "gpu" / "hot_lines" / "planted.cu"
@@ -51,7 +51,7 @@ def found(trace: Trace) -> Hotspots:
     return hotspots(trace, levels=("line", "ptx"))
 
 
-def kernel_of(found: Hotspots, name: str) -> Kernel:
+def kernel_of(found: Hotspots, name: str) -> SampledKernel:
     [kernel] = [kernel for kernel in found.kernels if f"::{name}(" in kernel.demangled]
     return kernel
 

@@ -85,7 +85,7 @@ class Spot(Counts):
 
 
 @dataclass
-class Kernel(Counts):
+class SampledKernel(Counts):
     """One function that was sampled: a kernel, or a device function that was not inlined.
 
     Attributes:
@@ -119,7 +119,7 @@ class Hotspots:
         notes: what the answer lacks, and the remedy.
     """
 
-    kernels: Sequence[Kernel]
+    kernels: Sequence[SampledKernel]
     samples: int
     dropped: int
     unattributed: int
@@ -200,9 +200,9 @@ def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Sample
     return found
 
 
-def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> Kernel:
+def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> SampledKernel:
     """A function with its counts, without places."""
-    kernel = Kernel(name=name)
+    kernel = SampledKernel(name=name)
     for checksum, _, reason, count, idle in samples:
         kernel.add(reason, count, idle)
         kernel.has_code = kernel.has_code or code.has(checksum, name)
@@ -210,7 +210,7 @@ def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> Kernel:
     return kernel
 
 
-def _fill(kernel: Kernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
+def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
     """Sum up the samples of one function at each level; without lines, by instruction in any case."""
     wanted = {*levels} if kernel.has_lines else {"instruction"}
     by_level: dict[str, dict[Any, Spot]] = {level: {} for level in LEVELS if level in wanted}
@@ -240,7 +240,7 @@ def _spots(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any
     return found
 
 
-def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], Kernel]) -> None:
+def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], SampledKernel]) -> None:
     """Readable names, launches and time on the device."""
     names = dict(trace.sql("SELECT name, demangled FROM name").fetchall())
     ran = trace.sql(
@@ -253,7 +253,7 @@ def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], Kernel]) 
         kernel.launches, kernel.device_ns = launched.get(key, (0, 0))
 
 
-def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+def _notes(kernels: Sequence[SampledKernel], code: KeptCode) -> list[str]:
     notes = []
     without_code = sum(kernel.samples for kernel in kernels if not kernel.has_code)
     if without_code:

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.hotspots import Counts, Hotspots, Kernel, Spot
+from warpsight.sass.hotspots import Counts, Hotspots, SampledKernel, Spot
 from warpsight.ui.render import numbers
 
 #: Stall reasons shown of one place, and the least share of its samples for one.
@@ -61,7 +61,7 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.1f}%"
 
 
-def _kernel(kernel: Kernel, samples: int) -> str:
+def _kernel(kernel: SampledKernel, samples: int) -> str:
     ran = f", {kernel.launches:,} launches, {numbers.duration(kernel.device_ns)}" if kernel.launches else ""
     head = f"{_share(kernel.samples, samples):>6}  {kernel.demangled} ({kernel.samples:,} samples{ran})"
     return f"{head}\n        {_reasons(kernel)}"
@@ -75,7 +75,7 @@ def _reasons(counts: Counts) -> str:
     return f"{', '.join(reasons)}; not issued {100 * counts.not_issued / max(counts.samples, 1):.0f}%"
 
 
-def _spot(spot: Spot, level: str, kernel: Kernel, sources: tuple[str, ...]) -> list[str]:
+def _spot(spot: Spot, level: str, kernel: SampledKernel, sources: tuple[str, ...]) -> list[str]:
     share = _share(spot.samples, kernel.samples)
     place = _place(spot, level, kernel)
     text = _source(spot, sources) if level == "line" else ""
@@ -87,7 +87,7 @@ def _spot(spot: Spot, level: str, kernel: Kernel, sources: tuple[str, ...]) -> l
     return lines
 
 
-def _place(spot: Spot, level: str, kernel: Kernel) -> str:
+def _place(spot: Spot, level: str, kernel: SampledKernel) -> str:
     if level == "line":
         return _where(spot.frames[0], kernel)
     if level == "ptx":
@@ -95,7 +95,7 @@ def _place(spot: Spot, level: str, kernel: Kernel) -> str:
     return f"+{spot.pc:#06x}  {spot.sass}"
 
 
-def _where(frame: Frame, kernel: Kernel) -> str:
+def _where(frame: Frame, kernel: SampledKernel) -> str:
     """`kernel.cu:24 in function`, without the function in the kernel itself; the function alone where the file is not known."""
     if not frame.file:
         return frame.function
