@@ -100,7 +100,7 @@ class Place(Counts):
 
 
 @dataclass
-class Kernel(Counts):
+class CountedKernel(Counts):
     """One function that was counted.
 
     Attributes:
@@ -154,7 +154,7 @@ _Instruction = tuple[int | None, int, dict[str, int]]
 
 def counted_kernels(
     trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
-) -> tuple[list[Kernel], list[str]]:
+) -> tuple[list[CountedKernel], list[str]]:
     """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
 
     Raises:
@@ -169,7 +169,7 @@ def counted_kernels(
     launches = _launches(trace)
     found = []
     for (process, name), instructions in _by_function(trace, rows).items():
-        kernel = Kernel(name=name, launches=launches.get((process, name), 0))
+        kernel = CountedKernel(name=name, launches=launches.get((process, name), 0))
         _fill(kernel, instructions, code, levels)
         found.append(kernel)
     return sorted(found, key=lambda kernel: (-kernel.executions, kernel.name)), _notes(found, code)
@@ -201,7 +201,7 @@ def _launches(trace: Trace) -> dict[tuple[int, str], int]:
 
 
 def _fill(
-    kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
+    kernel: CountedKernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
 ) -> None:
     by_level: dict[str, dict[Any, Place]] = {level: {} for level in LEVELS if level in levels}
     for checksum, pc, counts in instructions:
@@ -219,7 +219,7 @@ def _fill(
         )
 
 
-def _add_work(kernel: Kernel, work: InstructionWork, counts: Counts) -> None:
+def _add_work(kernel: CountedKernel, work: InstructionWork, counts: Counts) -> None:
     kernel.operations.setdefault(work.operation, Counts()).add(counts.values)
     kernel.pipes[work.kind.pipe] = kernel.pipes.get(work.kind.pipe, 0) + counts.executions
     active = counts.values.get("thread_inst_executed_pred_on", 0)
@@ -246,7 +246,7 @@ def _places(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, An
     return found
 
 
-def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
     notes = []
     if any(not kernel.has_code for kernel in kernels):
         notes.append(

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.counts.kernels import Counts, Kernel, Place
+from warpsight.sass.counts.kernels import CountedKernel, Counts, Place
 from warpsight.sass.counts.roofline import Roofline
 from warpsight.ui.render import numbers
 
@@ -18,7 +18,9 @@ _OPERATIONS = 8
 _SOURCE_WIDTH = 100
 
 
-def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], most: int, top: int) -> None:
+def show(
+    kernels: Sequence[CountedKernel], roofs: Sequence[Roofline], stream: IO[str], most: int, top: int
+) -> None:
     """Print kernels with their places, most executions first.
 
     Args:
@@ -44,7 +46,7 @@ def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], 
         stream.write(f"\n… {left:,} more kernels; --kernels 0 shows all\n")
 
 
-def _head(kernel: Kernel) -> list[str]:
+def _head(kernel: CountedKernel) -> list[str]:
     launched = f", {kernel.launches:,} launches" if kernel.launches else ""
     lines = [f"{kernel.demangled} ({kernel.executions:,} executed by warps{launched})"]
     lines += [f"        {text}" for text in (_threads(kernel), _mix(kernel), _work(kernel)) if text]
@@ -77,7 +79,7 @@ def _ideal(value: int, ideal: int | None) -> str:
     return f" ({value / ideal:.3g} × ideal)" if ideal and value != ideal else ""
 
 
-def _mix(kernel: Kernel) -> str:
+def _mix(kernel: CountedKernel) -> str:
     ordered = sorted(kernel.operations.items(), key=lambda item: (-item[1].executions, item[0]))
     shown = [
         f"{name} {100 * counts.executions / max(kernel.executions, 1):.0f}%"
@@ -86,7 +88,7 @@ def _mix(kernel: Kernel) -> str:
     return ", ".join(shown)
 
 
-def _work(kernel: Kernel) -> str:
+def _work(kernel: CountedKernel) -> str:
     """`12.6 GFLOP fp32; 4.2 MB asked of global memory, 8.4 MB through L1`."""
     parts = [f"{numbers.operations(number)} {kind}{' matrix' if matrix else ''}"
              for (kind, matrix), number in sorted(kernel.arithmetic.items(), key=lambda item: -item[1])]  # fmt: skip
@@ -107,7 +109,7 @@ def _roofline(roof: Roofline) -> list[str]:
     return lines
 
 
-def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
+def _place(place: Place, level: str, kernel: CountedKernel) -> list[str]:
     if level == "line":
         shown = _where(place.frames[0], kernel)
         source = source_line(place.frames[0].file, place.frames[0].line, ()) or ""
@@ -126,14 +128,14 @@ def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def _where(frame: Frame, kernel: Kernel) -> str:
+def _where(frame: Frame, kernel: CountedKernel) -> str:
     if not frame.file:
         return frame.function
     inside = f" in {frame.function}" if frame.function and frame.function != kernel.demangled else ""
     return f"{PurePath(frame.file).name}:{frame.line}{inside}"
 
 
-def write_csv(kernels: Sequence[Kernel], stream: IO[str]) -> None:
+def write_csv(kernels: Sequence[CountedKernel], stream: IO[str]) -> None:
     """A row for each place, a column for each metric."""
     metrics = sorted({metric for kernel in kernels for metric in kernel.values})
     writer = csv.writer(stream, lineterminator="\n")
