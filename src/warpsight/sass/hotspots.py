@@ -25,7 +25,7 @@ NOT_SAMPLED = "no samples of program counters; record with: warpsight record --p
 
 
 @dataclass
-class Counts:
+class SampleCounts:
     """Samples, in all and by stall reason.
 
     Attributes:
@@ -57,7 +57,7 @@ class Counts:
 
 
 @dataclass
-class Spot(Counts):
+class Spot(SampleCounts):
     """A place in the code of one kernel with its samples.
 
     Attributes:
@@ -85,7 +85,7 @@ class Spot(Counts):
 
 
 @dataclass
-class SampledKernel(Counts):
+class SampledKernel(SampleCounts):
     """One function that was sampled: a kernel, or a device function that was not inlined.
 
     Attributes:

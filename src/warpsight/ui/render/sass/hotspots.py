@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.hotspots import Counts, Hotspots, SampledKernel, Spot
+from warpsight.sass.hotspots import Hotspots, SampleCounts, SampledKernel, Spot
 from warpsight.ui.render import numbers
 
 #: Stall reasons shown of one place, and the least share of its samples for one.
@@ -67,7 +67,7 @@ def _kernel(kernel: SampledKernel, samples: int) -> str:
     return f"{head}\n        {_reasons(kernel)}"
 
 
-def _reasons(counts: Counts) -> str:
+def _reasons(counts: SampleCounts) -> str:
     """`long_scoreboard 71%, barrier 12%; not issued 80%`."""
     ordered = counts.ordered()
     reasons = [f"{reason} {100 * samples / max(counts.samples, 1):.0f}%" for reason, samples, _ in ordered[:_REASONS]
