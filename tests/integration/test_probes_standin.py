@@ -15,7 +15,7 @@ import warpsight as ws
 from tests.integration.recorded import TIMEOUT
 from tests.integration.test_events_standin import Programs, programs
 from warpsight.sass.events.trace import EventTrace
-from warpsight.sass.events.tracing import Selection
+from warpsight.sass.events.tracing import TraceSelection
 from warpsight.sass.probes.definition import Probe, translated
 from warpsight.sass.probes.results import Results, results
 from warpsight.sass.probes.running import ProbeLimits, request
@@ -34,7 +34,7 @@ def counts(event: ws.probes.Event) -> None:
 
 
 def _run(
-    programs: Programs, folder: Path, *steps: str, probe: Probe = counts, selection: Selection = Selection(),
+    programs: Programs, folder: Path, *steps: str, probe: Probe = counts, selection: TraceSelection = TraceSelection(),
     limits: ProbeLimits = ProbeLimits(), **variables: str,
 ) -> tuple[Results, str]:  # fmt: skip
     lines = request(

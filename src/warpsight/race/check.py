@@ -128,12 +128,12 @@ def check(
         WarpsightError: when no detector could look.
     """
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
-        selection = tracing.Selection(
+        selection = tracing.TraceSelection(
             events=TRACED, kernels=tuple(kernels), launches=(0, launches), limit=LARGEST_TRACE
         )
         found, arm, traces = _traced(program, selection, Path(folder, "check.events"))
         if any(trace.cut for trace in traces):
-            selection = tracing.Selection(kernels=tuple(kernels), launches=(0, launches), check=True)
+            selection = tracing.TraceSelection(kernels=tuple(kernels), launches=(0, launches), check=True)
             found, arm = _on_device(program, selection, Path(folder, "device.events"))
             traces = []
         from_tool, tool_arm = _racechecked(program)
@@ -159,7 +159,7 @@ def verdict(
 
 
 def _traced(
-    program: Sequence[str], selection: tracing.Selection, out: Path
+    program: Sequence[str], selection: tracing.TraceSelection, out: Path
 ) -> tuple[list[Suspect], DetectorResult, list[EventTrace]]:
     try:
         traced = tracing.trace(program, selection, out)
@@ -183,7 +183,7 @@ def _traced(
 
 
 def _on_device(
-    program: Sequence[str], selection: tracing.Selection, out: Path
+    program: Sequence[str], selection: tracing.TraceSelection, out: Path
 ) -> tuple[list[Suspect], DetectorResult]:
     try:
         answer = checked(tracing.trace(program, selection, out).files)

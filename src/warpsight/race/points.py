@@ -109,9 +109,11 @@ def discover(
         StartError, WarpsightError: as :func:`~warpsight.sass.events.tracing.trace`.
     """
     if instructions is None:
-        selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
+        selection = tracing.TraceSelection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
     else:
-        selection = tracing.Selection(events=(), kernels=tuple(kernels), sass=tuple(instructions), ring_mib=4)
+        selection = tracing.TraceSelection(
+            events=(), kernels=tuple(kernels), sass=tuple(instructions), ring_mib=4
+        )
     with tempfile.TemporaryDirectory(prefix="warpsight-points-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "points.events"))
         traces = [EventTrace(file) for file in traced.files]

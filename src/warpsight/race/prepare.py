@@ -113,7 +113,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
 
 def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
     """The points of a program whose accesses conflict without an order, as one traced run shows; each pair together."""
-    selection = tracing.Selection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
+    selection = tracing.TraceSelection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
     with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "directed.events"))
         return tuple(check.suspicious([EventTrace(file) for file in traced.files]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.definition import Probe
     from warpsight.sass.probes.results import Results
 
@@ -17,7 +17,7 @@ def probe(
     target: Sequence[str] | Path,
     *,
     output: Path | str | None = None,
-    selection: Selection | None = None,
+    selection: TraceSelection | None = None,
     constants: Mapping[str, str] | None = None,
     map_mib: int = 1024,
 ) -> Results:

@@ -14,7 +14,7 @@ from warpsight.sass.probes.definition import Probe
 from warpsight.sass.probes.results import Results, results
 
 if TYPE_CHECKING:
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
 
 
 def find(probe: str) -> Path:
@@ -54,7 +54,7 @@ class ProbeFile:
         self,
         program: Sequence[str],
         out: Path,
-        selection: Selection | None = None,
+        selection: TraceSelection | None = None,
         limits: running.ProbeLimits = running.ProbeLimits(),
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""

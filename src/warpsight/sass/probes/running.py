@@ -11,7 +11,7 @@ from pathlib import Path
 from warpsight.formats.events.kinds import KINDS
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass.events import tracing
-from warpsight.sass.events.tracing import INJECTION, REQUEST, Selection, TracedRun
+from warpsight.sass.events.tracing import INJECTION, REQUEST, TracedRun, TraceSelection
 from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
@@ -31,7 +31,7 @@ def run(
     program: Sequence[str],
     probes: Sequence[Probe],
     out: Path,
-    selection: Selection | None = None,
+    selection: TraceSelection | None = None,
     limits: ProbeLimits = ProbeLimits(),
 ) -> TracedRun:
     """Run a program with probes; the event file `out` holds their maps.
@@ -56,7 +56,7 @@ def run(
         source = folder / "probes.ptx"
         source.write_text(device_code(made))
         patches = tracing.assemble(folder, tracing.architectures(), source)
-        lines = request(made, selection or Selection(), folder / "events", sanitizer, patches, limits)
+        lines = request(made, selection or TraceSelection(), folder / "events", sanitizer, patches, limits)
         code = tracing.run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
         return TracedRun(code, tracing.keep_files(folder, out), tuple(program))
 
@@ -70,7 +70,7 @@ def device_code(probes: Sequence[Translated]) -> str:
 
 def request(
     probes: Sequence[Translated],
-    selection: Selection,
+    selection: TraceSelection,
     file: Path,
     sanitizer: Path,
     patches: Sequence[Path],
