@@ -11,7 +11,6 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.formats.snapshot.flight_recorder import FlightDump, FlightEntry
 
-_Call = tuple[int, int]
 _PEERS = re.compile(r"^(send|recv)\s*(\d+)\s*(->|<-)\s*(\d+)$")
 #: Operations whose sizes are equal on all ranks.
 _EQUAL = ("all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "_all_gather_base",

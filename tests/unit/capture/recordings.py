@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.unit.capture.segment_writer import SegmentWriter
 from warpsight.capture.converter import Converter
-from warpsight.capture.segments.segment_writer import SegmentWriter
 from warpsight.model.trace import Trace
 
 STRINGS = {

@@ -71,7 +71,6 @@ class DrainLoop:
         self.own_time: dict[str, tuple[int, int]] = {}
         self.cpu_ns = 0
         self.write_error = 0
-        self._polled_fds: list[int] = []
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Condition(self._lock)
