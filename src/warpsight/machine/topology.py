@@ -84,8 +84,9 @@ def of_nvml(nvml: Any) -> Topology:
     devices = [one for one in by_nvml.devices(nvml) if not (one.mig or "").startswith("instance")]
     ends = [_ends(nvml, one.handle) for one in devices]
     gpus = tuple(
-        GpuLinks(one.index, one.uuid, one.name, one.pci, numa_node(one.pci), len(links), any(kind == _SWITCH for kind, _ in links),
-            _nvlink_speed(nvml, one.handle) if links else None, _pcie_speed(nvml, one.handle))
+        GpuLinks(one.index, one.uuid, one.name, one.pci, numa_node(one.pci), len(links),
+            any(kind == _SWITCH for kind, _ in links), _nvlink_speed(nvml, one.handle) if links else None,
+            _pcie_speed(nvml, one.handle))
         for one, links in zip(devices, ends, strict=True)
     )  # fmt: skip
     pairs = []

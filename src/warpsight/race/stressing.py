@@ -289,8 +289,8 @@ class _Running:
     early: dict[int, tuple[Drawn, RunOutcome]]
 
 
-def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceilings: Sequence[int], seed: int, progress: Progress, *,
-         mixed: bool) -> None:  # fmt: skip
+def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceilings: Sequence[int], seed: int,
+         progress: Progress, *, mixed: bool) -> None:  # fmt: skip
     """Draw and run until there is a verdict; `mixed`: trials are switched within the process."""
     waiting = _replay(journal, state)
     workers = experiment.gpus or (None,)

@@ -69,8 +69,8 @@ def test_a_lost_dask_worker_costs_its_item_alone() -> None:
 def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
     script = tmp_path / "ask.py"
     script.write_text(
-        "from warpsight.cluster.executor import Local\nimport math\nprint('begin')\n"
-        "print(sorted(one.value for one in Local(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
+        "from warpsight.cluster.executor import LocalExecutor\nimport math\nprint('begin')\n"
+        "print(sorted(one.value for one in LocalExecutor(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
     )
     asked = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=True
