@@ -11,10 +11,10 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from warpsight.ui.render import numbers, palette, terminal
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
 from warpsight.ui.render.live import view as live_view
 
@@ -40,20 +40,6 @@ _BARS = " ▁▂▃▄▅▆▇█"
 #: Values that a history keeps, and stacks that a flame graph is made of.
 _HISTORY, _STACKS, _KERNELS = 400, 2_000, 1_000
 _NARROW = 60
-
-
-class Help(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS: ClassVar = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
-    DEFAULT_CSS = """
-    Help { align: center middle; }
-    Help Static { width: auto; max-width: 100%; height: auto; border: round $primary; padding: 0 1; background: $surface; }
-    """
-
-    def compose(self) -> ComposeResult:
-        """One box of text."""
-        yield Static(_HELP, markup=False)
 
 
 class Body(Static):
@@ -422,7 +408,7 @@ class TopApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(Help())
+        self.push_screen(KeyHelp(_HELP))
 
 
 def spark(values: Any, width: int, most: float) -> str:

@@ -10,12 +10,12 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from warpsight.analysis.base.words import moment
 from warpsight.model.work import KINDS
 from warpsight.ui.render import numbers, terminal
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.timeline.text import STYLES, frame
 
 if TYPE_CHECKING:
@@ -40,20 +40,6 @@ _HELP = """\
 _LEAST_WINDOW = 64
 #: Lines of a lane at most, and of what stands above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
-
-
-class Help(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS: ClassVar = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
-    DEFAULT_CSS = """
-    Help { align: center middle; }
-    Help Static { width: auto; height: auto; border: round $primary; padding: 1 2; background: $surface; }
-    """
-
-    def compose(self) -> ComposeResult:
-        """One box of text."""
-        yield Static(_HELP, markup=False)
 
 
 class _Lanes(Static):
@@ -399,4 +385,4 @@ class TimelineApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(Help())
+        self.push_screen(KeyHelp(_HELP))
