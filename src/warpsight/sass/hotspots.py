@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from warpsight.device_code.debug_info.inline_chain import Frame
-from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.device_code.kept_code import KeptCode
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
+from warpsight.sass import code_place
+from warpsight.sass.code_place import CodePlace
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -57,31 +58,12 @@ class SampleCounts:
 
 
 @dataclass
-class Spot(SampleCounts):
-    """A place in the code of one kernel with its samples.
-
-    Attributes:
-        frames: the source chain, innermost first; empty without line information.
-        ptx_line, ptx: of a PTX line and of an instruction; 0 and "" when not known.
-        pc: offset of an instruction in its function, -1 for the other levels; sass: its text.
-    """
-
-    frames: tuple[Frame, ...] = ()
-    ptx_line: int = 0
-    ptx: str = ""
-    pc: int = -1
-    sass: str = ""
+class Spot(CodePlace, SampleCounts):
+    """A place in the code of one kernel with its samples."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        place: dict[str, Any] = {
-            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
-        }
-        if self.ptx_line:
-            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
-        if self.pc >= 0:
-            place |= {"pc": self.pc, "sass": self.sass}
-        return {**place, **super().to_json()}
+        return {**self.place(), **super().to_json()}
 
 
 @dataclass
@@ -217,27 +199,13 @@ def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, lev
     for checksum, sampled, reason, count, idle in samples:
         pc = place_of(reason, sampled, partial(code.operation_at, checksum, kernel.name))
         origin = code.origin(checksum, kernel.name, pc, "instruction" in wanted)
-        for level, key, spot in _spots(origin, checksum, pc):
+        for level, key, spot in code_place.by_level(Spot, origin, checksum, pc):
             if level in wanted:
                 by_level[level].setdefault(key, spot).add(reason, count, idle)
     for level, spots in by_level.items():
         kernel.levels[level] = sorted(
             spots.values(), key=lambda spot: (-spot.samples, spot.pc, spot.ptx_line)
         )
-
-
-def _spots(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Spot]]:
-    """The place of one instruction at each level, with its key; no line or PTX line where none is known."""
-    exact = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
-    found: list[tuple[str, Any, Spot]] = [("instruction", (checksum, pc), exact)]
-    if origin.frames:
-        # Columns differ within a line; the place is the line.
-        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
-        found.append(("line", key, Spot(frames=origin.frames)))
-    if origin.ptx_line:
-        ptx = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
-        found.append(("ptx", (checksum, origin.ptx_line), ptx))
-    return found
 
 
 def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], SampledKernel]) -> None:

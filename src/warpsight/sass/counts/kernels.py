@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import demangle
-from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.device_code.kept_code import KeptCode
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
+from warpsight.sass import code_place
+from warpsight.sass.code_place import CodePlace
 from warpsight.sass.counts.work import InstructionWork, work_of
 
 if TYPE_CHECKING:
@@ -78,25 +79,12 @@ class Counts:
 
 
 @dataclass
-class Place(Counts):
-    """A place in the code of one kernel; attributes are those of :class:`warpsight.sass.hotspots.Spot`."""
-
-    frames: tuple[Frame, ...] = ()
-    ptx_line: int = 0
-    ptx: str = ""
-    pc: int = -1
-    sass: str = ""
+class CountedPlace(CodePlace, Counts):
+    """A place in the code of one kernel with its counts."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        place: dict[str, Any] = {
-            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
-        }
-        if self.ptx_line:
-            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
-        if self.pc >= 0:
-            place |= {"pc": self.pc, "sass": self.sass}
-        return {**place, **super().to_json()}
+        return {**self.place(), **super().to_json()}
 
 
 @dataclass
@@ -119,7 +107,7 @@ class CountedKernel(Counts):
     arithmetic: dict[tuple[str, bool], float] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
-    levels: dict[str, list[Place]] = field(default_factory=dict)
+    levels: dict[str, list[CountedPlace]] = field(default_factory=dict)
 
     @property
     def demangled(self) -> str:
@@ -203,14 +191,14 @@ def _launches(trace: Trace) -> dict[tuple[int, str], int]:
 def _fill(
     kernel: CountedKernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
 ) -> None:
-    by_level: dict[str, dict[Any, Place]] = {level: {} for level in LEVELS if level in levels}
+    by_level: dict[str, dict[Any, CountedPlace]] = {level: {} for level in LEVELS if level in levels}
     for checksum, pc, counts in instructions:
         origin = code.origin(checksum, kernel.name, pc)
         kernel.has_code = kernel.has_code or code.has(checksum, kernel.name)
         kernel.has_lines = kernel.has_lines or code.has_lines(checksum)
         kernel.add(counts)
         _add_work(kernel, work_of(origin.sass), Counts(counts))
-        for level, key, place in _places(origin, checksum, pc):
+        for level, key, place in code_place.by_level(CountedPlace, origin, checksum, pc):
             if level in by_level:
                 by_level[level].setdefault(key, place).add(counts)
     for level, places in by_level.items():
@@ -232,18 +220,6 @@ def _add_work(kernel: CountedKernel, work: InstructionWork, counts: Counts) -> N
         kernel.requested[work.kind.space] = kernel.requested.get(work.kind.space, 0) + work.bytes * movers
     if work.unknown and counts.executions:
         kernel.unknown[work.operation] = kernel.unknown.get(work.operation, 0) + counts.executions
-
-
-def _places(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Place]]:
-    exact = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
-    found: list[tuple[str, Any, Place]] = [("instruction", (checksum, pc), exact)]
-    if origin.frames:
-        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
-        found.append(("line", key, Place(frames=origin.frames)))
-    if origin.ptx_line:
-        ptx = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
-        found.append(("ptx", (checksum, origin.ptx_line), ptx))
-    return found
 
 
 def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
