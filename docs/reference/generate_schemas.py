@@ -991,7 +991,7 @@ def schema(name: str) -> dict[str, Any]:
         fields["properties"]["ok"] = {"type": "boolean"}
         fields["required"] = [*fields["required"], "ok"]
     if name == "cluster_topology":  # likewise
-        fields = made["$defs"]["Gpu"]
+        fields = made["$defs"]["GpuLinks"]
         fields["properties"]["speed"] = {"type": ["number", "null"]}
         fields["required"] = [*fields["required"], "speed"]
     if name == "hang_report":  # with the schema of core dumps inside, so that it stands alone

@@ -36,23 +36,22 @@ class AddressCursor:
 
     def uleb(self) -> int:
         """An unsigned LEB128 number."""
-        value, shift = 0, 0
-        while True:
-            byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
+        return self._leb()[0]
 
     def sleb(self) -> int:
         """A signed LEB128 number."""
-        value, shift = 0, 0
+        value, bits = self._leb()
+        return value - (1 << bits) if value >> (bits - 1) else value
+
+    def _leb(self) -> tuple[int, int]:
+        """The number, and how many bits it was written in."""
+        value, bits = 0, 0
         while True:
             byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << bits
+            bits += 7
             if not byte & 0x80:
-                return value - (1 << shift) if byte & 0x40 else value
+                return value, bits
 
     def text(self) -> bytes:
         """A string up to its zero."""
