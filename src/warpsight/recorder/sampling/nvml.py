@@ -57,7 +57,7 @@ class GpuReaders:
         self._failures: dict[str, int] = {}
         self._counts: dict[str, tuple[float, float]] = {}
         self._slow_due = 0.0
-        self._gpm = Gpm(nvml, handle) if wanted("gpm_") else None
+        self._gpm = _Gpm(nvml, handle) if wanted("gpm_") else None
         self._readers = dict(self._all_readers())
         #: Readers that were given up, with the reason.
         self.refused: dict[str, str] = {}
@@ -157,7 +157,7 @@ class GpuReaders:
         return out
 
 
-class Gpm:
+class _Gpm:
     """GPU performance monitoring: activity of units between two samples, without touching the program."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
