@@ -71,7 +71,7 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
         seen = [one for one in probes if _matches(one.probe.kernel, launch)]
         if not seen:
             continue
-        filled = Maps(launch, maps, *selected)
+        filled = _Maps(launch, maps, *selected)
         for lanes in _parts(trace.of_launch(launch.number), launch, seen):
             for one, fields in zip(seen, lanes, strict=True):
                 if len(fields["lane"]):
@@ -188,7 +188,7 @@ def _fields(events: Events, number: Array, launch: TracedLaunch, one: Translated
 class _Evaluation:
     """One probe over lanes; those that have returned are masked out."""
 
-    def __init__(self, probe: Translated, maps: Maps, fields: dict[str, Array]) -> None:
+    def __init__(self, probe: Translated, maps: _Maps, fields: dict[str, Array]) -> None:
         self._probe, self._maps, self._fields = probe, maps, fields
         self._count = len(fields["lane"])
         self._owner = {"grid": np.zeros(self._count, np.int64), **maps.owners(fields)}
@@ -236,7 +236,7 @@ class _Evaluation:
                 return OPERATIONS[name](*(self._value(operand) for operand in operands))
 
 
-class Maps:
+class _Maps:
     """The words of a launch's maps, as on the device."""
 
     def __init__(self, launch: TracedLaunch, maps: Sequence[Map], low: int, high: int) -> None:
