@@ -147,12 +147,12 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
 def _group(module: Any) -> type[TyperGroup]:
     """The group of a folder's verbs, each imported on first use."""
 
-    class Below(TyperGroup):
+    class _Below(TyperGroup):
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
             self.commands = _Verbs(module)
 
-    return Below
+    return _Below
 
 
 class _Verbs(dict[str, Any]):
