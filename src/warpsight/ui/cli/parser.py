@@ -32,7 +32,7 @@ MOVING = frozenset({"top"})
 ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-class LazyGroup(TyperGroup):
+class _LazyGroup(TyperGroup):
     """A group whose verbs are modules, imported on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -237,7 +237,7 @@ def _global_options(
 def application() -> Any:
     """The parser of the whole command line."""
     app = typer.Typer(
-        cls=LazyGroup,
+        cls=_LazyGroup,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
