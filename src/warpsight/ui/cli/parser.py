@@ -96,7 +96,7 @@ class SidesCommand(VerbCommand):
         return found
 
 
-class ProgramCommand(VerbCommand):
+class _ProgramCommand(VerbCommand):
     """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -169,7 +169,7 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            kind = ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
+            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
             group = self._folder.rpartition(".")[2]
             command = _evaluated(module.command)
             systems = getattr(module, "SYSTEMS", VERBS[group].systems)
