@@ -84,7 +84,7 @@ def _filled(text: str) -> str:
     return option_help.filled(text)
 
 
-class SidesCommand(VerbCommand):
+class _SidesCommand(VerbCommand):
     """A verb whose arguments are two sides with `--` between them; options may stand on either side.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -116,7 +116,7 @@ def verb_command(name: str) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
+        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
         epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
