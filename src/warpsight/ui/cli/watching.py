@@ -47,7 +47,7 @@ def run(program: list[str], wanted: Wanted) -> int:
     server = Server(wanted.folder / "last.warp", settings)
     try:
         armed = _arm(wanted)
-        reporter = Reporter(wanted.folder, program)
+        reporter = _Reporter(wanted.folder, program)
         changed = {**os.environ, **{name: value or "" for name, value in armed.items()}}
         limits = StallLimits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
         options = WatchOptions(
@@ -85,7 +85,7 @@ def _arm(wanted: Wanted) -> dict[str, str | None]:
     return {**armed.variables, **preload, "CUDA_INJECTION64_PATH": None}
 
 
-def _finish(server: Server, watch: Watch, reporter: Reporter, program: list[str], code: int) -> None:
+def _finish(server: Server, watch: Watch, reporter: _Reporter, program: list[str], code: int) -> None:
     """Complete the last window; report a crash; leave nothing when there is nothing to report."""
     trace: Path | None = None
     with Signals():  # an impatient Ctrl-C must not cost the report
@@ -130,7 +130,7 @@ def _device_error(trace: Path, code: int) -> Incident | None:
     )
 
 
-class Reporter:
+class _Reporter:
     """Writes each event as report.txt, .json and .html (numbered from the second on) and prints the text."""
 
     def __init__(self, folder: Path, program: list[str]) -> None:
