@@ -42,7 +42,7 @@ _HISTORY, _STACKS, _KERNELS = 400, 2_000, 1_000
 _NARROW = 60
 
 
-class Body(Static):
+class _Body(Static):
     """The picture of the chosen view."""
 
     def on_click(self, event: Any) -> None:
@@ -110,7 +110,7 @@ class TopApp(App[None]):
         yield Static(id="head")
         yield Static(id="views")
         with VerticalScroll(id="scroll"):
-            yield Body(id="body")
+            yield _Body(id="body")
         yield Static(id="details")
         yield Input(placeholder="kernels or frames, regular expression", id="filter")
         yield Footer(show_command_palette=False)
@@ -153,7 +153,7 @@ class TopApp(App[None]):
         self.query_one("#head", Static).update(self._head(width))
         self.query_one("#views", Static).update(self._views(width))
         body = (self._kernels, self._flame, self._flame, self._counters)[self.view](width)
-        self.query_one("#body", Body).update(body)
+        self.query_one("#body", _Body).update(body)
         self.query_one("#details", Static).update(self._details())
 
     def _head(self, width: int) -> Text:
