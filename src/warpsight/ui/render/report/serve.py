@@ -158,7 +158,7 @@ class TraceServer:
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class _Handler(http.server.BaseHTTPRequestHandler):
             """One request."""
 
             server_version = "warpsight"
@@ -198,4 +198,4 @@ class TraceServer:
                 if body:
                     self.wfile.write(content)
 
-        return Handler
+        return _Handler
