@@ -156,7 +156,7 @@ class CounterValue(msgspec.Struct, gc=False):
     value: float = 0.0
 
 
-class Counted(msgspec.Struct, gc=False):
+class _Counted(msgspec.Struct, gc=False):
     """Counters of one dispatch."""
 
     dispatch_data: DispatchData
@@ -249,7 +249,7 @@ class _Reader:
         for name in ("memory_allocation", "scratch_memory"):
             for piece in records(self._source, buffers.get(name), Record):
                 self._memory(piece, name)
-        for counted in records(self._source, self._run.callback_records.get("counter_collection"), Counted):
+        for counted in records(self._source, self._run.callback_records.get("counter_collection"), _Counted):
             self._counters(counted)
         rest = {
             name: len(decode(self._source, raw, list[msgspec.Raw]))
@@ -369,7 +369,7 @@ class _Reader:
             ]
         )
 
-    def _counters(self, piece: list[Counted]) -> None:
+    def _counters(self, piece: list[_Counted]) -> None:
         names = {counter.id.handle: counter.name for counter in self._run.counters}
         rows = [
             (
