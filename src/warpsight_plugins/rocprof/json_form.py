@@ -49,7 +49,7 @@ class DispatchInfo(msgspec.Struct, gc=False):
     group_segment_size: int = 0
 
 
-class Record(msgspec.Struct, gc=False):
+class _Record(msgspec.Struct, gc=False):
     """A record of any buffer; each buffer fills other fields."""
 
     start_timestamp: int = 0
@@ -237,17 +237,17 @@ class _Reader:
         self._target.source.update(
             tool="rocprofv3", clock="ns of rocprofiler_get_timestamp", command=self._run.metadata.command
         )
-        for piece in records(self._source, buffers.get("kernel_dispatch"), Record):
+        for piece in records(self._source, buffers.get("kernel_dispatch"), _Record):
             self._kernels(piece)
-        for piece in records(self._source, buffers.get("memory_copy"), Record):
+        for piece in records(self._source, buffers.get("memory_copy"), _Record):
             self._copies(piece)
         for name in _CALLS:
-            for piece in records(self._source, buffers.get(name), Record):
+            for piece in records(self._source, buffers.get(name), _Record):
                 self._calls(piece)
-        for piece in records(self._source, buffers.get("marker_api"), Record):
+        for piece in records(self._source, buffers.get("marker_api"), _Record):
             self._ranges(piece)
         for name in ("memory_allocation", "scratch_memory"):
-            for piece in records(self._source, buffers.get(name), Record):
+            for piece in records(self._source, buffers.get(name), _Record):
                 self._memory(piece, name)
         for counted in records(self._source, self._run.callback_records.get("counter_collection"), _Counted):
             self._counters(counted)
@@ -259,20 +259,20 @@ class _Reader:
         if named := [f"{name} ({count:,} records)" for name, count in rest.items() if count]:
             self._target.note(f"buffers that were not imported: {', '.join(named)}")
 
-    def _function(self, record: Record) -> str:
+    def _function(self, record: _Record) -> str:
         kinds = self._run.strings.buffer_records
         if record.kind < len(kinds) and record.operation < len(kinds[record.kind].operations):
             return kinds[record.kind].operations[record.operation]
         return f"kind {record.kind} operation {record.operation}"
 
-    def _places(self, piece: list[Record], agents: list[int | None], queues: list[int]) -> dict[str, Any]:
+    def _places(self, piece: list[_Record], agents: list[int | None], queues: list[int]) -> dict[str, Any]:
         streams = [
             queue if record.stream_id is None else record.stream_id.handle
             for record, queue in zip(piece, queues, strict=True)
         ]
         return self._recording.places(np.full(len(piece), self._process), agents, np.array(streams, np.int64))
 
-    def _kernels(self, piece: list[Record]) -> None:
+    def _kernels(self, piece: list[_Record]) -> None:
         if any(record.dispatch_info is None for record in piece):
             raise self._source.error("a record of kernel_dispatch has no dispatch_info")
         infos = [record.dispatch_info for record in piece if record.dispatch_info is not None]
@@ -305,7 +305,7 @@ class _Reader:
             self._places(piece, agents, [info.queue_id.handle for info in infos]), _correlations(piece),
         )  # fmt: skip
 
-    def _copies(self, piece: list[Record]) -> None:
+    def _copies(self, piece: list[_Record]) -> None:
         agents = []
         for record in piece:
             sides = (record.dst_agent_id, record.src_agent_id)
@@ -324,20 +324,20 @@ class _Reader:
             self._places(piece, agents, [0] * len(piece)), _correlations(piece), **peers,
         )  # fmt: skip
 
-    def _threads_and_process(self, piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _threads_and_process(self, piece: list[_Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         threads = np.array([record.thread_id for record in piece], np.int64)
         known = {tid: self._target.thread(self._process, tid) for tid in set(threads.tolist())}
         return np.array([known[tid] for tid in threads.tolist()], np.int64), np.full(
             len(piece), self._process
         )
 
-    def _calls(self, piece: list[Record]) -> None:
+    def _calls(self, piece: list[_Record]) -> None:
         functions = [self._function(record) for record in piece]
         self._recording.add_calls(
             *_times(piece), functions, *self._threads_and_process(piece), _correlations(piece)
         )
 
-    def _ranges(self, piece: list[Record]) -> None:
+    def _ranges(self, piece: list[_Record]) -> None:
         messages = {one.key: one.value for one in self._run.strings.marker_api}
         functions = [self._function(record) for record in piece]
         texts = [
@@ -346,7 +346,7 @@ class _Reader:
         ]
         self._recording.add_ranges(*_times(piece), functions, texts, *self._threads_and_process(piece))
 
-    def _memory(self, piece: list[Record], buffer: str) -> None:
+    def _memory(self, piece: list[_Record], buffer: str) -> None:
         threads, _ = self._threads_and_process(piece)
         self._recording.add_memory(
             [
@@ -388,14 +388,14 @@ class _Reader:
             )
 
 
-def _times(piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _times(piece: list[_Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return (
         np.array([record.start_timestamp for record in piece], np.int64),
         np.array([record.end_timestamp for record in piece], np.int64),
     )
 
 
-def _correlations(piece: list[Record]) -> pa.Array:
+def _correlations(piece: list[_Record]) -> pa.Array:
     ids = np.array([record.correlation_id.internal for record in piece], np.int64)
     return pa.array(ids, mask=ids == 0)
 
