@@ -23,7 +23,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
     handle: int = 0
 
 
-class Correlation(msgspec.Struct, frozen=True, gc=False):
+class _Correlation(msgspec.Struct, frozen=True, gc=False):
     """`internal` joins a call and what it caused."""
 
     internal: int = 0
@@ -57,7 +57,7 @@ class _Record(msgspec.Struct, gc=False):
     thread_id: int = 0
     kind: int = 0
     operation: int = 0
-    correlation_id: Correlation = Correlation()
+    correlation_id: _Correlation = _Correlation()
     stream_id: Handle | None = None
     dispatch_info: DispatchInfo | None = None
     dst_agent_id: Handle | None = None
