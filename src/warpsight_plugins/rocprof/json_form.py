@@ -101,7 +101,7 @@ class Symbol(msgspec.Struct):
     group_segment_size: int = 0
 
 
-class CounterInfo(msgspec.Struct):
+class _CounterInfo(msgspec.Struct):
     """A hardware counter."""
 
     id: Handle = Handle()
@@ -129,7 +129,7 @@ class _Process(msgspec.Struct):
 
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     agents: list[dict[str, Any]] = []
-    counters: list[CounterInfo] = []
+    counters: list[_CounterInfo] = []
     strings: _Strings = msgspec.field(default_factory=_Strings)
     kernel_symbols: list[Symbol] = []
     buffer_records: dict[str, msgspec.Raw] = {}
