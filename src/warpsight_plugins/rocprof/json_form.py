@@ -149,7 +149,7 @@ class DispatchData(msgspec.Struct, gc=False):
     dispatch_info: DispatchInfo | None = None
 
 
-class CounterValue(msgspec.Struct, gc=False):
+class _CounterValue(msgspec.Struct, gc=False):
     """One value."""
 
     counter_id: Handle = Handle()
@@ -160,7 +160,7 @@ class _Counted(msgspec.Struct, gc=False):
     """Counters of one dispatch."""
 
     dispatch_data: DispatchData
-    records: list[CounterValue] = []
+    records: list[_CounterValue] = []
 
 
 #: Buffers of API calls; what they are called is in the strings.
