@@ -29,7 +29,7 @@ class _Correlation(msgspec.Struct, frozen=True, gc=False):
     internal: int = 0
 
 
-class Dim(msgspec.Struct, gc=False):
+class _Dim(msgspec.Struct, gc=False):
     """Three sizes."""
 
     x: int = 0
@@ -43,8 +43,8 @@ class DispatchInfo(msgspec.Struct, gc=False):
     agent_id: Handle
     queue_id: Handle
     kernel_id: int
-    workgroup_size: Dim
-    grid_size: Dim
+    workgroup_size: _Dim
+    grid_size: _Dim
     private_segment_size: int = 0
     group_segment_size: int = 0
 
