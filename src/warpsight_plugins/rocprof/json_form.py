@@ -142,7 +142,7 @@ class _Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
     runs: list[_Process]
 
 
-class DispatchData(msgspec.Struct, gc=False):
+class _DispatchData(msgspec.Struct, gc=False):
     """The dispatch that counters belong to."""
 
     start_timestamp: int = 0
@@ -159,7 +159,7 @@ class _CounterValue(msgspec.Struct, gc=False):
 class _Counted(msgspec.Struct, gc=False):
     """Counters of one dispatch."""
 
-    dispatch_data: DispatchData
+    dispatch_data: _DispatchData
     records: list[_CounterValue] = []
 
 
