@@ -37,7 +37,7 @@ class _Dim(msgspec.Struct, gc=False):
     z: int = 0
 
 
-class DispatchInfo(msgspec.Struct, gc=False):
+class _DispatchInfo(msgspec.Struct, gc=False):
     """What was dispatched where; grid_size counts work-items."""
 
     agent_id: Handle
@@ -59,7 +59,7 @@ class _Record(msgspec.Struct, gc=False):
     operation: int = 0
     correlation_id: _Correlation = _Correlation()
     stream_id: Handle | None = None
-    dispatch_info: DispatchInfo | None = None
+    dispatch_info: _DispatchInfo | None = None
     dst_agent_id: Handle | None = None
     src_agent_id: Handle | None = None
     agent_id: Handle | None = None
@@ -146,7 +146,7 @@ class _DispatchData(msgspec.Struct, gc=False):
     """The dispatch that counters belong to."""
 
     start_timestamp: int = 0
-    dispatch_info: DispatchInfo | None = None
+    dispatch_info: _DispatchInfo | None = None
 
 
 class _CounterValue(msgspec.Struct, gc=False):
