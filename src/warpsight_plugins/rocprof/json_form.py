@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.formats.target import Target
 
 
-class Handle(msgspec.Struct, frozen=True, gc=False):
+class _Handle(msgspec.Struct, frozen=True, gc=False):
     """An opaque id of the SDK."""
 
     handle: int = 0
@@ -40,8 +40,8 @@ class _Dim(msgspec.Struct, gc=False):
 class _DispatchInfo(msgspec.Struct, gc=False):
     """What was dispatched where; grid_size counts work-items."""
 
-    agent_id: Handle
-    queue_id: Handle
+    agent_id: _Handle
+    queue_id: _Handle
     kernel_id: int
     workgroup_size: _Dim
     grid_size: _Dim
@@ -58,11 +58,11 @@ class _Record(msgspec.Struct, gc=False):
     kind: int = 0
     operation: int = 0
     correlation_id: _Correlation = _Correlation()
-    stream_id: Handle | None = None
+    stream_id: _Handle | None = None
     dispatch_info: _DispatchInfo | None = None
-    dst_agent_id: Handle | None = None
-    src_agent_id: Handle | None = None
-    agent_id: Handle | None = None
+    dst_agent_id: _Handle | None = None
+    src_agent_id: _Handle | None = None
+    agent_id: _Handle | None = None
     bytes: int | None = None
     address: Any = None
     allocation_size: int | None = None
@@ -104,7 +104,7 @@ class Symbol(msgspec.Struct):
 class _CounterInfo(msgspec.Struct):
     """A hardware counter."""
 
-    id: Handle = Handle()
+    id: _Handle = _Handle()
     name: str = ""
 
 
@@ -152,7 +152,7 @@ class _DispatchData(msgspec.Struct, gc=False):
 class _CounterValue(msgspec.Struct, gc=False):
     """One value."""
 
-    counter_id: Handle = Handle()
+    counter_id: _Handle = _Handle()
     value: float = 0.0
 
 
