@@ -90,7 +90,7 @@ class _Strings(msgspec.Struct):
     marker_api: list[_Message] = []
 
 
-class Symbol(msgspec.Struct):
+class _Symbol(msgspec.Struct):
     """A kernel of a code object."""
 
     kernel_id: int = 0
@@ -131,7 +131,7 @@ class _Process(msgspec.Struct):
     agents: list[dict[str, Any]] = []
     counters: list[_CounterInfo] = []
     strings: _Strings = msgspec.field(default_factory=_Strings)
-    kernel_symbols: list[Symbol] = []
+    kernel_symbols: list[_Symbol] = []
     buffer_records: dict[str, msgspec.Raw] = {}
     callback_records: dict[str, msgspec.Raw] = {}
 
