@@ -38,7 +38,7 @@ class _Point(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     cluster_seed: _Nanoseconds = 0
 
 
-class _Kernel(msgspec.Struct, forbid_unknown_fields=True):
+class DelayedKernel(msgspec.Struct, forbid_unknown_fields=True):
     """The points of one kernel, by its offset as text."""
 
     kernel_name: str
@@ -52,7 +52,7 @@ class Delays(msgspec.Struct, forbid_unknown_fields=True):
 
     version: Literal["1.0"]
     delay_ns: _Nanoseconds
-    kernels: dict[str, _Kernel]
+    kernels: dict[str, DelayedKernel]
 
     @property
     def points(self) -> int:
@@ -135,4 +135,4 @@ def choose(
     if not points:
         raise UsageError(f"no instruction of {name} contains one of: {', '.join(patterns)}")
     stamp = datetime.now().isoformat(timespec="milliseconds")
-    return Delays("1.0", delay_ns, {f"{name}_{checksum}": _Kernel(name, checksum, stamp, points)})
+    return Delays("1.0", delay_ns, {f"{name}_{checksum}": DelayedKernel(name, checksum, stamp, points)})
