@@ -28,7 +28,7 @@ PATTERNS = (
 )  # fmt: skip
 
 
-class _Point(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class DelayPoint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One instruction that may wait."""
 
     pc: Annotated[int, msgspec.Meta(ge=0)]
@@ -44,7 +44,7 @@ class DelayedKernel(msgspec.Struct, forbid_unknown_fields=True):
     kernel_name: str
     kernel_checksum: str
     timestamp: str
-    instrumentation_points: dict[str, _Point]
+    instrumentation_points: dict[str, DelayPoint]
 
 
 class Delays(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,7 +128,7 @@ def choose(
         raise UsageError(f"a probability is 0 to 1, not {probability:g}")
     chance = random.Random(seed)
     points = {
-        str(pc): _Point(pc, sass, delay_ns, chance.random() < probability)
+        str(pc): DelayPoint(pc, sass, delay_ns, chance.random() < probability)
         for pc, sass in sorted(instructions)
         if tuple(patterns) == ("*",) or any(pattern in sass for pattern in patterns)
     }
