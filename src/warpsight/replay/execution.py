@@ -15,7 +15,7 @@ from warpsight import _native
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.replay import results
-from warpsight.replay.results import Results
+from warpsight.replay.results import ReplayResults
 from warpsight.replay.script import WrittenScript
 
 PROGRAM = "warpsight-replay"
@@ -63,7 +63,7 @@ def tool_command(under: str) -> list[str]:
 def run(
     written: WrittenScript, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
-) -> Results:  # fmt: skip
+) -> ReplayResults:  # fmt: skip
     """Run a script that was written, again at other addresses where one it needs is taken; `variables`: more of them.
 
     Raises:

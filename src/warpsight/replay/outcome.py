@@ -14,7 +14,7 @@ import numpy.typing as npt
 from warpsight.device_code.demangle import demangle, short
 from warpsight.replay import elements
 from warpsight.replay.capsule import manifest as m
-from warpsight.replay.results import Differing, Results
+from warpsight.replay.results import Differing, ReplayResults
 from warpsight.replay.schedules.validation import OrderCheck
 from warpsight.replay.script import WrittenScript
 
@@ -224,7 +224,7 @@ def _difference(
 
 
 def version(
-    files: Files, found: Results, number: int, name: str, dtype: str | None, compared: bool
+    files: Files, found: ReplayResults, number: int, name: str, dtype: str | None, compared: bool
 ) -> Version:
     """What the runs of one version show. `compared`: the recording has contents to compare with."""
     runs = {run for run, version in found.totals if version == number}
@@ -247,7 +247,7 @@ def version(
     )  # fmt: skip
 
 
-def _timed(files: Files, found: Results, number: int) -> Iterable[Timed]:
+def _timed(files: Files, found: ReplayResults, number: int) -> Iterable[Timed]:
     by_step: dict[int, list[float]] = {}
     for (_, version_, step), (start, end) in found.times.items():
         if version_ == number and files.written.operations[step] >= 0:

@@ -18,7 +18,7 @@ from warpsight.replay.capsule import layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, ReplayOutcome, version
-from warpsight.replay.results import Failure, Results
+from warpsight.replay.results import Failure, ReplayResults
 from warpsight.replay.schedules import changing, schedule, synthetic
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
@@ -145,7 +145,7 @@ def replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
 
 
 def _outcome(
-    files: Files, steps: Steps, names: Sequence[str], found: Results, request: ReplayRequest
+    files: Files, steps: Steps, names: Sequence[str], found: ReplayResults, request: ReplayRequest
 ) -> ReplayOutcome:
     """What the runs show; `names`: of what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
@@ -174,7 +174,7 @@ def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -
     return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
 
 
-def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _measured(steps: Steps, found: ReplayResults) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """When each operation ran in the first run that timed them one by one, ns."""
     count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
     begin, end = np.full((2, count), np.nan)
@@ -226,14 +226,14 @@ def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> Repl
     return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
 
 
-def _device(found: Results) -> str:
+def _device(found: ReplayResults) -> str:
     if found.device is None:
         return ""
     name, (major, minor) = found.device
     return f"{name}, compute capability {major}.{minor}"
 
 
-def _failure(manifest: m.Manifest, written: WrittenScript, found: Results) -> str | None:
+def _failure(manifest: m.Manifest, written: WrittenScript, found: ReplayResults) -> str | None:
     failure = found.failure
     if failure is None:
         return None
