@@ -15,7 +15,7 @@ from warpsight.formats.writing import device_stacks, protobuf
 from warpsight.formats.writing.device_stacks import Place, Total
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=("Per process two profiles, ns and pieces of device work, by host stack with the kernel as leaf.",),
@@ -28,7 +28,7 @@ WRITTEN = Coverage(
 _TYPES = (("gpu_time", "nanoseconds"), ("gpu_work", "count"))
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the message; returns counts of profiles, samples and kernels without a time."""
     found = device_stacks.totals(trace, selection)
     tables = _Dictionary(device_stacks.StackFrames(trace))

@@ -14,7 +14,7 @@ from warpsight.formats.writing import device_stacks, protobuf
 from warpsight.formats.writing.device_stacks import Place, Total
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 WRITTEN = Coverage(
@@ -29,7 +29,7 @@ WRITTEN = Coverage(
 )
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write a profile; returns counts of samples, locations and kernels without a time."""
     found = device_stacks.totals(trace, selection)
     writer = _Writer(device_stacks.StackFrames(trace))

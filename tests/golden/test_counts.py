@@ -15,7 +15,7 @@ import pytest
 
 from tests.gpu.counts.known import KNOWN, LANES, added_by_cupti, counted_as_known, launches
 from warpsight.device_code.disassembly import find_tool
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.sass.counts.kernels import CountedKernel, counted_kernels
 
@@ -88,7 +88,7 @@ def test_arithmetic_and_bytes_are_those_of_the_source(kernels: list[CountedKerne
 
 
 @contextmanager
-def recorded(name: str) -> Iterator[Trace]:
+def recorded(name: str) -> Iterator[StoredTrace]:
     with open_trace(str(RECORDED / f"{name}.warp.zip")) as trace:
         yield trace
 

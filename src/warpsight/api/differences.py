@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from warpsight.api import choice
 from warpsight.api.choice import Numbers
 from warpsight.errors import UsageError
-from warpsight.model.trace import Trace as StoredTrace
+from warpsight.model.trace import StoredTrace
 
 if TYPE_CHECKING:
     from warpsight.analysis.diff.answer import Difference

@@ -11,7 +11,7 @@ from typing import Any
 import warpsight.model
 from warpsight.debug import hang_timeline, stuck_launches
 from warpsight.errors import WarpsightError
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.recorder.watch.event import Incident
 
 #: Launches, and last device work, that a report lists.
@@ -54,7 +54,7 @@ def build(
     return report
 
 
-def device_error(trace: Trace) -> dict[str, Any] | None:
+def device_error(trace: StoredTrace) -> dict[str, Any] | None:
     """The first sticky CUDA error that a call of the program returned; None when there was none."""
     codes = ", ".join(map(str, STICKY))
     rows = []
@@ -72,7 +72,7 @@ def device_error(trace: Trace) -> dict[str, Any] | None:
 
 
 def _from_trace(
-    report: dict[str, Any], trace: Trace, event: Incident
+    report: dict[str, Any], trace: StoredTrace, event: Incident
 ) -> list[stuck_launches.OutstandingLaunch]:
     launches = stuck_launches.outstanding(trace)
     suspected = {one.pid for one in event.suspects}

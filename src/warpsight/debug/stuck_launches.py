@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 
 _MOST = 1000
 # Of graphs only the launch as a whole is known; host functions have no kernel.
@@ -60,7 +60,7 @@ class OutstandingLaunch:
                 "frames": list(self.frames)}  # fmt: skip
 
 
-def outstanding(trace: Trace, limit: int = _MOST) -> list[OutstandingLaunch]:
+def outstanding(trace: StoredTrace, limit: int = _MOST) -> list[OutstandingLaunch]:
     """Launches without a completed kernel, oldest first."""
     statement = _OUTSTANDING if device_recorded(trace) else _NOT_WAITED_FOR
     rows = trace.sql(statement.format(limit=int(limit))).fetchall()
@@ -72,7 +72,7 @@ def outstanding(trace: Trace, limit: int = _MOST) -> list[OutstandingLaunch]:
     ]  # fmt: skip
 
 
-def device_recorded(trace: Trace) -> bool:
+def device_recorded(trace: StoredTrace) -> bool:
     """Whether the trace has device work at all: with core dumps armed CUPTI is left alone, and launches have no kernels."""
     found = trace.sql(
         "SELECT EXISTS (SELECT 1 FROM kernel_ids WHERE start IS NOT NULL) OR EXISTS (SELECT 1 FROM memcpy)"
@@ -80,7 +80,9 @@ def device_recorded(trace: Trace) -> bool:
     return bool(found.fetchall()[0][0])
 
 
-def frames_of(trace: Trace, stacks: Sequence[int | None]) -> dict[int | None, tuple[dict[str, Any], ...]]:
+def frames_of(
+    trace: StoredTrace, stacks: Sequence[int | None]
+) -> dict[int | None, tuple[dict[str, Any], ...]]:
     """Frames of stacks, innermost first."""
     ids = sorted({int(stack) for stack in stacks if stack})
     found: dict[int | None, list[dict[str, Any]]] = {}

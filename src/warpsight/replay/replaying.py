@@ -27,7 +27,7 @@ from warpsight.replay.script import ScriptSettings, WrittenScript
 from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
 TOLERANCE_NS = 1_000.0
@@ -91,7 +91,7 @@ def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
     return replay_opened(Capsule.open(path), request)
 
 
-def replay_trace(trace: Trace, request: ReplayRequest) -> ReplayOutcome:
+def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
     """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
 
     Raises:

@@ -17,7 +17,7 @@ from warpsight.sass import code_place
 from warpsight.sass.code_place import CodePlace
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What the samples of a kernel can be summed by.
 LEVELS = ("line", "ptx", "instruction")
@@ -125,7 +125,7 @@ class Hotspots:
 
 
 def hotspots(
-    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = LEVELS, most: int | None = None
+    trace: StoredTrace, rows: Rows = Rows(), levels: Sequence[str] = LEVELS, most: int | None = None
 ) -> Hotspots:
     """Where warps were sampled, in the windows that the conditions choose; `name` chooses kernels.
 
@@ -156,7 +156,7 @@ def hotspots(
     )  # fmt: skip
 
 
-def _windows(trace: Trace, rows: Rows) -> tuple[Any, ...]:
+def _windows(trace: StoredTrace, rows: Rows) -> tuple[Any, ...]:
     """Sums over the windows, and the period."""
     row: tuple[Any, ...] = trace.sql(
         f"""SELECT coalesce(sum(dropped), 0)::BIGINT, coalesce(sum(unattributed), 0)::BIGINT, count(*),
@@ -169,7 +169,7 @@ def _windows(trace: Trace, rows: Rows) -> tuple[Any, ...]:
 _Sample = tuple[int | None, int, str, int, int]
 
 
-def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Sample]]:
+def _by_function(trace: StoredTrace, rows: Rows) -> dict[tuple[int, str], list[_Sample]]:
     """(checksum, pc, reason, samples, not issued) of each function of each process."""
     table = trace.sql(
         f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
@@ -208,7 +208,7 @@ def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, lev
         )
 
 
-def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], SampledKernel]) -> None:
+def _describe(trace: StoredTrace, rows: Rows, kernels: dict[tuple[int, str], SampledKernel]) -> None:
     """Readable names, launches and time on the device."""
     names = dict(trace.sql("SELECT name, demangled FROM name").fetchall())
     ran = trace.sql(

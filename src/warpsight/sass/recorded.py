@@ -11,7 +11,7 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.elf import ElfError
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import PREFIX, Counts
 from warpsight.sass.hotspots import NOT_SAMPLED
@@ -77,7 +77,7 @@ class _Gathered:
     counts: dict[int, Counts] = field(default_factory=dict)
 
 
-def sampled_kernels(trace: Trace) -> list[RecordedKernel]:
+def sampled_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     """The kernels with samples, most samples first.
 
     Raises:
@@ -89,7 +89,7 @@ def sampled_kernels(trace: Trace) -> list[RecordedKernel]:
     return found
 
 
-def listed_kernels(trace: Trace) -> list[RecordedKernel]:
+def listed_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     """The kernels with samples or counts, most of them first.
 
     Raises:
@@ -103,7 +103,7 @@ def listed_kernels(trace: Trace) -> list[RecordedKernel]:
     return found
 
 
-def _kernels(trace: Trace) -> list[RecordedKernel]:
+def _kernels(trace: StoredTrace) -> list[RecordedKernel]:
     code = _Code(trace.folder)
     for name, checksum, pc, reason, samples, not_issued in trace.sql(_SAMPLES).fetchall():
         kernel, offset = code.at(name, checksum, pc)
@@ -185,7 +185,7 @@ def choose(found: list[RecordedKernel], wanted: str | None, where: str) -> Recor
     return chosen
 
 
-def launch_of(trace: Trace, name: str, samples: int = 0) -> LaunchConfiguration:
+def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfiguration:
     """How a kernel was launched in the shape that took the most time; empty when unknown.
 
     Args:
@@ -203,7 +203,7 @@ def launch_of(trace: Trace, name: str, samples: int = 0) -> LaunchConfiguration:
     )  # fmt: skip
 
 
-def _busy(trace: Trace, name: str, samples: int) -> float | None:
+def _busy(trace: StoredTrace, name: str, samples: int) -> float | None:
     rows = trace.sql(_BUSY, name=name).fetchall()
     possible = rows[0][0] if rows else None
     return min(samples / possible, 1.0) if possible and samples else None

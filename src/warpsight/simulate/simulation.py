@@ -22,7 +22,7 @@ from warpsight.simulate.calibration import calibrated
 from warpsight.simulate.change import Change, parse
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -85,7 +85,9 @@ class Simulated:
         }
 
 
-def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None) -> Simulated:
+def simulate(
+    trace: StoredTrace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None
+) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied one after the other.
 
     Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
@@ -126,7 +128,7 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: floa
     )  # fmt: skip
 
 
-def changed(trace: Trace, program: Program, asked: Sequence[Change], lean: int = 0) -> Program:
+def changed(trace: StoredTrace, program: Program, asked: Sequence[Change], lean: int = 0) -> Program:
     """A program with all changes."""
     for change in asked:
         program = changes.apply(trace, program, change, lean)
@@ -197,7 +199,7 @@ def _listed(found: Sequence[Iterations], was: Times, now: Times) -> pa.Table:
     return with_units(table, recorded="ns", predicted="ns")
 
 
-def _kernels(trace: Trace, program: Program, was: Times, now: Times) -> pa.Table:
+def _kernels(trace: StoredTrace, program: Program, was: Times, now: Times) -> pa.Table:
     """Per kernel name its time as recorded and as predicted, where that changed; largest change first."""
     work = program.graph.work
     before, after = (times.end[: len(work)] - times.start[: len(work)] for times in (was, now))

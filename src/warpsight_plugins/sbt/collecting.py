@@ -17,7 +17,7 @@ from warpsight_plugins.sbt.events import SbtEvents, nothing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Address, function, file, line; frames from the innermost outwards.
 RawFrame = tuple[int, str, str, int]
@@ -123,7 +123,7 @@ def permuted(events: SbtEvents, order: Column) -> SbtEvents:
     return SbtEvents(**columns, blobs=events.blobs)
 
 
-def collect(trace: Trace, selection: Selection) -> Collected:
+def collect(trace: StoredTrace, selection: Selection) -> Collected:
     """All events of the selected part of a trace, in order of time."""
     collector = _Collector(trace, selection)
     events = nothing()
@@ -136,7 +136,7 @@ def collect(trace: Trace, selection: Selection) -> Collected:
 
 
 class _Collector:
-    def __init__(self, trace: Trace, selection: Selection) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection) -> None:
         self.trace = trace
         self.selection = selection
         self.texts = NumberedTexts({})

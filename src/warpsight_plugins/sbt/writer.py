@@ -22,7 +22,7 @@ from warpsight_plugins.sbt.restoring import restored
 from warpsight_plugins.sbt.strings import StringTable
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -39,7 +39,7 @@ WRITTEN = Coverage(
 _CHUNK_ROWS = 1 << 15
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns the numbers of events, strings and kernels without a time."""
     whole = selection == Selection()
     kept = _file_attributes(trace) if whole else {}
@@ -90,7 +90,7 @@ def _slice(done: events.SbtEvents, first: int, last: int) -> events.SbtEvents:
     return events.SbtEvents(**own, **columns, blobs=done.blobs)
 
 
-def _file_attributes(trace: Trace) -> dict[str, str]:
+def _file_attributes(trace: StoredTrace) -> dict[str, str]:
     """The import's data about the file as a whole; nothing when the trace was not made of one SBT file."""
     source = trace.manifest.get("source")
     if not isinstance(source, dict) or source.get("format") != "sbt":
@@ -103,7 +103,7 @@ def _file_attributes(trace: Trace) -> dict[str, str]:
     return {"sbt": "", **dict(rows.fetchall())}
 
 
-def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
+def _foreword(trace: StoredTrace, kept: dict[str, str]) -> tuple[bytes, bytes]:
     """The sections before the events."""
     if kept:
         metadata = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.model.storage.writer import TraceWriter
 from warpsight.sass.counts.kernels import CountedKernel, Counts
@@ -85,7 +85,7 @@ UNITS = {
 
 
 @contextmanager
-def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, float]) -> Iterator[Trace]:
+def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, float]) -> Iterator[StoredTrace]:
     """A trace of launches of `k`, each in a range that is much longer than its kernel."""
     with TraceWriter(path) as writer:
         name = writer.name("k")

@@ -28,7 +28,7 @@ from warpsight.model.naming.api_names import is_gpu_api
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
@@ -74,7 +74,9 @@ class HostTime:
         return f"{self.name}, at {self.function}" if self.function else self.name
 
 
-def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces, launched: Column) -> list[HostTime]:
+def host_time(
+    trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, launched: Column
+) -> list[HostTime]:
     """All host time by name, largest first; the times add up to the host time of the account.
 
     `launched` is the call of each row of device work, -1 unknown.
@@ -141,7 +143,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _turns(trace: Trace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
+def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
     """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
     known = launched[launched >= 0]
@@ -225,7 +227,7 @@ def _innermost(
 
 
 def _functions_at(
-    trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
+    trace: StoredTrace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
     """A function that names, from stacks, the user's functions that some pieces were in."""
     if not trace.count("stack"):
@@ -242,7 +244,7 @@ def _functions_at(
     return named
 
 
-def _places(trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
+def _places(trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
     """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
     time, depth = stacks_over.by_function(tree, found)
     total = float(found.time.sum())
@@ -256,7 +258,7 @@ def _places(trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.Sta
 
 
 def _with_line(
-    trace: Trace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime, function: int
+    trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime, function: int
 ) -> str:
     """The function with its file and the line that most of the time was spent at, as `name (file:line)`."""
     weight: dict[str, float] = {}

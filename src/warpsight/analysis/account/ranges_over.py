@@ -19,7 +19,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Levels of names: what people or frameworks announced, Python functions, operators of a framework.
@@ -58,7 +58,7 @@ class CutRanges:
         return self.start[mine], self.end[mine]
 
 
-def load(trace: Trace, on: Axis, begin: Column, end: Column) -> CutRanges:
+def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
     """The ranges that cover some of these stretches of the axis."""
     before = measure(begin, end)
     known: dict[tuple[int, str], int] = {}
@@ -87,7 +87,7 @@ def load(trace: Trace, on: Axis, begin: Column, end: Column) -> CutRanges:
     return CutRanges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))
 
 
-def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
+def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
     """Ranges by level: their columns (`name` is an id) and the text of each id."""
     texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):

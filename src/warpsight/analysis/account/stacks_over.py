@@ -18,7 +18,7 @@ from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Name of the function of frames that table frame does not have.
@@ -45,12 +45,12 @@ class FunctionTree:
         return np.where(known, self.node[np.where(known, stack, 0)], 0)
 
 
-def functions(trace: Trace) -> FunctionTree:
+def functions(trace: StoredTrace) -> FunctionTree:
     """The functions of all stacks, kept while the trace is open."""
     return trace.kept.get("stack functions", lambda: _functions(trace))
 
 
-def _functions(trace: Trace) -> FunctionTree:
+def _functions(trace: StoredTrace) -> FunctionTree:
     stacks = model_stacks.load(trace)
     ids = np.flatnonzero(stacks.depth | stacks.frame)
     ids = ids[np.argsort(stacks.depth[ids], kind="stable")]
@@ -91,7 +91,7 @@ class StackedTime:
 
 
 def over(
-    trace: Trace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
+    trace: StoredTrace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
 ) -> StackedTime:
     """Where pieces of host time were: thread number, begin and end on the trace's clock (ns), and the call that ends each."""
     tree = functions(trace)
@@ -117,7 +117,7 @@ def over(
     )
 
 
-def _samples(trace: Trace, on: Axis) -> tuple[Column, Column]:
+def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
     """Places on the axis and stacks of the samples of its threads, ascending."""
     if not trace.count("sample"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

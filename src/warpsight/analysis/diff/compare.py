@@ -16,7 +16,7 @@ from warpsight.analysis.diff.runs import GROUPINGS, ReducedRun
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -24,7 +24,9 @@ _ALL = Rows()
 SHARED = 0.2
 
 
-def compare(before: Trace | Sequence[Trace], after: Trace | Sequence[Trace], rows: Rows = _ALL) -> Difference:
+def compare(
+    before: StoredTrace | Sequence[StoredTrace], after: StoredTrace | Sequence[StoredTrace], rows: Rows = _ALL
+) -> Difference:
     """Compare open traces, one or several runs a side; see :func:`compare_runs`."""
     sides = [list(side) if isinstance(side, Sequence) else [side] for side in (before, after)]
     return compare_runs(*([runs.read(trace, rows) for trace in side] for side in sides))

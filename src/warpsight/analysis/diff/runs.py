@@ -26,7 +26,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COPY, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -109,7 +109,7 @@ class _Labels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
 
-def read(trace: Trace, rows: Rows = _ALL) -> ReducedRun:
+def read(trace: StoredTrace, rows: Rows = _ALL) -> ReducedRun:
     """Reduce a trace to a run."""
     work = device_work.load(trace, rows, cut=False)
     found, everything = turns.find(trace, rows, work), turns.whole(work)
@@ -178,7 +178,7 @@ def _typical(work: Work, cell: Column, leaves: Column, part: RunTurns) -> tuple[
     return leaves[cell[rows]], (work.end - work.start)[rows]
 
 
-def _leaves(trace: Trace, leaf: Column, labels: _Labels) -> Column:
+def _leaves(trace: StoredTrace, leaf: Column, labels: _Labels) -> Column:
     names = names_of.texts(trace)
     ids, back = np.unique(leaf, return_inverse=True)
     own = [
@@ -197,7 +197,7 @@ def _roles(leaves: Column, labels: _Labels) -> Column:
     return np.array(own, np.int64)[back]
 
 
-def _frames(trace: Trace, stack: Column, labels: _Labels) -> Column:
+def _frames(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
     """For each cell the labels of its host frames, outermost first, -1 behind the last; lines and folders are left out."""
     wanted, back = np.unique(stack, return_inverse=True)
     columns = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
@@ -214,7 +214,7 @@ def _frames(trace: Trace, stack: Column, labels: _Labels) -> Column:
     return upward[:, ::-1][back]
 
 
-def _frame_labels(trace: Trace, most: int, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, most: int, labels: _Labels) -> Column:
     rows = trace.sql("SELECT id, kind, function, file FROM frame").fetchall()
     out = np.full(max(most, *(row[0] for row in rows), 0) + 1, -1, np.int64)
     for number, kind, function, file in rows:
@@ -255,7 +255,7 @@ def _innermost(chains: Chains | None, chain: Column, kind: str, labels: _Labels)
     return inner[chain]
 
 
-def _own_stacks(trace: Trace, stack: Column, labels: _Labels) -> Column:
+def _own_stacks(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
     """For each cell the program's own innermost frames as one label, by function and file."""
     ids, back = np.unique(stack, return_inverse=True)
     frames = trace.stacks(int(i) for i in ids if i > 0)
@@ -272,7 +272,7 @@ def _own(frames: Sequence[str]) -> str:
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:_FRAMES]))
 
 
-def _when(trace: Trace, work: Work) -> int | None:
+def _when(trace: StoredTrace, work: Work) -> int | None:
     """When the device work began, ns since 1970."""
     if not len(work):
         return None
@@ -284,12 +284,12 @@ def _when(trace: Trace, work: Work) -> int | None:
     return int(work.begin + found[0][1] - found[0][0]) if found and found[0][0] is not None else None
 
 
-def _machine(trace: Trace) -> str:
+def _machine(trace: StoredTrace) -> str:
     devices = sorted({str(d.get("name")) for d in trace.manifest.get("devices", []) if d.get("name")})
     return ", ".join(filter(None, (str(trace.manifest.get("host") or ""), *devices)))
 
 
-def _lost(trace: Trace) -> tuple[tuple[str, str, int], ...]:
+def _lost(trace: StoredTrace) -> tuple[tuple[str, str, int], ...]:
     rows = trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
                         GROUP BY source, cause ORDER BY n DESC, cause""").fetchall()
     return tuple((source, cause, int(count)) for source, cause, count in rows)

@@ -22,7 +22,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Share of the iterations of a kind that is left out, the slowest ones.
@@ -119,7 +119,7 @@ def whole(work: Work) -> RunTurns:
                  np.zeros(1, np.int64), one)  # fmt: skip
 
 
-def find(trace: Trace, rows: Rows, work: Work) -> RunTurns | None:
+def find(trace: StoredTrace, rows: Rows, work: Work) -> RunTurns | None:
     """The steady iterations of all processes of a run; None where it has none."""
     loops = iterations.find(trace, rows, work)
     if not loops:

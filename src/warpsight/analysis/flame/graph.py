@@ -26,7 +26,7 @@ from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 WEIGHTS = tuple(flame_rows.WEIGHTS)
@@ -139,7 +139,7 @@ class FlameGraph:
         return str(import_module("warpsight.ui.jupyter.display").flame_html(self))
 
 
-def flame(trace: Trace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
+def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
     """The flame graph of one trace.
 
     Args:
@@ -154,7 +154,7 @@ def flame(trace: Trace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph
 
 
 def flame_diff(
-    before: Trace, after: Trace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
+    before: StoredTrace, after: StoredTrace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
 ) -> FlameGraph:
     """One graph of two traces; frames, ranges and kernels are the same when their texts are.
 
@@ -180,7 +180,7 @@ class _Labels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
 
-def _graph(sources: Sequence[tuple[Trace, Rows]], shape: Shape) -> FlameGraph:
+def _graph(sources: Sequence[tuple[StoredTrace, Rows]], shape: Shape) -> FlameGraph:
     shape.check()
     labels = _Labels()
     parts = [_Part.of(trace, rows, shape, labels) for trace, rows in sources]
@@ -227,7 +227,7 @@ class _Part:
     runs: Runs | None
 
     @classmethod
-    def of(cls, trace: Trace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
+    def of(cls, trace: StoredTrace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
         leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
@@ -303,12 +303,12 @@ def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
     return first, sums, np.bincount(place, minlength=groups)
 
 
-def _moments(trace: Trace, leaves: flame_rows.Leaves) -> tuple[Column, Column]:
+def _moments(trace: StoredTrace, leaves: flame_rows.Leaves) -> tuple[Column, Column]:
     """When and on which host thread each row was taken or asked for."""
     return leaves.moments or flame_ranges.calls(trace, leaves.process, leaves.correlation)
 
 
-def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
+def _split(trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
     """Which group of a split each row is in, and the groups' labels."""
     if by == "thread":
         place, called = flame_samples.threads(trace, leaves.process, _moments(trace, leaves)[1])
@@ -338,7 +338,7 @@ def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) ->
     return back.reshape(-1), np.array(named, np.int64).reshape(-1, 1)
 
 
-def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
+def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
     wanted = np.unique(ids)
     by_range = wanted == _TOLD_BY_RANGE
@@ -364,7 +364,7 @@ def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     return paths
 
 
-def _frame_labels(trace: Trace, shape: Shape, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, shape: Shape, labels: _Labels) -> Column:
     """Label of each frame id."""
     rows = trace.sql("SELECT id, kind, function, file, line FROM frame").fetchall()
     used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]

@@ -13,7 +13,7 @@ from warpsight.formats.reading.samples import Samples, called, function_of, is_l
 from warpsight.model.definitions import Frame
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Calls besides launches whose work on the device can be merged.
@@ -54,7 +54,7 @@ class LaunchedWork:
         return len(self.call)
 
 
-def calls_of(trace: Trace) -> LaunchingCalls:
+def calls_of(trace: StoredTrace) -> LaunchingCalls:
     """Launches, and copies and sets that have a correlation."""
     copies = " OR ".join(f"starts_with(function, '{name}')" for name in _COPIES)
     source = f"""SELECT start, thread, process, coalesce(correlation, -1) AS correlation, function FROM launch_ids
@@ -79,7 +79,7 @@ def calls_of(trace: Trace) -> LaunchingCalls:
     )
 
 
-def work_of(trace: Trace, calls: LaunchingCalls) -> LaunchedWork:
+def work_of(trace: StoredTrace, calls: LaunchingCalls) -> LaunchedWork:
     """Kernels, copies and sets, joined with their calls by process and correlation."""
     data = trace.sql("""
         SELECT process, coalesce(correlation, -1) AS correlation, duration, 0 AS bytes, short AS name, 'Kernel' AS kind
@@ -124,7 +124,7 @@ def joined(calls: LaunchingCalls, process: Column, correlation: Column) -> Colum
     return found
 
 
-def pids_of(trace: Trace) -> dict[int, int]:
+def pids_of(trace: StoredTrace) -> dict[int, int]:
     """Process ids of the trace by pid."""
     return {pid: process for process, pid in trace.sql("SELECT process, pid FROM process").fetchall()}
 
@@ -172,7 +172,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
         return samples
 
 
-def _from_trace(trace: Trace) -> Samples:
+def _from_trace(trace: StoredTrace) -> Samples:
     """The stacks of a trace's calls; where no call has one, those of its samples."""
     columns = "start, process, thread, stack, function, coalesce(correlation, -1) AS correlation"
     called_in = f"""SELECT {columns} FROM launch_ids WHERE stack IS NOT NULL

@@ -17,7 +17,7 @@ from warpsight.errors import UsageError
 from warpsight.formats.reading.samples import Samples, is_launch
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 
@@ -226,7 +226,7 @@ class Merged:
         return found
 
 
-def merge(samples: Samples, trace: Trace, tolerance_ns: int = 10_000_000) -> Merged:
+def merge(samples: Samples, trace: StoredTrace, tolerance_ns: int = 10_000_000) -> Merged:
     """Find the launch that each stack belongs to.
 
     Args:
@@ -271,7 +271,7 @@ def merge(samples: Samples, trace: Trace, tolerance_ns: int = 10_000_000) -> Mer
     return Merged(samples, calls, work, call, state, clock, threaded, identified)
 
 
-def _processes(samples: Samples, trace: Trace, calls: LaunchingCalls) -> Column:
+def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> Column:
     """The trace's process of every sample, -1 for none; where no pid fits and each side has one process, that one."""
     known = inputs.pids_of(trace)
     pids, place = np.unique(samples.pid, return_inverse=True)

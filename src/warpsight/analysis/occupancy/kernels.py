@@ -12,7 +12,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import named
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 _SPEC = """device:int16 name:string grid:string block:string registers:int32 shared:int64:B kernels:int64 time:int64:ns
@@ -24,7 +24,7 @@ _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "regist
           "shared_config", "cluster_x", "cluster_y", "cluster_z")  # fmt: skip
 
 
-def occupancy(trace: Trace, rows: Rows = _ALL) -> Result:
+def occupancy(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Theoretical occupancy, waves and tail of every kernel name and shape on every device, most time first.
 
     Occupancy is the warps of the blocks that fit on a multiprocessor at once (by threads, blocks, registers and shared

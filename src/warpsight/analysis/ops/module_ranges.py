@@ -14,7 +14,7 @@ from warpsight.analysis.ranges.open import Ranges, levels, selected
 from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 Column = NDArray[Any]
@@ -39,7 +39,7 @@ class RangeModules:
         return found
 
 
-def load(trace: Trace) -> RangeModules | None:
+def load(trace: StoredTrace) -> RangeModules | None:
     """The modules of the trace's ranges, None when there are none."""
     texts = dict(
         trace.sql(

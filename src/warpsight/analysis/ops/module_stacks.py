@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.ops.module_tree import PREFIX, Module, ModuleTree, named
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _CALLER = re.compile(r"(?:^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py$")
@@ -36,7 +36,7 @@ class StackModules:
         return found
 
 
-def load(trace: Trace) -> StackModules | None:
+def load(trace: StoredTrace) -> StackModules | None:
     """The modules in the trace's stacks, None when there are none."""
     rows = trace.sql(
         """SELECT s.id, coalesce(s.parent, 0), f.id, f.kind, f.function, coalesce(f.file, ''), coalesce(f.line, 0)

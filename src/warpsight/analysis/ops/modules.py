@@ -24,7 +24,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -43,7 +43,7 @@ class Placed:
     in_backward: Column
 
 
-def modules(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
+def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
     """Device time (own, with the modules inside, and backward's part of it), host time and operations of each module.
 
     Args:
@@ -72,7 +72,7 @@ def modules(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
     return Result({"modules": _matching(trace, made, rows.name, by)}, _findings(found, joined, placed))
 
 
-def place(trace: Trace, found: Figures, joined: Backward, rows: Rows) -> Placed | None:
+def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> Placed | None:
     """Put every piece of device work on a module; None when the trace knows no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
@@ -216,7 +216,7 @@ def _by_class(found: Figures, placed: Placed) -> pa.Table:
     return table(_spec("class"), columns)
 
 
-def _matching(trace: Trace, made: pa.Table, pattern: str | None, by: str) -> pa.Table:
+def _matching(trace: StoredTrace, made: pa.Table, pattern: str | None, by: str) -> pa.Table:
     """The rows whose module or class a regular expression matches, as SQL finds it."""
     if pattern is None:
         return made

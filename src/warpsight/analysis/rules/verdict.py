@@ -15,7 +15,7 @@ from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 #: A change is named in the headline when it saves this share of the span.
@@ -103,7 +103,7 @@ class Verdict:
         }  # fmt: skip
 
 
-def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
+def verdict(trace: StoredTrace, rows: Rows = _ALL) -> Verdict:
     """Judge a recording: account for its time, run all rules and say what matters most."""
     facts = Facts(trace, rows)
     found = families.run(facts)

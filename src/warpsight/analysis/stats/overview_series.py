@@ -13,7 +13,7 @@ from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -38,7 +38,7 @@ class OverviewSeries:
     rows: int
 
 
-def memory(trace: Trace, rows: Rows = _ALL, points: int = 1_000) -> list[OverviewSeries]:
+def memory(trace: StoredTrace, rows: Rows = _ALL, points: int = 1_000) -> list[OverviewSeries]:
     """Bytes allocated on each device by each allocator over time; a free gives back what its allocation took.
 
     A free whose allocation was not seen changes nothing: memory allocated before the recording is not counted either.
@@ -75,7 +75,7 @@ def _stepped(name: str, device: int | None, time: Column, level: Column, points:
     )  # fmt: skip
 
 
-def counters(trace: Trace, rows: Rows = _ALL, points: int = 400) -> list[OverviewSeries]:
+def counters(trace: StoredTrace, rows: Rows = _ALL, points: int = 400) -> list[OverviewSeries]:
     """Every counter of every device; readings that share one of `points` bins are averaged, their extremes are kept."""
     where = rows.where(time="time", stream=False)
     found = trace.sql(f"""WITH c AS (SELECT * FROM counter WHERE {where}),

@@ -34,7 +34,7 @@ from warpsight.formats.writing.timeline import (
 )
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -61,7 +61,7 @@ _COLORED = rf'^"{NVTX}":\{{"color":"(?P<color>#[0-9a-f]{{8}})"'
 _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)

@@ -18,7 +18,7 @@ from warpsight.formats.writing.timeline import CounterTrack, Slices, Texts, load
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -37,7 +37,7 @@ WRITTEN = Coverage(
 _TASKS_AHEAD = 12
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)
@@ -66,7 +66,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 def _encode(
-    trace: Trace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
+    trace: StoredTrace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
 ) -> list[bytes | bytearray]:
     """A packet sequence: what opens it and its rows."""
     if isinstance(piece, Slices):
@@ -110,7 +110,7 @@ class _Queue:
             self._waiting.popleft()
 
 
-def _realtime(trace: Trace, moment: int) -> int | None:
+def _realtime(trace: StoredTrace, moment: int) -> int | None:
     """The wall clock at a moment, by the nearest pair of readings; None when the trace has none."""
     rows = trace.sql(
         f"SELECT realtime + ({moment} - monotonic) FROM clock ORDER BY abs({moment} - monotonic) LIMIT 1"

@@ -16,7 +16,7 @@ from typing import Any
 
 from warpsight.errors import TraceError
 from warpsight.formats.snapshot.plain_pickle import PlainData
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.definitions import Frame
 
@@ -74,7 +74,7 @@ class TorchSnapshot:
     #: The allocator's settings, as PyTorch names them.
     settings: Mapping[str, Any]
 
-    def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> Trace:
+    def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> StoredTrace:
         """Make it a trace; `offset_ns` is subtracted from every time, for example to get CLOCK_MONOTONIC.
 
         Raises:

@@ -15,7 +15,7 @@ from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column
 from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Rows of a thread's timeline: table, expression of the name's index or text column.
 HOST_TABLES = {
@@ -67,7 +67,7 @@ class TimeWindow:
 class Queries:
     """The SQL of one export."""
 
-    def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection, texts: Texts) -> None:
         """Find out which tables have rows, and where the timeline begins and ends."""
         self.trace = trace
         self.selection = selection

@@ -19,7 +19,7 @@ from warpsight.formats.writing.timeline import Column, CounterTrack, Slices, Tex
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Row numbers of a batch, or all of them
 Rows = Column | slice
@@ -33,7 +33,7 @@ _NO_STREAM = -1
 class ExportReader:
     """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
 
-    def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection, texts: Texts) -> None:
         """Prepare; only sums are read yet."""
         self.trace = trace
         self.selection = selection

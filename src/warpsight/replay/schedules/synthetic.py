@@ -21,7 +21,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Blocks of a kernel that waits: as many as can be on any GPU at once.
 _MOST_BLOCKS = 64
@@ -120,7 +120,7 @@ class Synthetic:
         )
 
 
-def of(trace: Trace, part: tuple[int, int] | None = None) -> Synthetic:
+def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> Synthetic:
     """The work of a trace as operations; of the device and process with the most of it. `part`: first and last of them.
 
     Raises:
@@ -159,7 +159,7 @@ def of(trace: Trace, part: tuple[int, int] | None = None) -> Synthetic:
 class _Reading:
     """Rows in the order of their calls, on their way to operations."""
 
-    def __init__(self, trace: Trace, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, trace: StoredTrace, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
         self._null = set(trace.rows("context", "process", "context", "null_stream"))
         self._known_streams = {

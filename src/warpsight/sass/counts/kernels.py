@@ -17,7 +17,7 @@ from warpsight.sass.code_place import CodePlace
 from warpsight.sass.counts.work import InstructionWork, work_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What counts can be summed by, and their keys in JSON.
 LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
@@ -141,7 +141,7 @@ _Instruction = tuple[int | None, int, dict[str, int]]
 
 
 def counted_kernels(
-    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
+    trace: StoredTrace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
 ) -> tuple[list[CountedKernel], list[str]]:
     """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
 
@@ -163,7 +163,7 @@ def counted_kernels(
     return sorted(found, key=lambda kernel: (-kernel.executions, kernel.name)), _notes(found, code)
 
 
-def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instruction]]:
+def _by_function(trace: StoredTrace, rows: Rows) -> dict[tuple[int, str], list[_Instruction]]:
     """(checksum, pc, counts) of each function of each process."""
     table = trace.sql(
         f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, replace(metric, '{PREFIX}', ''), sum(value)::BIGINT
@@ -181,7 +181,7 @@ def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instru
     }
 
 
-def _launches(trace: Trace) -> dict[tuple[int, str], int]:
+def _launches(trace: StoredTrace) -> dict[tuple[int, str], int]:
     rows = trace.sql(
         "SELECT process, name, count(*) FROM launch WHERE name IS NOT NULL AND NOT captured GROUP BY ALL"
     ).fetchall()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.sass.counts.kernels import CountedKernel
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Memory → bytes moved, the most of them in a cycle, cycles per second.
 _MEMORIES = {
@@ -114,7 +114,7 @@ class Roofline:
         }  # fmt: skip
 
 
-def rooflines(kernels: Sequence[CountedKernel], measured: Trace) -> tuple[list[Roofline], list[str]]:
+def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[list[Roofline], list[str]]:
     """The rooflines of counted kernels that the measured run has too, most time first, and notes on what is missing."""
     runs = _measured(measured)
     found, missing, unequal = [], 0, 0
@@ -136,7 +136,7 @@ def rooflines(kernels: Sequence[CountedKernel], measured: Trace) -> tuple[list[R
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 
 
-def _measured(trace: Trace) -> dict[str, dict[str, float]]:
+def _measured(trace: StoredTrace) -> dict[str, dict[str, float]]:
     """Kernel → metric → mean per launch, with the seconds of its records, and the number of launches."""
     found: dict[str, dict[str, float]] = {}
     for name, metric, mean in trace.sql(_METRICS_OF_LAUNCHES).fetchall():

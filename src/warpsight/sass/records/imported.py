@@ -1,7 +1,8 @@
 """An imported instruction trace, opened for the questions of `sass` alone.
 
 Only three tables are opened, by DuckDB's engine without the Python package around it: that package, Arrow, NumPy and the
-views of all tables take three times as long to load as most answers. :class:`~warpsight.model.Trace` is for everything else.
+views of all tables take three times as long to load as most answers. :class:`~warpsight.model.StoredTrace` is for everything
+else.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 def command(
@@ -92,7 +92,7 @@ def command(
         _print_result(opened, graph, form, path, as_json)
 
 
-def _print_result(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
+def _print_result(trace: StoredTrace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
     from warpsight.ui.render import loss, numbers, terminal
     from warpsight.ui.render.flame.page import ROWS
     from warpsight.ui.render.flame.pictures import amount

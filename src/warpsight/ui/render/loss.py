@@ -9,17 +9,17 @@ from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def lost(trace: Trace) -> list[tuple[str, str, int]]:
+def lost(trace: StoredTrace) -> list[tuple[str, str, int]]:
     """Source, cause and count of everything that is missing, largest first; notes are left out."""
     rows = trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
                         GROUP BY source, cause ORDER BY n DESC, cause""").fetchall()
     return [(source, cause, int(count)) for source, cause, count in rows]
 
 
-def warn(trace: Trace) -> bool:
+def warn(trace: StoredTrace) -> bool:
     """Print the loss line on standard error when the trace is not complete; returns whether it was printed."""
     missing = lost(trace)
     if not missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 
 US = 1_000
@@ -66,7 +66,7 @@ class Program:
         self.add("marker", start=begin, duration=self.host - begin, kind="push/pop", open=False,
                  name_id=self.writer.name(name), source="nvtx", thread=THREAD)  # fmt: skip
 
-    def open(self) -> Trace:
+    def open(self) -> StoredTrace:
         self.writer.add("device", [{"device": 0, "index": 0, "uuid": "u", "name": "G", "vendor": "V", "platform": "cuda",
                                     "clock_khz": 2_000_000, "multiprocessors": 100}])  # fmt: skip
         for table, rows in self.rows.items():

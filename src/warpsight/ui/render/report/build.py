@@ -16,7 +16,7 @@ from warpsight.ui.render.report import cells, figures, shares, sources, timeline
 from warpsight.ui.render.report.collect import Material, collect
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
 _KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE, _ACCOUNT = 200, 50, 12_000, 40, 8, 60
@@ -46,7 +46,7 @@ class ReportOptions:
     live: str = ""
 
 
-def render(trace: Trace, rows: Rows = _ALL, options: ReportOptions = ReportOptions()) -> str:
+def render(trace: StoredTrace, rows: Rows = _ALL, options: ReportOptions = ReportOptions()) -> str:
     """The report as HTML.
 
     Args:
@@ -77,7 +77,7 @@ def render(trace: Trace, rows: Rows = _ALL, options: ReportOptions = ReportOptio
     )  # fmt: skip
 
 
-def _data(trace: Trace, material: Material, text: _Text) -> tuple[dict[str, Any], int]:
+def _data(trace: StoredTrace, material: Material, text: _Text) -> tuple[dict[str, Any], int]:
     origin = material.begin
     data: dict[str, Any] = {
         "memory": figures.lines(material.memory, origin, text),
@@ -310,7 +310,7 @@ def _line(line: sources.HotLine, lines: Sequence[sources.HotLine]) -> dict[str, 
             "total": numbers.duration(line.total), "share": line.own / most, "excerpt": line.excerpt}  # fmt: skip
 
 
-def _environment(trace: Trace, material: Material, redactor: Redactor) -> dict[str, Any]:
+def _environment(trace: StoredTrace, material: Material, redactor: Redactor) -> dict[str, Any]:
     contents = material.contents
     variables: dict[str, str] = {}
     if not redactor.environment:

@@ -28,7 +28,7 @@ from warpsight.ui.render.report.build import ReportOptions, render
 from warpsight.ui.render.report.timeline import Timeline
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _HTML = "text/html; charset=utf-8"
 #: Nothing outside: scripts of the UI are compiled at run time (WebAssembly) and run in workers.
@@ -55,7 +55,7 @@ def perfetto_ui() -> Path | None:
 class TraceServer:
     """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
 
-    def __init__(self, trace: Trace, rows: Rows, options: ReportOptions, port: int = 0) -> None:
+    def __init__(self, trace: StoredTrace, rows: Rows, options: ReportOptions, port: int = 0) -> None:
         """Make the report and begin to listen.
 
         Raises:

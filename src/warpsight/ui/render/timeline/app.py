@@ -20,7 +20,7 @@ from warpsight.ui.render.timeline.text import STYLES, frame
 
 if TYPE_CHECKING:
     from warpsight.analysis.stats.overview import Picture
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _HELP = """\
  ←  →         move the cursor, with shift ten columns
@@ -96,7 +96,7 @@ class TimelineApp(App[None]):
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture) -> None:
+    def __init__(self, trace: StoredTrace, picture: Picture) -> None:
         """Show `picture`, whose rows are looked up in `trace`."""
         super().__init__()
         self.trace, self.picture = trace, picture
