@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.import_kineto import repeated
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 
 
@@ -33,7 +33,7 @@ def main() -> None:
         print(f"{given.ranks} files of {paths[0].stat().st_size / 1e6:.1f} MB")
         for which in ("imported and summarized", "again"):
             began, used = time.perf_counter(), os.times()
-            job = load(paths, Local(given.workers))
+            job = load(paths, LocalExecutor(given.workers))
             now = os.times()
             spent = now.user + now.system + now.children_user + now.children_system
             spent -= used.user + used.system + used.children_user + used.children_system

@@ -128,7 +128,7 @@ def make(folder: Path, ranks: int, kernels: int, workers: int) -> None:
 def ask(folder: Path, workers: int) -> None:
     """Index, first and second verdict, with their times."""
     from warpsight.cluster import places
-    from warpsight.cluster.executor import Dask, Local
+    from warpsight.cluster.executor import Dask, LocalExecutor
     from warpsight.cluster.job import load
     from warpsight.cluster.verdict import judge
 
@@ -143,7 +143,7 @@ def ask(folder: Path, workers: int) -> None:
     try:
         for which in ("first", "second"):
             began = time.perf_counter()
-            job = load([folder], Dask(cluster.scheduler_address) if cluster else Local(1))
+            job = load([folder], Dask(cluster.scheduler_address) if cluster else LocalExecutor(1))
             read = time.perf_counter() - began
             verdict = judge(job)
             print(f"{which} verdict: {time.perf_counter() - began:.1f} s, {read:.1f} s of it reading "

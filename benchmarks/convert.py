@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.capture.segments.segment_writer import SegmentWriter
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.unit.capture.segment_writer import SegmentWriter
 
 ARENA = 0x5EED
 PID = 4242

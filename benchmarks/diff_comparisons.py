@@ -12,7 +12,7 @@ from diff_programs import PLANTED
 
 from warpsight.analysis.diff.answer import CALLED
 from warpsight.analysis.diff.compare import compare_runs
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 
 #: Runs of a side.
 SIDE = 5
@@ -24,8 +24,8 @@ TABLES = ("summary", "kernel", "role", "stack", "range", "operator", "tree")
 class Pool:
     """The runs of one program in the order they were taken; `slow[i]` was taken beside `plain[i]`."""
 
-    plain: list[Run] = field(default_factory=list)
-    slow: list[Run] = field(default_factory=list)
+    plain: list[ReducedRun] = field(default_factory=list)
+    slow: list[ReducedRun] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Draw:
 
     kind: str
     in_turn: bool
-    before: list[Run]
-    after: list[Run]
+    before: list[ReducedRun]
+    after: list[ReducedRun]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _equal(chance: random.Random, pool: Pool, in_turn: bool, number: int) -> Dra
     chosen = [runs[i] for i in sorted(chance.sample(range(len(runs)), 2 * SIDE))]
     if not in_turn:
         return Draw("equal", False, chosen[:SIDE], chosen[SIDE:])
-    sides: tuple[list[Run], list[Run]] = [], []
+    sides: tuple[list[ReducedRun], list[ReducedRun]] = [], []
     for first, second in zip(chosen[::2], chosen[1::2], strict=True):
         side = chance.randrange(2)
         sides[side].append(first)

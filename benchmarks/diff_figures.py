@@ -10,7 +10,7 @@ import numpy as np
 from diff_comparisons import SIDE, Outcome, Pool
 from diff_programs import PLANTED
 
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 
 #: Of 40 comparisons: false alarms allowed at most, planted slowdowns found at least.
 ALARMS, FOUND = 2 / 40, 36 / 40
@@ -38,11 +38,11 @@ def program(outcomes: Sequence[Outcome], pool: Pool, name: str) -> dict[str, Any
     ]}  # fmt: skip
 
 
-def _iteration(run: Run) -> float:
+def _iteration(run: ReducedRun) -> float:
     return next(iter((run.iteration or run.recording).measures.values()))
 
 
-def _kernels(run: Run) -> dict[str, float]:
+def _kernels(run: ReducedRun) -> dict[str, float]:
     """Device time per iteration of each kernel, ns."""
     out: dict[str, float] = {}
     for label, time_ns in zip(

@@ -91,9 +91,9 @@ class OpenclDevice:
     def __init__(self) -> None:
         from array import array
 
-        from warpsight.recorder.demo.opencl import Queue
+        from warpsight.recorder.demo.opencl import OpenclQueue
 
-        self.queue = Queue()
+        self.queue = OpenclQueue()
         source = "".join(OPENCL.format(name=name) for name in KERNELS)
         self.kernels = dict(zip(KERNELS, self.queue.build(source, *KERNELS), strict=True))
         self.values = array("f", bytes(4 * self.ITEMS))

@@ -40,7 +40,7 @@ from diff_comparisons import SIDE, Pool, judge
 from diff_programs import PROGRAMS
 
 from warpsight.analysis.diff import runs as reduced
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.formats.importing import open_any
 
 HERE = Path(__file__).parent
@@ -106,7 +106,7 @@ def _recorded(options: argparse.Namespace) -> dict[str, Any]:
         ]
         with ProcessPoolExecutor() as workers:
             read = list(workers.map(_reduce, (_place(Path(folder), *one) for one in wanted)))
-    runs: dict[str, dict[str, list[Run]]] = {name: {"plain": [], "slow": []} for name in PROGRAMS}
+    runs: dict[str, dict[str, list[ReducedRun]]] = {name: {"plain": [], "slow": []} for name in PROGRAMS}
     for (name, kind, _), run in zip(wanted, read, strict=True):
         runs[name][kind].append(run)
     facts = {
@@ -149,7 +149,7 @@ def _run(name: str, device: str, kind: str, path: Path) -> None:
         raise SystemExit(f"{name} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
 
 
-def _reduce(path: Path) -> Run:
+def _reduce(path: Path) -> ReducedRun:
     with open_any(str(path)) as trace:
         return reduced.read(trace)
 

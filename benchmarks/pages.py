@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.synthetic_trace import Plan, make
 from warpsight.analysis.flame.graph import WEIGHTS, Shape, flame
 from warpsight.analysis.stats.overview import Picture
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
 from warpsight.ui.render.flame import page as flame_page
@@ -42,7 +42,7 @@ def best(name: str, repeat: int, job: Callable[[], Any]) -> Any:
     return result
 
 
-def inside(trace: Trace, repeat: int) -> None:
+def inside(trace: StoredTrace, repeat: int) -> None:
     for weight in WEIGHTS:
         best(f"flame {weight}", repeat, lambda weight=weight: flame(trace, shape=Shape(weight)))
     graph = flame(trace)

@@ -23,7 +23,7 @@ from warpsight.model import open as open_trace
 from warpsight_plugins.sbt import events, layout, sections, writer
 
 
-def made(count: int, seed: int = 1) -> events.Events:
+def made(count: int, seed: int = 1) -> events.SbtEvents:
     """Events of random times, shapes and addresses."""
     rng = np.random.default_rng(seed)
     shaped = rng.random(count) < 0.8
@@ -43,7 +43,7 @@ def made(count: int, seed: int = 1) -> events.Events:
 
     time_of = np.uint64(1_700_000_000_000_000_000) + np.cumsum(column(100, 20_000))
     none = np.empty(0, np.int64)
-    return events.Events(
+    return events.SbtEvents(
         np.where(shaped, 1, 3).astype(np.uint8), flags, time_of, column(1_000, 100_000), np.zeros(count, np.uint64),
         column(0, 8), np.arange(1, count + 1).astype(np.uint64), column(0, 50), kernels, shapes, copies, memory, none,
         np.empty(0, np.uint64), none,
@@ -69,7 +69,7 @@ def main() -> None:
     rows = made(count)
     pieces = timed("encode", lambda: writer.event_pieces(rows))
     strings = sections.pack_strings([b"kernel %d" % i for i in range(50)])
-    data = b"".join(sections.assemble(layout.Header(flags=3, count=count), b"", b"", pieces, strings))
+    data = b"".join(sections.assemble(layout.SbtHeader(flags=3, count=count), b"", b"", pieces, strings))
     print(f"{len(data) / count:.1f} bytes per event")
     array = np.frombuffer(data, np.uint8)
     begin = layout.HEADER.size + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsight.analysis.flame.graph import FlameGraph
 from warpsight.api.trace import open as open_trace
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.recorder.live.recording import Snapshot, TopKernel
 from warpsight.recorder.live.stacks import TopStack
 from warpsight.ui.render.live.app import TopApp
@@ -17,7 +17,7 @@ from warpsight.ui.render.live.app import TopApp
 class _Recorded:
     """Looks at a stored trace as :class:`warpsight.recorder.live.recording.Live` does at a running one."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: StoredTrace) -> None:
         begin, end = trace.sql("SELECT min(start), max(start + duration) FROM kernel").fetchall()[0]
         seconds = (end - begin) / 1e9
         rows = trace.sql("""SELECT demangled, count(*), sum(duration)::BIGINT FROM kernel

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from typing_extensions import NotRequired, TypedDict
 
-from warpsight.analysis.flame.graph import Account
+from warpsight.analysis.flame.graph import FlameAccount
 from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
@@ -28,7 +28,7 @@ from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.capsule.browsing import Memory, Overview
 from warpsight.replay.outcome import Changed, Version, Write
 from warpsight.replay.schedules.validation import OrderCheck
-from warpsight.sass.events.trace import Place
+from warpsight.sass.events.trace import TracedInstruction
 from warpsight_plugins.cutracer import delays, records
 
 PAGE = Path(__file__).with_name("schemas.md")
@@ -218,12 +218,12 @@ class Flame(TypedDict):
     weight: str
     unit: str
     nodes: int
-    accounts: list[Account]
+    accounts: list[FlameAccount]
 
 
 class MemoryAccess(TypedDict):
     kernel: str
-    place: Place
+    place: TracedInstruction
     where: str
     sass: str
     space: str
@@ -991,7 +991,7 @@ def schema(name: str) -> dict[str, Any]:
         fields["properties"]["ok"] = {"type": "boolean"}
         fields["required"] = [*fields["required"], "ok"]
     if name == "cluster_topology":  # likewise
-        fields = made["$defs"]["Gpu"]
+        fields = made["$defs"]["GpuLinks"]
         fields["properties"]["speed"] = {"type": ["number", "null"]}
         fields["required"] = [*fields["required"], "speed"]
     if name == "hang_report":  # with the schema of core dumps inside, so that it stands alone

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsight.machine.backends.backend import Backend, Functions, Variable
+from warpsight.machine.backends.backend import ApiFunctions, Backend, Variable
 
 _HERE = Path(__file__).parent
 
@@ -32,7 +32,7 @@ BACKENDS: tuple[Backend, ...] = (
         untested=True,
         options=("leave_cupti",),
         platform=3,
-        functions=(Functions(5, "hip", _HERE / "rocm/hip_functions.txt"),),
+        functions=(ApiFunctions(5, "hip", _HERE / "rocm/hip_functions.txt"),),
         library="rocprofiler-sdk",
         sets=(Variable("ROCP_TOOL_LIBRARIES", "rocprofiler-sdk", "`libwarpsight.so` behind what was there"),),
         program="rocprofv3",
@@ -49,7 +49,7 @@ BACKENDS: tuple[Backend, ...] = (
         untested=True,
         options=("leave_cupti", "buffer_size"),
         platform=4,
-        functions=(Functions(7, "maca", prefixes=("mc", "wc")),),
+        functions=(ApiFunctions(7, "maca", prefixes=("mc", "wc")),),
         library="mcpti",
         callback_libraries=("libmcpti",),
         variables=(

@@ -20,7 +20,7 @@ from warpsight.formats.varint import Column, encode_one
 from warpsight.formats.writing import protobuf
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -40,7 +40,7 @@ _COLLECTIVES = (("reducescatter", 7), ("allreduce", 0), ("allgather", 2), ("allt
 _CHUNK_ROWS = 1 << 16
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write one process's trace; returns counts of nodes, collectives and kernels without a time.
 
     Raises:
@@ -70,7 +70,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return {"nodes": len(nodes), "collectives": int((kind == _COLLECTIVE).sum()), "unplaced": int(unplaced)}
 
 
-def _metadata(trace: Trace, process: int) -> bytes:
+def _metadata(trace: StoredTrace, process: int) -> bytes:
     row = next((r for r in trace.arrow("process").to_pylist() if r["process"] == process), None)
     payload = protobuf.text(1, _VERSION)
     if row is not None:
@@ -85,7 +85,7 @@ def _int64(field: int, value: int) -> bytes:
     return encode_one(field << 3) + encode_one(value)
 
 
-def _nodes(trace: Trace, selection: Selection, process: int) -> pa.Table:
+def _nodes(trace: StoredTrace, selection: Selection, process: int) -> pa.Table:
     """All nodes in order of time; `host` separates calls and operators from device work."""
     host = {"op": ("name", "NULL"), "launch": ("function", "correlation"), "api": ("function", "correlation")}
     device = {

@@ -15,7 +15,7 @@ from warpsight.formats.writing import device_stacks, protobuf
 from warpsight.formats.writing.device_stacks import Place, Total
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=("Per process two profiles, ns and pieces of device work, by host stack with the kernel as leaf.",),
@@ -28,10 +28,10 @@ WRITTEN = Coverage(
 _TYPES = (("gpu_time", "nanoseconds"), ("gpu_work", "count"))
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the message; returns counts of profiles, samples and kernels without a time."""
     found = device_stacks.totals(trace, selection)
-    tables = _Dictionary(device_stacks.Stacks(trace))
+    tables = _Dictionary(device_stacks.StackFrames(trace))
     wall = device_stacks.wall_clock(trace)
     out, profiles = [], 0
     for row in trace.arrow("process").to_pylist():
@@ -94,7 +94,7 @@ def _profile(tables: _Dictionary, found: list[Total], wall: int, kind: int, path
 class _Dictionary:
     """The tables that profiles refer to."""
 
-    def __init__(self, stacks: device_stacks.Stacks) -> None:
+    def __init__(self, stacks: device_stacks.StackFrames) -> None:
         self._host = stacks
         self._strings: dict[str, int] = {"": 0}
         self._functions: dict[tuple[str, str], int] = {}

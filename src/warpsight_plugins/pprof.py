@@ -14,7 +14,7 @@ from warpsight.formats.writing import device_stacks, protobuf
 from warpsight.formats.writing.device_stacks import Place, Total
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 WRITTEN = Coverage(
@@ -29,10 +29,10 @@ WRITTEN = Coverage(
 )
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write a profile; returns counts of samples, locations and kernels without a time."""
     found = device_stacks.totals(trace, selection)
-    writer = _Writer(device_stacks.Stacks(trace))
+    writer = _Writer(device_stacks.StackFrames(trace))
     samples = b"".join(protobuf.data(2, writer.sample(total)) for total in found)
     begin = min((total.first for total in found), default=0)
     end = max((total.last for total in found), default=0)
@@ -54,7 +54,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 class _Writer:
-    def __init__(self, stacks: device_stacks.Stacks) -> None:
+    def __init__(self, stacks: device_stacks.StackFrames) -> None:
         self._stacks = stacks
         self.strings: dict[str, int] = {"": 0}
         self.locations: dict[Place, int] = {}

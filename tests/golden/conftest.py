@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 
 HERE = Path(__file__).parent
@@ -17,7 +17,7 @@ STEP = ("step", "train.py", 7, None, "python", None)
 
 
 @pytest.fixture(scope="session")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trace]:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredTrace]:
     """Six launches of two kernels on one stream; every other one of the same kernel, 2 ms apart."""
     path = tmp_path_factory.mktemp("golden") / "train.warp"
     with TraceWriter(path) as writer:

@@ -16,10 +16,10 @@ from tests.golden.answering import ANSWERS, plain
 from tests.unit.capture.recordings import Recording
 from warpsight.analysis.merge import trace_file
 from warpsight.capture.segments import layout
-from warpsight.capture.segments.packed import Field, Struct
+from warpsight.capture.segments.packed import Struct, StructField
 from warpsight.capture.segments.record_kinds import RECORDS
 from warpsight.model.schema import TABLES
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
 SEEDS = (1, 2, 3)
 #: Files of PyTorch's profiler with every kind of event.
@@ -39,7 +39,7 @@ _CHOICES = {
 _TIMES = ("time", "start", "monotonic", "realtime", "queued", "submitted")
 
 
-def recording(seed: int, folder: Path) -> Trace:
+def recording(seed: int, folder: Path) -> StoredTrace:
     """Two processes, each of which leaves all kinds of records, in pieces and with the definitions between them."""
     order, made = random.Random(seed), Recording(folder / "run.warp")
     arenas = [made.process(number, uuid=f"GPU-{number}", device=number - 1) for number in (1, 2)]
@@ -78,7 +78,7 @@ def _rows(record: Struct, order: random.Random, count: int) -> dict[str, Any]:
     }
 
 
-def _value(record: Struct, field: Field, begin: int, order: random.Random) -> float:
+def _value(record: Struct, field: StructField, begin: int, order: random.Random) -> float:
     if field.name in _TIMES:
         return begin if order.random() < 0.95 else 0
     if field.name in ("end", "device_time"):
@@ -124,7 +124,7 @@ def _value(record: Struct, field: Field, begin: int, order: random.Random) -> fl
     )
 
 
-def tables(trace: Trace) -> dict[str, Any]:
+def tables(trace: StoredTrace) -> dict[str, Any]:
     """Table → its rows."""
     found = {name: trace.sql(f"SELECT * FROM {name} ORDER BY ALL").to_arrow_table() for name in TABLES}
     return {name: plain(table) for name, table in found.items() if len(table)}

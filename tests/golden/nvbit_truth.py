@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpsight.formats.events.operands import Operands
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 #: How often each warp of kernel `counted` executes an instruction, in each of two blocks: it goes round `warp + 3` times.
 COUNTED = {
@@ -18,13 +18,13 @@ COUNTED = {
 }
 
 
-def launch_of(trace: EventTrace, kernel: str) -> Launch:
+def launch_of(trace: EventTrace, kernel: str) -> TracedLaunch:
     """The only launch of a kernel."""
     (found,) = (launch for launch in trace.launches.values() if launch.name.startswith(kernel + "("))
     return found
 
 
-def texts(trace: EventTrace, launch: Launch, pc: Any) -> list[str]:
+def texts(trace: EventTrace, launch: TracedLaunch, pc: Any) -> list[str]:
     """The text of the instruction at each program counter."""
     listed = {offset: text for offset, (text, _) in Operands(trace.file).of(launch.said).items()}
     return [listed[int(offset)] for offset in pc - np.uint32(launch.said["pc"] & 0xFFFFFFFF)]

@@ -15,9 +15,9 @@ import pytest
 
 from tests.gpu.counts.known import KNOWN, LANES, added_by_cupti, counted_as_known, launches
 from warpsight.device_code.disassembly import find_tool
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
-from warpsight.sass.counts.kernels import Kernel, counted_kernels
+from warpsight.sass.counts.kernels import CountedKernel, counted_kernels
 
 RECORDED = Path(__file__).parent / "counters"
 REPETITIONS = 3
@@ -25,13 +25,13 @@ needs_text = pytest.mark.skipif(find_tool("nvdisasm") is None, reason="nvdisasm 
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Iterator[list[Kernel]]:
+def kernels() -> Iterator[list[CountedKernel]]:
     with open_trace(str(RECORDED / "h100_known.warp.zip")) as trace:
         yield counted_kernels(trace)[0]
 
 
 @pytest.fixture(scope="module")
-def plain(kernels: list[Kernel]) -> list[dict[str, Any]]:
+def plain(kernels: list[CountedKernel]) -> list[dict[str, Any]]:
     return [kernel.to_json() for kernel in kernels]
 
 
@@ -68,7 +68,7 @@ def test_a_loop_runs_its_branch_once_more_than_it_jumps_back(plain: list[dict[st
 
 
 @needs_text
-def test_arithmetic_and_bytes_are_those_of_the_source(kernels: list[Kernel]) -> None:
+def test_arithmetic_and_bytes_are_those_of_the_source(kernels: list[CountedKernel]) -> None:
     by_name = {kernel.demangled.removeprefix("void ").partition("(")[0]: kernel for kernel in kernels}
     for launch in launches():
         kernel = by_name[launch.name]
@@ -88,14 +88,14 @@ def test_arithmetic_and_bytes_are_those_of_the_source(kernels: list[Kernel]) -> 
 
 
 @contextmanager
-def recorded(name: str) -> Iterator[Trace]:
+def recorded(name: str) -> Iterator[StoredTrace]:
     with open_trace(str(RECORDED / f"{name}.warp.zip")) as trace:
         yield trace
 
 
 @pytest.mark.parametrize(("name", "repetitions"), [("h100_metrics", 3), ("h100_metrics_of_8_passes", 1)])
 def test_metrics_of_launches_are_the_counts_and_what_cupti_adds(
-    kernels: list[Kernel], name: str, repetitions: int
+    kernels: list[CountedKernel], name: str, repetitions: int
 ) -> None:
     by_name = {kernel.demangled.removeprefix("void ").partition("(")[0]: kernel for kernel in kernels}
     counted = {

@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 
 RECORDING = Path(__file__).with_name("h200_empty_kernels.warp.zip")
 
 
 @pytest.fixture(scope="module")
-def h200() -> Iterator[Trace]:
+def h200() -> Iterator[StoredTrace]:
     with open_trace(str(RECORDING)) as trace:
         yield trace
 
 
-def one(trace: Trace, sql: str) -> tuple[Any, ...]:
+def one(trace: StoredTrace, sql: str) -> tuple[Any, ...]:
     (row,) = trace.sql(sql).fetchall()
     return tuple(row)
 
 
-def test_every_launch_has_its_kernel(h200: Trace):
+def test_every_launch_has_its_kernel(h200: StoredTrace):
     joined = one(
         h200,
         "SELECT count(*), count(DISTINCT l.correlation) FROM launch l JOIN kernel k USING (process, correlation)",
@@ -34,7 +34,7 @@ def test_every_launch_has_its_kernel(h200: Trace):
     assert one(h200, "SELECT count(*) FROM kernel WHERE start IS NULL OR duration <= 0") == (0,)
 
 
-def test_kernels_begin_after_their_launch_and_do_not_overlap_on_one_stream(h200: Trace):
+def test_kernels_begin_after_their_launch_and_do_not_overlap_on_one_stream(h200: StoredTrace):
     assert one(
         h200,
         "SELECT count(*) FROM launch l JOIN kernel k USING (process, correlation) WHERE k.start < l.start",
@@ -45,19 +45,19 @@ def test_kernels_begin_after_their_launch_and_do_not_overlap_on_one_stream(h200:
     assert one(h200, f"SELECT count(*) FILTER (WHERE o) FROM ({overlaps})") == (0,)
 
 
-def test_shapes_and_names_are_the_programs(h200: Trace):
+def test_shapes_and_names_are_the_programs(h200: StoredTrace):
     rows = h200.sql("SELECT short, grid_x, block_x, count(*) FROM kernel GROUP BY ALL ORDER BY 4").fetchall()
     assert rows == [("empty", 1, 32, 1), ("empty", 4, 128, 200)]
 
 
-def test_calls_tell_allocations_and_waits(h200: Trace):
+def test_calls_tell_allocations_and_waits(h200: StoredTrace):
     memory = h200.sql("SELECT operation, bytes FROM memory ORDER BY time").fetchall()
     assert memory == [("allocate", 4096), ("free", None)]
     assert one(h200, "SELECT count(DISTINCT address) FROM memory") == (1,)
     assert one(h200, "SELECT count(*), min(kind) FROM sync") == (2, "context")
 
 
-def test_the_device_is_described(h200: Trace):
+def test_the_device_is_described(h200: StoredTrace):
     device = one(h200, "SELECT name, multiprocessors, compute_capability, runtime FROM device")
     assert device == ("NVIDIA H200", 132, "9.0", "CUPTI 130001")
     power = one(h200, "SELECT min(value), max(value), min(unit) FROM counter WHERE name = 'power'")
@@ -65,7 +65,7 @@ def test_the_device_is_described(h200: Trace):
     assert power[2] == "W"
 
 
-def test_nothing_is_missing(h200: Trace):
+def test_nothing_is_missing(h200: StoredTrace):
     assert one(h200, "SELECT count(*) FROM loss WHERE severity <> 'note'") == (0,)
 
 

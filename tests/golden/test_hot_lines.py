@@ -18,10 +18,10 @@ import pytest
 from tests.unit.analysis.test_flame import paths
 from warpsight.analysis.flame.graph import Shape, flame
 from warpsight.device_code.disassembly import find_tool
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows, begin_of
-from warpsight.sass.hotspots import Hotspots, Kernel, hotspots
+from warpsight.sass.hotspots import Hotspots, SampledKernel, hotspots
 
 RECORDING = Path(__file__).with_name("h100_hot_lines.warp.zip")
 SOURCE = Path(__file__).parents[1] / "gpu" / "hot_lines" / "planted.cu"
@@ -41,17 +41,17 @@ REASONS = {
 
 
 @pytest.fixture(scope="module")
-def trace() -> Iterator[Trace]:
+def trace() -> Iterator[StoredTrace]:
     with open_trace(str(RECORDING)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def found(trace: Trace) -> Hotspots:
+def found(trace: StoredTrace) -> Hotspots:
     return hotspots(trace, levels=("line", "ptx"))
 
 
-def kernel_of(found: Hotspots, name: str) -> Kernel:
+def kernel_of(found: Hotspots, name: str) -> SampledKernel:
     [kernel] = [kernel for kernel in found.kernels if f"::{name}(" in kernel.demangled]
     return kernel
 
@@ -87,7 +87,7 @@ def test_inlined_calls_are_a_chain_and_the_compilers_own_functions_name_their_ca
     ]
 
 
-def test_every_sample_is_counted_once_at_each_level(trace: Trace, found: Hotspots) -> None:
+def test_every_sample_is_counted_once_at_each_level(trace: StoredTrace, found: Hotspots) -> None:
     ((in_trace, not_issued),) = trace.sql("SELECT sum(samples), sum(not_issued) FROM pc_sample").fetchall()
     assert found.samples == in_trace == sum(kernel.samples for kernel in found.kernels)
     assert sum(kernel.not_issued for kernel in found.kernels) == not_issued
@@ -105,14 +105,14 @@ def test_ptx_lines_have_their_text(found: Hotspots) -> None:
 
 
 @pytest.mark.skipif(find_tool("nvdisasm") is None, reason="nvdisasm is not here")
-def test_deferred_stalls_stand_at_the_instruction_that_waits(trace: Trace) -> None:
+def test_deferred_stalls_stand_at_the_instruction_that_waits(trace: StoredTrace) -> None:
     kernel = kernel_of(hotspots(trace, Rows(name="barrier_imbalance"), ("instruction",)), "barrier_imbalance")
     assert kernel.levels["instruction"][0].sass.startswith("BAR.SYNC")
     drained = [spot for spot in kernel.levels["instruction"] if "drain" in spot.reasons]
     assert {spot.sass for spot in drained} == {"EXIT"}
 
 
-def test_a_window_of_time_holds_what_ran_in_it(trace: Trace) -> None:
+def test_a_window_of_time_holds_what_ran_in_it(trace: StoredTrace) -> None:
     begin, middle = begin_of(trace), "SELECT max(start) FROM pc_window"
     last = int(trace.sql(middle).fetchall()[0][0])
     names = {kernel.demangled for kernel in hotspots(trace, Rows(begin=last), ()).kernels}
@@ -121,7 +121,7 @@ def test_a_window_of_time_holds_what_ran_in_it(trace: Trace) -> None:
     assert begin < last
 
 
-def test_the_flame_graph_goes_from_the_host_to_the_stall_and_loses_nothing(trace: Trace) -> None:
+def test_the_flame_graph_goes_from_the_host_to_the_stall_and_loses_nothing(trace: StoredTrace) -> None:
     graph = flame(trace, Rows(name="serial_atomics"), Shape("pc-samples"))
     [account] = graph.accounts
     assert account.measured == account.shown > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.verdict import JobVerdict, judge
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 def verdict(folder: Path, name: str) -> JobVerdict:
     shutil.copy(HERE / name, folder)  # summaries are written beside traces
-    return judge(load([folder], Local(1)))
+    return judge(load([folder], LocalExecutor(1)))
 
 
 def test_a_rank_that_computes_more_from_step_16_on(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from warpsight.formats.events.kinds import BY_NAME, READ
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
-from warpsight.sass.events.waits import POLLS, Wait, of_launch, waits
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
+from warpsight.sass.events.waits import POLLS, BlockWait, of_launch, waits
 
 FOLDER = Path(__file__).parent / "events"
 
 
-def _cut(name: str, kind: str, flags: int | None = None) -> tuple[list[Wait], Events]:
+def _cut(name: str, kind: str, flags: int | None = None) -> tuple[list[BlockWait], Events]:
     """The waits of a race's first launch up to its first event of a kind, and the events until then."""
     trace = EventTrace(FOLDER / "race" / f"{name}.events.zst")
     launch = next(one for one in trace.launches.values() if one.name.startswith(name.removesuffix("_fixed")))
@@ -51,7 +51,7 @@ def test_who_waits_at_an_mbarrier_is_told_with_its_arrivals() -> None:
     assert "arriv" in wait.detail
 
 
-def _reads() -> tuple[EventTrace, Launch, Events]:
+def _reads() -> tuple[EventTrace, TracedLaunch, Events]:
     """Loads of a launch, with the values that they found."""
     trace = EventTrace(FOLDER / "truth.events.zst")
     for launch in trace.launches.values():

@@ -50,7 +50,7 @@ def _built(source: Path, target: Path, *flags: str) -> Path:
 
 
 def _checked(folder: Path, *program: str) -> Races:
-    selection = tracing.Selection(check=True, shadow_mib=1024)
+    selection = tracing.TraceSelection(check=True, shadow_mib=1024)
     traced = tracing.trace(program, selection, folder / "races.events")
     assert traced.files
     return checked(traced.files)

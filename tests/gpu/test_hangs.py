@@ -15,7 +15,7 @@ import pytest
 from tests.gpu.broken.collect import dump_of_hang
 from tests.gpu.broken.truth import PROGRAMS, truths, wrong_about_hang
 from warpsight.debug.gpucore import GpuCore
-from warpsight.debug.gpucore.summary import Options, View
+from warpsight.debug.gpucore.summary import SummaryOptions, View
 
 pytestmark = pytest.mark.gpu
 TAKEN = os.environ.get("WARPSIGHT_BROKEN_DUMPS")
@@ -41,7 +41,9 @@ def dump(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", HANGS)
 def test_the_explanation_of_a_hang_names_its_cause_first(name: str, tmp_path: Path) -> None:
-    view = View(GpuCore.open(dump(name, tmp_path)), Options(instructions=False, sources=(str(PROGRAMS),)))
+    view = View(
+        GpuCore.open(dump(name, tmp_path)), SummaryOptions(instructions=False, sources=(str(PROGRAMS),))
+    )
     summary = view.document()
     wrong = wrong_about_hang(summary, truths()[name])
     assert not wrong, "\n".join([*wrong, "", *summary["explanation"]])

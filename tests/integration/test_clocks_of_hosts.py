@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.model.storage import manifest
 
@@ -46,7 +46,7 @@ def namespaces() -> str | None:
 
 def off_by(folder: Path, offset: int, ppm: float) -> tuple[float, float]:
     """The largest error of rank 1's times on the reference clock, and the bound there (ns)."""
-    job = load([folder / "rank0.warp", folder / "rank1.warp"], Local(1))
+    job = load([folder / "rank0.warp", folder / "rank1.warp"], LocalExecutor(1))
     planted = [manifest.read(folder / f"rank{rank}.warp")["settings"] for rank in range(2)]
     reference = job.clocks.of[0]
     assert job.clocks.clocks[reference].source == "same clock", "rank 0 is the reference"

@@ -18,7 +18,7 @@ from warpsight.race import check as race_check
 from warpsight.race.suspects import EVENTS, ON_DEVICE, RACECHECK
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
-from warpsight.sass.events.tracing import Selection, request
+from warpsight.sass.events.tracing import TraceSelection, request
 from warpsight.sass.races.detect import checked
 from warpsight.sass.races.on_device import REASONS
 
@@ -50,9 +50,11 @@ class Programs:
     cubin: Path
     kernel: str
 
-    def run(self, folder: Path, *steps: str, selection: Selection | None = None, **variables: str) -> Traced:
+    def run(
+        self, folder: Path, *steps: str, selection: TraceSelection | None = None, **variables: str
+    ) -> Traced:
         """Trace a program of these steps; a launch names the cubin's kernel as `K`."""
-        chosen = selection or Selection()
+        chosen = selection or TraceSelection()
         lines = request(chosen, folder / "events", self.folder / "libsanitizer-public.so", [Path("/p.cubin")])
         written = [
             step.replace("load", f"load:{self.cubin}").replace(":K:", f":{self.kernel}:") for step in steps
@@ -82,7 +84,7 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Program
 
 
 def test_nothing_is_lost_in_a_ring_that_is_too_small(programs: Programs, tmp_path: Path) -> None:
-    done = programs.run(tmp_path, "load", "launch:K:4:60000", selection=Selection(ring_mib=1))
+    done = programs.run(tmp_path, "load", "launch:K:4:60000", selection=TraceSelection(ring_mib=1))
     assert (done.code, done.output) == (0, "patched 1\n")
     trace = done.trace
     assert trace.file.complete
@@ -108,14 +110,14 @@ def test_a_word_of_zero_is_a_word(programs: Programs, tmp_path: Path) -> None:
 
 
 def test_modules_without_a_chosen_kernel_stay_as_they_are(programs: Programs, tmp_path: Path) -> None:
-    done = programs.run(tmp_path, "load", "launch:K:1:10", selection=Selection(kernels=("no_such*",)))
+    done = programs.run(tmp_path, "load", "launch:K:1:10", selection=TraceSelection(kernels=("no_such*",)))
     assert done.output == "patched 0\n"
     assert len(done.trace.events) == 0
 
 
 def test_launches_are_chosen_by_their_number(programs: Programs, tmp_path: Path) -> None:
     steps = ["load", *["launch:K:1:7"] * 4]
-    trace = programs.run(tmp_path, *steps, selection=Selection(launches=(1, 3))).trace
+    trace = programs.run(tmp_path, *steps, selection=TraceSelection(launches=(1, 3))).trace
     assert [launch.index for launch in trace.launches.values()] == [1, 2]
     assert len(trace.events) == 14
 
@@ -135,7 +137,7 @@ def test_what_the_sanitizer_refuses_is_said_and_the_program_runs(
 
 
 def test_a_library_that_is_not_there_is_said(programs: Programs, tmp_path: Path) -> None:
-    lines = request(Selection(), tmp_path / "events", Path("/nowhere/libsanitizer-public.so"), [])
+    lines = request(TraceSelection(), tmp_path / "events", Path("/nowhere/libsanitizer-public.so"), [])
     environment = {
         **os.environ,
         "CUDA_INJECTION64_PATH": str(programs.library),
@@ -152,7 +154,7 @@ def test_a_library_that_is_not_there_is_said(programs: Programs, tmp_path: Path)
 def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(
     programs: Programs, tmp_path: Path
 ) -> None:
-    done = programs.run(tmp_path, "load", "launch:K:4:60000", "quit", selection=Selection(ring_mib=1))
+    done = programs.run(tmp_path, "load", "launch:K:4:60000", "quit", selection=TraceSelection(ring_mib=1))
     assert done.code == 5
     trace = done.trace
     assert not trace.file.complete
@@ -161,7 +163,7 @@ def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(
 
 
 def test_races_of_the_device_are_told_with_their_places(programs: Programs, tmp_path: Path) -> None:
-    done = programs.run(tmp_path, "load", "launch:K:2:4", selection=Selection(check=True, shadow_mib=64))
+    done = programs.run(tmp_path, "load", "launch:K:2:4", selection=TraceSelection(check=True, shadow_mib=64))
     (race,), notes = (found := checked(done.files)).races, found.notes
     assert (race.kernel, race.launch, race.space, race.address) == (
         programs.kernel,
@@ -181,7 +183,7 @@ def test_races_of_the_device_are_told_with_their_places(programs: Programs, tmp_
 
 def test_without_memory_for_the_shadow_the_program_runs(programs: Programs, tmp_path: Path) -> None:
     done = programs.run(
-        tmp_path, "load", "launch:K:2:4", selection=Selection(check=True), STANDIN="refuse_shadow"
+        tmp_path, "load", "launch:K:2:4", selection=TraceSelection(check=True), STANDIN="refuse_shadow"
     )
     assert done.code == 0
     (file,) = done.files

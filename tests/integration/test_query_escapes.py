@@ -62,10 +62,10 @@ def test_a_sum_of_39_digits_is_a_float(capfd: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("sql", [ENDLESS, f"EXPLAIN ANALYZE {ENDLESS}", f"SELECT * FROM ({ENDLESS}) LIMIT 1"])
 def test_ctrl_c_ends_a_statement_that_would_run_for_years(sql: str) -> None:
-    running = "import threading, sys\nfrom warpsight.model.trace import Trace\n" \
-        "plain = Trace.sql\n" \
+    running = "import threading, sys\nfrom warpsight.model.trace import StoredTrace\n" \
+        "plain = StoredTrace.sql\n" \
         "def told(self, *a, **k):\n    print('asked', file=sys.stderr, flush=True)\n    return plain(self, *a, **k)\n" \
-        "Trace.sql = told\nfrom warpsight.ui.cli import app\nsys.exit(app.main(sys.argv[1:]))\n"  # fmt: skip
+        "StoredTrace.sql = told\nfrom warpsight.ui.cli import app\nsys.exit(app.main(sys.argv[1:]))\n"  # fmt: skip
     program = subprocess.Popen(
         [sys.executable, "-c", running, "query", str(TRACE), sql],
         stdout=subprocess.PIPE,

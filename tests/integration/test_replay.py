@@ -157,9 +157,9 @@ def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path) -> None:
         wanted[16 + 4 * row : 18 + 4 * row] = 0
     launch = m.Launch(0, 0, (1, 1, 1), (1, 1, 1), parameters(Y, BASE, count=COUNT // 2))
     nodes = [
-        m.Node(None),
-        m.Node(launch, [0]),
-        m.Node(m.Copy(0, half, destination=Y + half, source=Y), [0, 1]),
+        m.GraphNode(None),
+        m.GraphNode(launch, [0]),
+        m.GraphNode(m.Copy(0, half, destination=Y + half, source=Y), [0, 1]),
     ]
     write(
         tmp_path / "x.capsule", (KERNEL,), wanted, operations=operations, graphs=[m.Graph(nodes)], events=1,
@@ -189,7 +189,7 @@ def test_other_schedules_leave_the_same_bytes(standin: Path, tmp_path: Path, sch
 
 
 def test_a_gpu_without_code_for_it_is_named(standin: Path, tmp_path: Path) -> None:
-    write(tmp_path / "x.capsule", modules=lambda w: [m.Module("cubin", 4, w.put(b"\x7fELF"))])
+    write(tmp_path / "x.capsule", modules=lambda w: [m.LoadedModule("cubin", 4, w.put(b"\x7fELF"))])
     done = replaying.replay(standin, tmp_path / "x.capsule")
     assert done.returncode == 6 and "of a GPU of compute capability 9.0" in done.stdout
 

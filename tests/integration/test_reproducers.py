@@ -63,8 +63,8 @@ def everything(writer: Writer) -> dict[str, Any]:
     fill = np.float32(4).view(np.uint32)
     y[40:48] = 4.0
     nodes = [
-        m.Node(m.Launch(0, 0, (1, 1, 1), (1, 1, 1), parameters(Y, BASE, count=10))),
-        m.Node(m.Copy(0, 40, destination=Y + 400, source=Y), [0]),
+        m.GraphNode(m.Launch(0, 0, (1, 1, 1), (1, 1, 1), parameters(Y, BASE, count=10))),
+        m.GraphNode(m.Copy(0, 40, destination=Y + 400, source=Y), [0]),
     ]
     host = writer.put(np.array([1, 1, 2, 2], np.float32).tobytes())
     return {

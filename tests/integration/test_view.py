@@ -16,7 +16,7 @@ from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows, begin_of
-from warpsight.ui.render.report import Options, serve
+from warpsight.ui.render.report import ReportOptions, serve
 
 _COMMAND = [sys.executable, "-m", "warpsight"]
 
@@ -93,7 +93,7 @@ def many(tmp_path_factory):
 
 @pytest.mark.browser
 def test_every_kernel_is_there_when_it_is_looked_at_and_searches_and_sums_are_exact(many, browser):
-    with open_trace(many) as opened, serve.TraceServer(opened, Rows(), Options()) as server:
+    with open_trace(many) as opened, serve.TraceServer(opened, Rows(), ReportOptions()) as server:
         origin = begin_of(opened)
         late = "SELECT start, start + duration, short FROM kernel ORDER BY start OFFSET 149000 LIMIT 1"
         begin, end, name = opened.sql(late).fetchall()[0]
@@ -118,7 +118,7 @@ def test_every_kernel_is_there_when_it_is_looked_at_and_searches_and_sums_are_ex
 def test_the_shared_file_is_redacted_and_needs_no_server(trace):
     with (
         open_trace(trace) as opened,
-        serve.TraceServer(opened, Rows(), Options(include=("paths", "arguments"))) as server,
+        serve.TraceServer(opened, Rows(), ReportOptions(include=("paths", "arguments"))) as server,
     ):
         own, shared = (server.answer(path)[0].decode() for path in ("", "share.html"))
         assert server.answer("timeline", "begin=0&end=1000000") is not None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from warpsight.formats.events.kinds import BY_NAME, CHECKED
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCES = (Path(__file__).with_name("model.cpp"), NATIVE / "sanitizer" / "code_facts.cpp")
@@ -125,7 +125,7 @@ class Model:
         )
         return words, int(one_way)
 
-    def replay(self, trace: EventTrace, launch: Launch, arrivals: int = 0) -> list[Told]:
+    def replay(self, trace: EventTrace, launch: TracedLaunch, arrivals: int = 0) -> list[Told]:
         """Give it a recorded launch, in the order of the record; the races of that launch.
 
         The record does not say how many arrivals end an mbarrier's phase: `arrivals`, or as many as its first one makes.

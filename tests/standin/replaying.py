@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 BASE = 0x5_0000_0000_00
 COUNT = 3000
 KERNEL = "_Z5scalePfPKffi"
-DEVICE = m.Device("Stand-in GPU", (9, 0), 132, 80 << 30, 13000)
+DEVICE = m.RecordedDevice("Stand-in GPU", (9, 0), 132, 80 << 30, 13000)
 LAYOUT = [m.Parameter(0, 8), m.Parameter(8, 8), m.Parameter(16, 4), m.Parameter(20, 4)]
 INPUT = np.linspace(-1, 1, COUNT, dtype=np.float32)
 
@@ -44,7 +44,7 @@ def write(
     wanted = INPUT * 2 if after is None else after
     y = BASE + 16384
     fields: dict[str, Any] = {
-        "modules": [m.Module("cubin", len(code), writer.put(code))],
+        "modules": [m.LoadedModule("cubin", len(code), writer.put(code))],
         "functions": [m.Function(0, name, LAYOUT) for name in kernels],
         "allocations": [
             m.Allocation(BASE, INPUT.nbytes, "malloc", before=writer.put(INPUT.tobytes()), after=writer.put(INPUT.tobytes())),

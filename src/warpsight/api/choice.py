@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 #: A time since the trace's begin: a text with a unit (`"1.5s"`, `"200ms"`), or seconds.
@@ -59,7 +59,7 @@ def words(value: Words | None) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
-def window(trace: Trace, begin: Time | None, end: Time | None) -> tuple[int | None, int | None]:
+def window(trace: StoredTrace, begin: Time | None, end: Time | None) -> tuple[int | None, int | None]:
     """Moments of the trace's clock from times since its begin.
 
     Raises:
@@ -76,8 +76,8 @@ def window(trace: Trace, begin: Time | None, end: Time | None) -> tuple[int | No
 
 
 def rows(
-    trace: Trace, begin: Time | None = None, end: Time | None = None, device: Numbers | None = (), stream: Numbers | None = (),
-    process: Numbers | None = (), name: str | None = None,
+    trace: StoredTrace, begin: Time | None = None, end: Time | None = None, device: Numbers | None = (),
+    stream: Numbers | None = (), process: Numbers | None = (), name: str | None = None,
 ) -> Rows:  # fmt: skip
     """The rows that the options choose in a trace.
 

@@ -119,6 +119,6 @@ def trigger(
 
 
 def _executor(workers: int, dask: str) -> Executor:
-    from warpsight.cluster.executor import Dask, Local
+    from warpsight.cluster.executor import Dask, LocalExecutor
 
-    return Dask(dask) if dask else Local(workers)
+    return Dask(dask) if dask else LocalExecutor(workers)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from warpsight.api import choice
 from warpsight.api.choice import Numbers
 from warpsight.errors import UsageError
-from warpsight.model.trace import Trace as StoredTrace
+from warpsight.model.trace import StoredTrace
 
 if TYPE_CHECKING:
     from warpsight.analysis.diff.answer import Difference
-    from warpsight.analysis.diff.runs import Run
+    from warpsight.analysis.diff.runs import ReducedRun
 
 #: An open trace, or a path: a trace, a file of another tool, or a folder of them.
 Side = StoredTrace | str | os.PathLike[str]
@@ -61,7 +61,7 @@ def diff(
     return replace(found, result=replace(found.result, tables=cut))
 
 
-def _read(side: Side, device: Numbers, process: Numbers) -> Run:
+def _read(side: Side, device: Numbers, process: Numbers) -> ReducedRun:
     """One run; a trace that was opened here is closed at once: a run keeps what a comparison needs."""
     from warpsight.analysis.diff import runs
     from warpsight.formats.importing import open_any

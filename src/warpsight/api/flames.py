@@ -14,7 +14,7 @@ from warpsight.errors import UsageError, WarpsightError, choices
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph, Shape
     from warpsight.model.selection import Rows
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
 #: Form → suffixes that mean it; the first is the one written by default.
 FORMS = {
@@ -38,7 +38,7 @@ _NEEDED = {
 
 
 @dataclass(frozen=True)
-class Options:
+class FlameOptions:
     """How a graph is drawn."""
 
     weight: str
@@ -64,7 +64,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Choice:
+class FlameChoice:
     """Which rows the options mean, in a given trace: times and iterations differ from trace to trace."""
 
     device: Sequence[int]
@@ -76,7 +76,7 @@ class Choice:
     end: choice.Time | None
     name: str | None
 
-    def rows(self, trace: Trace) -> Rows:
+    def rows(self, trace: StoredTrace) -> Rows:
         """The conditions, for this trace.
 
         Raises:
@@ -102,7 +102,10 @@ class Choice:
 
 
 def drawn(
-    trace: Trace, options: Options, chosen: Choice, before: Trace | str | os.PathLike[str] | None = None
+    trace: StoredTrace,
+    options: FlameOptions,
+    chosen: FlameChoice,
+    before: StoredTrace | str | os.PathLike[str] | None = None,
 ) -> FlameGraph:
     """The graph of a trace, or of how it differs from the one `before`.
 
@@ -145,7 +148,7 @@ def form_of(to: str | None, out: Path | None) -> str:
     )
 
 
-def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
+def redacted(trace: StoredTrace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
     """The graph without private data: paths unless wanted, names of people and hosts, secrets."""
     from warpsight.model.sharing.redaction import Redactor
 
@@ -154,7 +157,7 @@ def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph
                    traces=tuple(redactor.text(path) for path in graph.traces))  # fmt: skip
 
 
-def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
+def write(trace: StoredTrace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
     """Write a graph of `trace` in one of :data:`FORMS`."""
     if form == "png":
         from warpsight.ui.render.flame.pictures import png
@@ -165,7 +168,7 @@ def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
         _write_text(trace, graph, form, stream)
 
 
-def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> None:
+def _write_text(trace: StoredTrace, graph: FlameGraph, form: str, stream: IO[str]) -> None:
     from warpsight.ui.render import loss
     from warpsight.ui.render.flame import page as flame_page
     from warpsight.ui.render.flame import pictures as flame_pictures
@@ -193,7 +196,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode() + "\n"
 
 
-def _check_not_empty(trace: Trace, graph: FlameGraph) -> None:
+def _check_not_empty(trace: StoredTrace, graph: FlameGraph) -> None:
     from warpsight.analysis.flame.samples import count
 
     if any(account.rows or account.without_time for account in graph.accounts):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.api import choice
 from warpsight.api.choice import Numbers, Time, Words
 from warpsight.errors import UsageError, choices
-from warpsight.model.trace import Trace as StoredTrace
+from warpsight.model.trace import StoredTrace
 
 if TYPE_CHECKING:
     import duckdb

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsight.formats.registry import Exporter
     from warpsight.formats.selection import Selection
     from warpsight.formats.writing.overlay import Overlay
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
 #: A new file, or an open binary stream.
 Output = str | os.PathLike[str] | IO[bytes]
@@ -106,7 +106,7 @@ class Writing(Questions):
         Raises:
             WarpsightError: when the file exists or cannot be written.
         """
-        from warpsight.ui.render.report import Options, render
+        from warpsight.ui.render.report import ReportOptions, render
 
         included = {
             "paths": include_paths,
@@ -114,7 +114,7 @@ class Writing(Questions):
             "environment": include_environment,
         }
         rows = choice.rows(self, begin, end, device, (), process)
-        options = Options(tuple(name for name, on in included.items() if on), source, title)
+        options = ReportOptions(tuple(name for name, on in included.items() if on), source, title)
         path = Path(first_name(self.path) + REPORT_SUFFIX) if out is None else out
         with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
             stream.write(render(self, rows, options))
@@ -206,7 +206,7 @@ class Writing(Questions):
         to: str | None = None,
         out: Output | None = None,
         force: bool = False,
-        diff: Trace | str | os.PathLike[str] | None = None,
+        diff: StoredTrace | str | os.PathLike[str] | None = None,
         by: Words = (),
         level: Words = (),
         names: str = "demangled",
@@ -249,8 +249,8 @@ class Writing(Questions):
         """
         from warpsight.api import flames
 
-        options = flames.Options(weight, choice.words(by), choice.words(level), names, merge_lines)
-        chosen = flames.Choice(
+        options = flames.FlameOptions(weight, choice.words(by), choice.words(level), names, merge_lines)
+        chosen = flames.FlameChoice(
             choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.numbers(rank), iteration,
             begin, end, name,
         )  # fmt: skip
@@ -307,7 +307,9 @@ def trace_stem(path: str) -> str:
     return Path(name).stem or "trace"
 
 
-def _overlays(trace: Trace, processes: Sequence[int], critical_path: bool, findings: bool) -> list[Overlay]:
+def _overlays(
+    trace: StoredTrace, processes: Sequence[int], critical_path: bool, findings: bool
+) -> list[Overlay]:
     """What is drawn over the exported timeline."""
     from warpsight.model.selection import Rows
 
@@ -342,7 +344,7 @@ def _written(out: Output, counts: Mapping[str, int]) -> Written:
 
 
 def _write_parts(
-    trace: Trace, chosen: Exporter, parts: Mapping[str, Selection], out: Output, force: bool
+    trace: StoredTrace, chosen: Exporter, parts: Mapping[str, Selection], out: Output, force: bool
 ) -> Written:
     """Write one file per part into a new folder; the counts are sums."""
     if _is_stream(out):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from warpsight.capture.columns import Nullable, pick
 from warpsight.capture.correlation import Correlations
-from warpsight.capture.identities import DeviceIndex, Devices, Processes
+from warpsight.capture.identities import DeviceIndex, Processes, TraceDevices
 from warpsight.capture.local_ids import LocalIds
 from warpsight.capture.losses import LossLog
 from warpsight.capture.parts import PartWriter
@@ -28,12 +28,21 @@ from warpsight.capture.rows import (
     host as host_rows,
 )
 from warpsight.capture.rows.addresses import Addresses
-from warpsight.capture.rows.device import Waiting
+from warpsight.capture.rows.device import UnmatchedRows
 from warpsight.capture.rows.graphs import Graphs
 from warpsight.capture.rows.markers import OpenRanges
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.blocks import BlockTracker
-from warpsight.capture.segments.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
+from warpsight.capture.segments.segment import (
+    DTYPES,
+    Batch,
+    Block,
+    RecordColumns,
+    Segment,
+    columns,
+    gather,
+    strings,
+)
 from warpsight.machine.backends import registry
 from warpsight.model.definitions import Definitions
 
@@ -68,7 +77,7 @@ class Arena:
         name: str,
         trace: Definitions,
         processes: Processes,
-        devices: Devices,
+        devices: TraceDevices,
         losses: list[dict[str, Any]],
         writer: PartWriter,
         *,
@@ -82,10 +91,10 @@ class Arena:
         self.kernel_log: KernelLog | None = None
         self.local = LocalIds(trace)
         self.correlations = Correlations()
-        self.functions = calls.Functions()
+        self.functions = calls.FunctionCodes()
         self.graphs = Graphs()
         self.addresses = Addresses()
-        self.waiting = {kind: Waiting.none(kind) for kind in _DEVICE_KINDS}
+        self.waiting = {kind: UnmatchedRows.none(kind) for kind in _DEVICE_KINDS}
         self.open_ranges = OpenRanges.none()
         self.checked_kernels: list[tuple[Array, Array, Array, Array]] = []
         self.checks_syncs = False
@@ -333,8 +342,8 @@ class Arena:
         self.clocks = [(a, b) for a, b in state["clocks"].tolist()]
         self.open_ranges = OpenRanges(_typed(state["range_rows"], "Marker"), state["range_thread"])
         for kind in _DEVICE_KINDS:
-            rows = Rows.of(_typed(state[f"wait_{kind}_rows"], kind))
-            self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
+            rows = RecordColumns.of(_typed(state[f"wait_{kind}_rows"], kind))
+            self.waiting[kind] = UnmatchedRows(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
         self.correlations = Correlations.restore(state)
         self.addresses.restore(state)

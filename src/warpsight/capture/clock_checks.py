@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
-    from warpsight.capture.segments.segment import Rows
+    from warpsight.capture.segments.segment import RecordColumns
 
 Array = npt.NDArray[Any]
 _STREAM_SYNC, _CONTEXT_SYNC = 3, 4
@@ -37,7 +37,7 @@ def launches(arena: Arena, device: Array, start: Array, called: Array, lost: Arr
         )
 
 
-def note_kernels(arena: Arena, rows: Rows, start: Array, duration: Array) -> None:
+def note_kernels(arena: Arena, rows: RecordColumns, start: Array, duration: Array) -> None:
     """Keep this segment's kernels for :func:`syncs`, only when it has waits to compare them with."""
     if arena.checks_syncs:
         arena.checked_kernels.append((rows["context"], rows["stream"], start, start + duration))

@@ -37,7 +37,7 @@ from warpsight.capture.allocator import keep_freed_memory
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.functions import patterns
-from warpsight.capture.identities import Devices, Processes
+from warpsight.capture.identities import Processes, TraceDevices
 from warpsight.capture.journal import Commit, Journal
 from warpsight.capture.parts import PartWriter, wait
 from warpsight.capture.rows import definitions as definition_rows
@@ -93,7 +93,7 @@ class Converter:
         self._window = _window(self.raw)
         self._log = KernelLog.of(self.raw, self._definitions, commit.part)
         self._processes = Processes(commit.processes)
-        self._devices = Devices(commit.devices)
+        self._devices = TraceDevices(commit.devices)
         self._losses = commit.losses
         self._converted: list[str] = []
         #: The round before this one: its parts may still be on their way to disk.

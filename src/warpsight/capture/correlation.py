@@ -30,7 +30,7 @@ _RANGE = 1 << 32
 _TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 
 
-class Window:
+class CallWindow:
     """The known calls of one session, by unwrapped low id."""
 
     def __init__(self, session: int) -> None:
@@ -187,7 +187,7 @@ class Window:
         return {"window": np.array([self.session, reference, self.base], np.int64), **own, **late}
 
     @classmethod
-    def restore(cls, state: dict[str, Array]) -> Window:
+    def restore(cls, state: dict[str, Array]) -> CallWindow:
         """The window that gave `state`."""
         session, reference, base = (int(v) for v in state["window"])
         window = cls(session)
@@ -209,11 +209,11 @@ class Correlations:
 
     def __init__(self) -> None:
         #: (session, 1 for OpenCL's ids) → window
-        self.windows: dict[tuple[int, int], Window] = {}
+        self.windows: dict[tuple[int, int], CallWindow] = {}
         #: Whether the process is known to use OpenCL; until then high ids are CUDA's, after a billion calls.
         self.opencl = False
 
-    def split(self, session: Array, ids: Array) -> list[tuple[Window, Array | slice]]:
+    def split(self, session: Array, ids: Array) -> list[tuple[CallWindow, Array | slice]]:
         """The windows of a batch of rows, each with the rows that belong to it, by their (32 or 64-bit) ids."""
         if not len(session):
             return []
@@ -236,11 +236,11 @@ class Correlations:
             full[chosen] = window.full(window.unwrap(low[chosen]))
         return full
 
-    def window(self, session: int, opencl: int = 0) -> Window:
+    def window(self, session: int, opencl: int = 0) -> CallWindow:
         """The window of a session and API."""
         found = self.windows.get((session, opencl))
         if found is None:
-            found = self.windows[session, opencl] = Window(session)
+            found = self.windows[session, opencl] = CallWindow(session)
         return found
 
     def state(self) -> dict[str, Array]:
@@ -260,6 +260,6 @@ class Correlations:
                 prefix = key.removesuffix("window")
                 session, opencl = (int(number) for number in prefix.split("_")[1:3])
                 fields = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-                out.windows[session, opencl] = Window.restore(fields)
+                out.windows[session, opencl] = CallWindow.restore(fields)
                 out.opencl |= bool(opencl)
         return out

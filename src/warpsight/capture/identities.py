@@ -39,7 +39,7 @@ class Processes:
         return self._by_pid[pid] if pid in self._by_pid else self.of_arena(f"pid-{pid}", pid)
 
 
-class Devices:
+class TraceDevices:
     """Devices of the trace by UUID; a device's id is its index in the first process that saw it, or the next free number."""
 
     def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
@@ -74,7 +74,7 @@ class Devices:
 class DeviceIndex:
     """Translates one process's device indices."""
 
-    def __init__(self, devices: Devices) -> None:
+    def __init__(self, devices: TraceDevices) -> None:
         self._devices = devices
         self._ids = np.full(1 << 16, -1, np.int16)
 

@@ -43,7 +43,7 @@ _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 
 _MAXIMUM_ID = 1 << 28
 
 
-class Lookup:
+class _Lookup:
     """A growing array from local to trace ids. 0 stays 0 (none); unknown ids become 0 and are counted."""
 
     def __init__(self) -> None:
@@ -111,10 +111,10 @@ class LocalIds:
     def __init__(self, trace: Definitions) -> None:
         self._trace = trace
         self.strings: dict[int, str] = {0: ""}
-        self._names = Lookup()
-        self._shapes = Lookup()
-        self._frames = Lookup()
-        self._stacks = Lookup()
+        self._names = _Lookup()
+        self._shapes = _Lookup()
+        self._frames = _Lookup()
+        self._stacks = _Lookup()
         self._waiting: dict[int, tuple[int, int, int, int]] = {}
         self._our_frames: set[int] = set()
         self._between_frames: set[int] = set()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpsight.cluster import summary
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.formats.importing import open_any
 from warpsight.model import private_files
 from warpsight.model.storage import manifest
@@ -23,14 +23,14 @@ from warpsight.model.storage import manifest
 _SUFFIX = ".summary.zip"
 
 
-def kept(path: str) -> list[Summary] | None:
+def kept(path: str) -> list[RankSummary] | None:
     """The summaries of the ranks in one trace or file, if they are kept."""
     stamp = _stamp(path)
     found = (_read(place, stamp) for place in _places(path) if stamp)
     return next((one for one in found if one is not None), None)
 
 
-def make(path: str) -> list[Summary]:
+def make(path: str) -> list[RankSummary]:
     """Make the summaries of a trace or file and keep them; empty when they lie beside it now, where :func:`kept` finds them."""
     stamp = _stamp(path)
     with open_any(path) as trace:
@@ -60,7 +60,7 @@ def _places(path: str) -> tuple[Path, ...]:
     return place.with_name(f".{place.name}{_SUFFIX}"), root / f"{name}{_SUFFIX}"
 
 
-def _read(place: Path, stamp: str) -> list[Summary] | None:
+def _read(place: Path, stamp: str) -> list[RankSummary] | None:
     try:
         with zipfile.ZipFile(place) as archive:
             content = json.loads(archive.read("stamp.json"))
@@ -79,7 +79,7 @@ def _read(place: Path, stamp: str) -> list[Summary] | None:
         return None
 
 
-def _write(place: Path, stamp: str, made: Sequence[Summary]) -> bool:
+def _write(place: Path, stamp: str, made: Sequence[RankSummary]) -> bool:
     """Whether the summaries could be kept there; a reader sees all of them or none."""
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
     try:

@@ -61,7 +61,7 @@ class Constraints:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class OffsetStretch:
     """The offset over one stretch of the other clock's time, relative to `origin` and the constraints' base.
 
     Attributes:
@@ -95,10 +95,10 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Fit:
+class ClockFit:
     """The offset of one clock to another over all of a recording; `left_out` constraints contradicted the others."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[OffsetStretch, ...]
     base: int
     constraints: int
     left_out: int
@@ -121,7 +121,7 @@ class Fit:
         return self.stretches[len(self.stretches) // 2].drift
 
 
-def fit(constraints: Constraints) -> Fit | None:
+def fit(constraints: Constraints) -> ClockFit | None:
     """The offset that the constraints allow; None when they do not bound it from both sides."""
     if not np.isfinite(constraints.low).any() or not np.isfinite(constraints.high).any():
         return None
@@ -130,7 +130,7 @@ def fit(constraints: Constraints) -> Fit | None:
     noise = _noise(ordered.end)
     found = list(_stretches(ordered, noise, 0))
     left_out = sum(out for _, out in found)
-    return Fit(tuple(stretch for stretch, _ in found), constraints.base, len(constraints), left_out)
+    return ClockFit(tuple(stretch for stretch, _ in found), constraints.base, len(constraints), left_out)
 
 
 def _noise(end: Column) -> float:
@@ -142,7 +142,7 @@ def _noise(end: Column) -> float:
     return float(1.4826 * np.median(np.abs(bends - np.median(bends))) / np.sqrt(6))
 
 
-def _stretches(found: Constraints, noise: float, depth: int) -> Iterator[tuple[Stretch, int]]:
+def _stretches(found: Constraints, noise: float, depth: int) -> Iterator[tuple[OffsetStretch, int]]:
     """The stretches of some constraints, each with how many of them were left out."""
     length = float(found.at[-1] - found.at[0])
     # The extremes of many noisy readings lie far out: that far the limits are moved apart.
@@ -258,7 +258,7 @@ def _slopes(t: Column, value: Column) -> Column:
     return slopes
 
 
-def _stretch(found: Constraints, polygon: _Polygon) -> Stretch:
+def _stretch(found: Constraints, polygon: _Polygon) -> OffsetStretch:
     """The estimate inside of the polygon: the line of the ends, else the middle of the limits."""
     t = (found.at - polygon.origin).astype(np.float64)
     known = np.flatnonzero(np.isfinite(found.end))
@@ -270,7 +270,7 @@ def _stretch(found: Constraints, polygon: _Polygon) -> Stretch:
         middle = ((polygon.lowest + grown).min(1) + (polygon.highest + grown).max(1)) / 2
         drift = float(middle[1] - middle[0]) / max(float(edges[1] - edges[0]), 1.0)
         level = float(middle[0] - drift * edges[0])
-    return Stretch(
+    return OffsetStretch(
         int(found.at[0]), polygon.origin, level, drift, polygon.slopes, polygon.highest, polygon.lowest
     )
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.cluster.clock_fit import Constraints, Fit, fit
-from warpsight.cluster.matching import MEETINGS, Group
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.clock_fit import ClockFit, Constraints, fit
+from warpsight.cluster.matching import MEETINGS, Communicator
+from warpsight.cluster.summary import RankSummary
 
 Column = NDArray[Any]
 #: Stands for a limit that an event does not have.
@@ -26,7 +26,7 @@ SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wa
 
 
 @dataclass(frozen=True)
-class Clock:
+class RankClock:
     """How the times of some ranks become times of the reference clock.
 
     Attributes:
@@ -41,7 +41,7 @@ class Clock:
     name: str
     ranks: tuple[int, ...]
     source: str
-    chain: tuple[Fit, ...]
+    chain: tuple[ClockFit, ...]
     shift: int
     bound: float | None
 
@@ -64,10 +64,10 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Clocks:
+class JobClocks:
     """The clocks of a job; `of` has the place of each rank's clock."""
 
-    clocks: tuple[Clock, ...]
+    clocks: tuple[RankClock, ...]
     of: tuple[int, ...]
 
     def corrected(self, rank: int, times: Column) -> Column:
@@ -90,7 +90,7 @@ class Clocks:
         )
 
 
-def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> Clocks:
+def synchronize(summaries: Sequence[RankSummary], groups: Sequence[Communicator]) -> JobClocks:
     """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
     names = list(dict.fromkeys(one.about.clock for one in summaries))
     of = tuple(names.index(one.about.clock) for one in summaries)
@@ -100,32 +100,34 @@ def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> Clocks
     clocks = []
     for number, name in enumerate(names):
         if number == reference:
-            clocks.append(Clock(name, ranks[number], SAME, (), 0, 0.0))
+            clocks.append(RankClock(name, ranks[number], SAME, (), 0, 0.0))
         elif number in chains:
             chain, bound = chains[number]
-            clocks.append(Clock(name, ranks[number], COLLECTIVES, chain, 0, bound))
+            clocks.append(RankClock(name, ranks[number], COLLECTIVES, chain, 0, bound))
         else:
             clocks.append(_by_wall(name, ranks[number], summaries, ranks[reference][0]))
-    return Clocks(tuple(clocks), of)
+    return JobClocks(tuple(clocks), of)
 
 
-def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> Clock:
+def _by_wall(
+    name: str, ranks: tuple[int, ...], summaries: Sequence[RankSummary], reference: int
+) -> RankClock:
     own, theirs = summaries[ranks[0]].about, summaries[reference].about
     if own.wall is None or theirs.wall is None:
-        return Clock(name, ranks, ASSUMED, (), 0, None)
+        return RankClock(name, ranks, ASSUMED, (), 0, None)
     known = own.wall_error is not None and theirs.wall_error is not None
     bound = float((own.wall_error or 0) + (theirs.wall_error or 0)) if known else None
-    return Clock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
+    return RankClock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
 
 
-_Edges = dict[tuple[int, int], Fit]
+_Edges = dict[tuple[int, int], ClockFit]
 
 
 def _fits(
-    summaries: Sequence[Summary], groups: Sequence[Group], of: tuple[int, ...], reference: int
+    summaries: Sequence[RankSummary], groups: Sequence[Communicator], of: tuple[int, ...], reference: int
 ) -> _Edges:
     """Fits between pairs of clocks: of every clock to the reference, and to the first clock of each group it is in."""
-    wanted: dict[tuple[int, int], list[Group]] = {}
+    wanted: dict[tuple[int, int], list[Communicator]] = {}
     for group in groups:
         there = list(dict.fromkeys(of[rank] for rank in group.ranks))
         hub = reference if reference in there else there[0]
@@ -146,7 +148,7 @@ def _fits(
 _Parts = tuple[Column, Column, Column, Column]
 
 
-def fit_of(parts: Sequence[_Parts]) -> Fit | None:
+def fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
     """The fit of the constraints of several groups: moments, least and most offsets, differences of ends, all int64 ns."""
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
@@ -161,7 +163,7 @@ def fit_of(parts: Sequence[_Parts]) -> Fit | None:
 
 
 def _constraints(
-    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+    group: Communicator, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
     """The constraints that a group's operations put on the offset from one clock to another."""
     clock = np.array([of[rank] for rank in group.ranks])
@@ -180,7 +182,7 @@ def _constraints(
 
 
 def _messages(
-    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+    group: Communicator, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
     """The constraints from sends and receives between two ranks: no message is received before it was sent."""
     clock = [of[rank] for rank in group.ranks]
@@ -205,14 +207,18 @@ def _messages(
 
 
 def _chains(
-    edges: _Edges, reference: int, clocks: int, summaries: Sequence[Summary], ranks: Sequence[tuple[int, ...]]
-) -> dict[int, tuple[tuple[Fit, ...], float]]:
+    edges: _Edges,
+    reference: int,
+    clocks: int,
+    summaries: Sequence[RankSummary],
+    ranks: Sequence[tuple[int, ...]],
+) -> dict[int, tuple[tuple[ClockFit, ...], float]]:
     """For each clock that can be reached the fits to the reference, over the way with the least error bound."""
-    into: dict[int, list[tuple[int, Fit]]] = {}
+    into: dict[int, list[tuple[int, ClockFit]]] = {}
     for (clock, hub), one in edges.items():
         into.setdefault(hub, []).append((clock, one))
-    out: dict[int, tuple[tuple[Fit, ...], float]] = {}
-    heap: list[tuple[float, int, int, tuple[Fit, ...]]] = [(0.0, 0, reference, ())]
+    out: dict[int, tuple[tuple[ClockFit, ...], float]] = {}
+    heap: list[tuple[float, int, int, tuple[ClockFit, ...]]] = [(0.0, 0, reference, ())]
     tie = 0
     while heap:
         bound, _, clock, chain = heapq.heappop(heap)
@@ -228,7 +234,7 @@ def _chains(
     return out
 
 
-def _largest_bound(one: Fit, summaries: Sequence[Summary], ranks: Sequence[int]) -> float:
+def _largest_bound(one: ClockFit, summaries: Sequence[RankSummary], ranks: Sequence[int]) -> float:
     """The largest error bound from the first to the last work of some ranks."""
     begin = min(summaries[rank].about.begin for rank in ranks)
     end = max(summaries[rank].about.end for rank in ranks)

@@ -25,7 +25,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _Row = dict[str, Any]
@@ -42,7 +42,7 @@ _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
 )
 
 
-def collectives(trace: Trace, process: int) -> pa.Table:
+def collectives(trace: StoredTrace, process: int) -> pa.Table:
     """The collectives of a process by begin, with columns :data:`COLUMNS`; unknown values are null.
 
     `start` and `end` are those of the kernel that did it, or of the row itself where no kernel is known.
@@ -64,7 +64,7 @@ def collectives(trace: Trace, process: int) -> pa.Table:
     return table(COLUMNS, found)
 
 
-def _recorded(trace: Trace, process: int) -> list[_Row]:
+def _recorded(trace: StoredTrace, process: int) -> list[_Row]:
     if not trace.count("collective"):
         return []
     listed = trace.arrow("collective").select(_READ)
@@ -73,7 +73,7 @@ def _recorded(trace: Trace, process: int) -> list[_Row]:
 
 
 def _kernel_names(
-    trace: Trace, work: Work, kernels: Column
+    trace: StoredTrace, work: Work, kernels: Column
 ) -> dict[int, tuple[str, collective_names.CollectiveName]]:
     """The short name of each communication kernel and what it says about the collective, by the id of its name."""
     wanted = set(np.unique(work.name_id[kernels]).tolist())
@@ -145,7 +145,9 @@ def _coalesced(parts: list[_Row]) -> _Row:
     }
 
 
-def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: dict[int, Any]) -> list[_Row]:
+def _of_ranges(
+    trace: StoredTrace, process: int, work: Work, kernels: Column, names: dict[int, Any]
+) -> list[_Row]:
     """Communication kernels with what NCCL's ranges announced before their launch, on the launching thread."""
     announced = _announced(trace, process)
     issued, call = host_calls.of_work(trace, work)

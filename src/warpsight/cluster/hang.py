@@ -9,16 +9,15 @@ from typing import Any
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.formats.snapshot.flight_recorder import Dump, Entry
+from warpsight.formats.snapshot.flight_recorder import FlightDump, FlightEntry
 
-_Call = tuple[int, int]
 _PEERS = re.compile(r"^(send|recv)\s*(\d+)\s*(->|<-)\s*(\d+)$")
 #: Operations whose sizes are equal on all ranks.
 _EQUAL = ("all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "_all_gather_base",
           "_reduce_scatter_base", "all_gather_into_tensor", "reduce_scatter_tensor")  # fmt: skip
 
 
-def hang(dumps: Sequence[Dump]) -> list[Finding]:
+def hang(dumps: Sequence[FlightDump]) -> list[Finding]:
     """What keeps a job from continuing, the cause first.
 
     A rank that others wait for and that itself waits in no other group is the cause; ranks that wait for each other in several
@@ -36,13 +35,13 @@ def hang(dumps: Sequence[Dump]) -> list[Finding]:
                            {"ranks": [dump.rank for dump in dumps]}, "cluster/hang")]  # fmt: skip
 
 
-def _calls(dump: Dump, group: str) -> dict[int, Entry]:
+def _calls(dump: FlightDump, group: str) -> dict[int, FlightEntry]:
     return {
         entry.sequence: entry for entry in dump.entries if entry.group == group and not entry.point_to_point
     }
 
 
-def _pending(dump: Dump, group: str) -> Entry | None:
+def _pending(dump: FlightDump, group: str) -> FlightEntry | None:
     """The first collective of a group that a rank called and that has not ended."""
     calls = _calls(dump, group)
     done = max(
@@ -55,7 +54,7 @@ def _pending(dump: Dump, group: str) -> Entry | None:
     return calls[min(open_calls)] if open_calls and last >= min(open_calls) else None
 
 
-def _group(group: str, dumps: Sequence[Dump], waiting: set[int]) -> list[tuple[int, Finding]]:
+def _group(group: str, dumps: Sequence[FlightDump], waiting: set[int]) -> list[tuple[int, Finding]]:
     sides = {dump.rank: _calls(dump, group) for dump in dumps}
     members = next((dump.members[group] for dump in dumps if group in dump.members), None)
     inside = {rank: calls for rank, calls in sides.items() if calls or (members and rank in members)}
@@ -76,12 +75,12 @@ def _group(group: str, dumps: Sequence[Dump], waiting: set[int]) -> list[tuple[i
     return [(2, _stuck(group, dumps, inside, stuck))] if stuck else []
 
 
-def _title(group: str, dumps: Sequence[Dump]) -> str:
+def _title(group: str, dumps: Sequence[FlightDump]) -> str:
     told = next((dump.description[group] for dump in dumps if dump.description.get(group)), "")
     return f"group {group!r}" + (f" ({told})" if told and told != group else "")
 
 
-def _call(entry: Entry) -> str:
+def _call(entry: FlightEntry) -> str:
     sizes = ", ".join("×".join(map(str, size)) for size in entry.sizes[:3])
     kinds = entry.dtypes[0] if entry.dtypes else ""
     return f"{entry.operation} of {kinds}[{sizes}]".replace(" of []", "")
@@ -92,7 +91,9 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
 
 
-def _different(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]]) -> Finding | None:
+def _different(
+    group: str, dumps: Sequence[FlightDump], inside: dict[int, dict[int, FlightEntry]]
+) -> Finding | None:
     """The first call that ranks did not make alike."""
     for number in sorted(set.union(*(set(calls) for calls in inside.values()))):
         there = {rank: calls[number] for rank, calls in inside.items() if number in calls}
@@ -116,23 +117,23 @@ def _different(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, En
     return None
 
 
-def _signature(entry: Entry) -> tuple[Any, ...]:
+def _signature(entry: FlightEntry) -> tuple[Any, ...]:
     same_sizes = any(entry.operation.startswith(name) for name in _EQUAL)
     return (entry.operation, entry.sizes, entry.dtypes) if same_sizes else (entry.operation,)
 
 
-def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, Entry]]) -> tuple[Any, ...]:
+def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, FlightEntry]]) -> tuple[Any, ...]:
     """What most ranks called; among as many, what was called more often before."""
     before = Counter(_signature(entry) for calls in inside.values() for entry in calls.values())
     counts = Counter(said.values())
     return max(counts, key=lambda one: (counts[one], before[one]))
 
 
-def _shown(entry: Entry) -> str:
+def _shown(entry: FlightEntry) -> str:
     return entry.place or "a place without a stack (a thread of C++, or a JSON dump)"
 
 
-def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]], behind: list[int],
+def _never_called(group: str, dumps: Sequence[FlightDump], inside: dict[int, dict[int, FlightEntry]], behind: list[int],
                   last: dict[int, int]) -> Finding:  # fmt: skip
     first = min(last[rank] for rank in behind) + 1
     guilty = [rank for rank in behind if last[rank] == first - 1]
@@ -156,7 +157,10 @@ def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int,
 
 
 def _stuck(
-    group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]], stuck: dict[int, Entry]
+    group: str,
+    dumps: Sequence[FlightDump],
+    inside: dict[int, dict[int, FlightEntry]],
+    stuck: dict[int, FlightEntry],
 ) -> Finding:
     """All ranks called it; those whose device has not begun it are before it in something else."""
     number = min(entry.sequence for entry in stuck.values())
@@ -176,7 +180,7 @@ def _stuck(
                    advice)  # fmt: skip
 
 
-def _pairs(dumps: Sequence[Dump]) -> list[Finding]:
+def _pairs(dumps: Sequence[FlightDump]) -> list[Finding]:
     """Sends without their receive, and receives without their send."""
     counts: Counter[tuple[str, int, int, str]] = Counter()
     for dump in dumps:
@@ -199,7 +203,7 @@ def _pairs(dumps: Sequence[Dump]) -> list[Finding]:
     return out
 
 
-def _absent(dumps: Sequence[Dump]) -> list[Finding]:
+def _absent(dumps: Sequence[FlightDump]) -> list[Finding]:
     members = {rank for dump in dumps for ranks in dump.members.values() for rank in ranks}
     absent = sorted(members - {dump.rank for dump in dumps})
     if not absent:

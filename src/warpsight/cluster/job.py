@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.cluster import cache, places
-from warpsight.cluster.clocks import Clocks, synchronize
-from warpsight.cluster.executor import Executor, Local
-from warpsight.cluster.matching import Group, Mismatch, match, mismatches
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.clocks import JobClocks, synchronize
+from warpsight.cluster.executor import Executor, LocalExecutor
+from warpsight.cluster.matching import Communicator, Mismatch, match, mismatches
+from warpsight.cluster.summary import RankSummary
 from warpsight.errors import WarpsightError
 from warpsight.formats.snapshot import flight_recorder
-from warpsight.formats.snapshot.flight_recorder import Dump
+from warpsight.formats.snapshot.flight_recorder import FlightDump
 
 Column = NDArray[Any]
 
@@ -32,12 +32,12 @@ class Job:
         failed: Path and reason of everything that could not be read: answers hold for the other ranks.
     """
 
-    summaries: tuple[Summary, ...]
-    dumps: tuple[Dump, ...] = ()
+    summaries: tuple[RankSummary, ...]
+    dumps: tuple[FlightDump, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[Communicator]:
         """The communicators with their matched operations, the largest first."""
         return match(self.summaries)
 
@@ -47,7 +47,7 @@ class Job:
         return mismatches(self.groups, self.summaries)
 
     @cached_property
-    def clocks(self) -> Clocks:
+    def clocks(self) -> JobClocks:
         """The ranks' clocks."""
         return synchronize(self.summaries, self.groups)
 
@@ -76,7 +76,7 @@ class Job:
         there = {one.about.rank for one in self.summaries}
         return [rank for rank in range(self.world_size or 0) if rank not in there]
 
-    def times(self, group: Group, column: str) -> Column:
+    def times(self, group: Communicator, column: str) -> Column:
         """`start` or `end` of a group's operations on the reference clock, by operation and rank; 0 where missing."""
         own = group.of(self.summaries, column)
         parts = [self.clocks.corrected(rank, own[:, place]) for place, rank in enumerate(group.ranks)]
@@ -99,7 +99,7 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     ]
     known = {path: one for path in found.traces if (one := cache.kept(path)) is not None}
     missing = [path for path in found.traces if path not in known]
-    for outcome in (executor or Local()).map(cache.make, missing) if missing else ():
+    for outcome in (executor or LocalExecutor()).map(cache.make, missing) if missing else ():
         path = missing[outcome.place]
         if outcome.value is None:
             failed.append((path, outcome.error))
@@ -123,7 +123,7 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     return Job(tuple(_ranked(summaries)), tuple(sorted(dumps, key=lambda d: d.rank)), tuple(sorted(failed)))
 
 
-def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
+def _ranked(summaries: Sequence[RankSummary]) -> list[RankSummary]:
     """Summaries by rank; those without a number, or with another's number, get the next free ones."""
     ordered = sorted(
         summaries, key=lambda one: (one.about.rank < 0, one.about.rank, one.about.path, one.about.process)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.cluster.summary import Summary, codes
+from warpsight.cluster.summary import RankSummary, codes
 from warpsight.model.work import numbered
 
 Column = NDArray[Any]
@@ -33,7 +33,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Group:
+class Communicator:
     """A communicator: a row per operation, a column per rank of it that was recorded.
 
     Attributes:
@@ -61,7 +61,7 @@ class Group:
     def __len__(self) -> int:
         return len(self.row)
 
-    def of(self, summaries: Sequence[Summary], column: str) -> Column:
+    def of(self, summaries: Sequence[RankSummary], column: str) -> Column:
         """A column of times (ns) of the ranks' tables by operation and rank; 0 where missing."""
         parts = []
         for place, rank in enumerate(self.ranks):
@@ -90,7 +90,7 @@ class Group:
         return np.asarray((self.row >= 0).all(1))
 
 
-def match(summaries: Sequence[Summary]) -> list[Group]:
+def match(summaries: Sequence[RankSummary]) -> list[Communicator]:
     """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
     members = _members(summaries)
@@ -105,7 +105,7 @@ def match(summaries: Sequence[Summary]) -> list[Group]:
 _Pairs = tuple[Column, dict[int, tuple[str, str]]]
 
 
-def _members(summaries: Sequence[Summary]) -> dict[str, dict[int, int]]:
+def _members(summaries: Sequence[RankSummary]) -> dict[str, dict[int, int]]:
     """For each group whose ranks know their number in it, the rank of the job behind each number."""
     out: dict[str, dict[int, int]] = {}
     for one in summaries:
@@ -116,7 +116,7 @@ def _members(summaries: Sequence[Summary]) -> dict[str, dict[int, int]]:
     return out
 
 
-def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
+def _pairs(one: RankSummary, groups: dict[str, dict[int, int]]) -> _Pairs:
     """For each row a number, and the name and members of the group that each number stands for.
 
     Sends and receives whose peer is known belong to a group of the two ranks: only between those two they have an order.
@@ -145,8 +145,8 @@ def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
 
 
 def _group(
-    summaries: Sequence[Summary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
-) -> Group:
+    summaries: Sequence[RankSummary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
+) -> Communicator:
     known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
     sides = [_side(summaries[place], pairs[place], key, known) for place in ranks]
     row = _aligned(sides)
@@ -160,14 +160,14 @@ def _group(
     sizes = [int(side["ranks"].max()) for side in sides if len(side["ranks"])]
     size = max(sizes, default=-1)
     told = tuple(json.loads(key[1])) if key[1] else tuple(summaries[place].about.rank for place in ranks)
-    return Group(
+    return Communicator(
         key[0], size if size > 0 else (len(told) if key[1] else None), told, tuple(ranks), numbers, taken("operation"),
         tuple(known["operation"]), taken("bytes"), taken("dtype"), tuple(known["dtype"]),
     )  # fmt: skip
 
 
 def _side(
-    one: Summary, pairs: _Pairs, key: tuple[str, str], numbers: dict[str, dict[str, int]]
+    one: RankSummary, pairs: _Pairs, key: tuple[str, str], numbers: dict[str, dict[str, int]]
 ) -> dict[str, Column]:
     """One rank's operations of a group as columns, in order of begin."""
     listed = one.collectives
@@ -287,7 +287,7 @@ class Mismatch:
     text: str
 
 
-def mismatches(groups: Sequence[Group], summaries: Sequence[Summary]) -> list[Mismatch]:
+def mismatches(groups: Sequence[Communicator], summaries: Sequence[RankSummary]) -> list[Mismatch]:
     """The first operation of each kind in each group that ranks did not do alike."""
     out: list[Mismatch] = []
     for place, group in enumerate(groups):
@@ -299,12 +299,14 @@ def mismatches(groups: Sequence[Group], summaries: Sequence[Summary]) -> list[Mi
     return out
 
 
-def _rank_names(summaries: Sequence[Summary], ranks: Sequence[int]) -> str:
+def _rank_names(summaries: Sequence[RankSummary], ranks: Sequence[int]) -> str:
     numbers = [str(summaries[i].about.rank) for i in ranks]
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(numbers[:8])}"
 
 
-def _operations(place: int, group: Group, summaries: Sequence[Summary], known: Column) -> list[Mismatch]:
+def _operations(
+    place: int, group: Communicator, summaries: Sequence[RankSummary], known: Column
+) -> list[Mismatch]:
     common = group.common
     wrong = known & (group.operation != common[:, None])
     rows = np.flatnonzero(wrong.any(1))
@@ -345,7 +347,12 @@ def _a(operation: str) -> str:
 
 
 def _values(
-    place: int, group: Group, summaries: Sequence[Summary], kind: str, values: Column, among: Column
+    place: int,
+    group: Communicator,
+    summaries: Sequence[RankSummary],
+    kind: str,
+    values: Column,
+    among: Column,
 ) -> list[Mismatch]:
     usual = _most_common(values)
     same = group.operation == group.common[:, None]

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from warpsight.cluster.clocks import Clock
+from warpsight.cluster.clocks import RankClock
 from warpsight.cluster.job import Job
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.errors import WarpsightError
 from warpsight.formats.importing import open_any
 from warpsight.model.definitions import FRAME_COLUMNS
@@ -22,7 +22,7 @@ from warpsight.model.schema import TABLES
 from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Columns in ns that are not moments on the trace's clock.
@@ -68,7 +68,7 @@ class _Joining:
         self._devices: dict[tuple[str, str], int] = {}
         self.rows: dict[str, int] = {}
 
-    def take(self, trace: Trace, places: list[int]) -> None:
+    def take(self, trace: StoredTrace, places: list[int]) -> None:
         """The rows of a trace that belong to some ranks (by their places), and those that belong to no process."""
         clock = self._job.clocks.clocks[self._job.clocks.of[places[0]]]
         processes = self._processes(trace, places, clock)
@@ -81,12 +81,12 @@ class _Joining:
                     self._writer.add(name, rows)
                     self.rows[name] = self.rows.get(name, 0) + len(rows)
 
-    def _processes(self, trace: Trace, places: list[int], clock: Clock) -> dict[int, int]:
+    def _processes(self, trace: StoredTrace, places: list[int], clock: RankClock) -> dict[int, int]:
         """New numbers of the ranks' processes by their old ones; their rows are written."""
         summaries = {self._job.summaries[place].about.process: self._job.summaries[place] for place in places}
         rows = [row for row in trace.arrow("process").to_pylist() if row["process"] in summaries]
         for row in rows:
-            one: Summary = summaries[row["process"]]
+            one: RankSummary = summaries[row["process"]]
             row["rank"], row["process"] = one.about.rank, one.about.rank
             for column in ("start", "end"):
                 if row[column] is not None:
@@ -94,7 +94,7 @@ class _Joining:
         self._writer.add("process", rows)
         return {process: one.about.rank for process, one in summaries.items()}
 
-    def _add_devices(self, trace: Trace, clock: Clock) -> dict[int, int]:
+    def _add_devices(self, trace: StoredTrace, clock: RankClock) -> dict[int, int]:
         """New ids of devices by their old ones: ranks of one host share its devices."""
         out, new = {}, []
         for row in trace.arrow("device").to_pylist():
@@ -107,7 +107,7 @@ class _Joining:
         return out
 
 
-def _interned(trace: Trace, writer: TraceWriter) -> dict[str, Column]:
+def _interned(trace: StoredTrace, writer: TraceWriter) -> dict[str, Column]:
     """New ids of names, shapes and stacks by their old ones, which count from 1; 0 stands for an id that is not there."""
     own = writer.definitions
     names = {row["id"]: own.name(row["name"]) for row in trace.arrow("name").to_pylist()}
@@ -133,7 +133,7 @@ def _table(ids: Mapping[int, int]) -> Column:
 def _changed(
     rows: pa.Table,
     name: str,
-    clock: Clock,
+    clock: RankClock,
     processes: Mapping[int, int],
     maps: Mapping[str, Column],
     devices: Mapping[int, int],

@@ -28,7 +28,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
@@ -84,7 +84,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RankSummary:
     """One rank's summary; `account` numbers the stretches that end with each distinct end of `collectives`."""
 
     about: About
@@ -94,14 +94,14 @@ class Summary:
     steps: pa.Table
 
 
-def summarize(trace: Trace, path: str) -> list[Summary]:
+def summarize(trace: StoredTrace, path: str) -> list[RankSummary]:
     """The summary of each rank in a trace: of each process that worked on a device or says which rank it is."""
     found = [_one(trace, path, row) for row in _processes(trace)]
     active = [one for one in found if one.about.end > one.about.begin or one.about.rank >= 0]
     return active or found[:1]
 
 
-def _processes(trace: Trace) -> list[dict[str, Any]]:
+def _processes(trace: StoredTrace) -> list[dict[str, Any]]:
     """The processes with rows, one for each rank: workers of a rank inherit its number and do nothing on the device."""
     rows: list[dict[str, Any]] = trace.arrow("process").sort_by("process").to_pylist()
     if len(rows) < 2:
@@ -120,7 +120,7 @@ def _processes(trace: Trace) -> list[dict[str, Any]]:
     return list(chosen.values()) or rows[:1]
 
 
-def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
+def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
     process = row["process"]
     found = account.account(trace, Rows(processes=(process,)))
     listed = collectives(trace, process)
@@ -137,7 +137,7 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
         _link_speed(trace, found.work),
     )  # fmt: skip
     accounted = _accounted(trace, found, listed)
-    return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
+    return RankSummary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
 
 
 def encoded(data: pa.Table) -> pa.Table:
@@ -172,7 +172,7 @@ def _rank(row: dict[str, Any], path: str) -> int:
     return int(told[1]) if told else -1
 
 
-def _device(trace: Trace, work: Work) -> str:
+def _device(trace: StoredTrace, work: Work) -> str:
     """The device that most of the work ran on, as `GPU 3 (NVIDIA H200)`."""
     devices = [(len(index), device) for device, index in work.per_device() if device is not None]
     if not devices:
@@ -182,7 +182,7 @@ def _device(trace: Trace, work: Work) -> str:
     return "GPU {} ({})".format(*found[device]) if device in found else f"GPU {device}"
 
 
-def _link_speed(trace: Trace, work: Work) -> float | None:
+def _link_speed(trace: StoredTrace, work: Work) -> float | None:
     """The speed of the links of the device that most of the work ran on, from the recorded topology."""
     known = {gpu["uuid"]: gpu["speed"] for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())}
     devices = [(len(index), device) for device, index in work.per_device() if device is not None]
@@ -193,7 +193,7 @@ def _link_speed(trace: Trace, work: Work) -> float | None:
     return None if speed is None else float(speed)
 
 
-def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | None, int | None]:
+def _clock(trace: StoredTrace, path: str, row: dict[str, Any]) -> tuple[str, int | None, int | None]:
     """Which clock the times are on: CLOCK_MONOTONIC of one boot of one host for our own recordings, else the file's own."""
     pairs = [
         realtime - monotonic
@@ -210,7 +210,7 @@ def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | Non
     return f"{row['host']}:{boot}", wall, None if error is None else int(error)
 
 
-def _losses(trace: Trace, process: int) -> tuple[int, str]:
+def _losses(trace: StoredTrace, process: int) -> tuple[int, str]:
     found = [
         (count, cause)
         for count, cause, severity, of in trace.rows("loss", "count", "cause", "severity", "process")
@@ -219,7 +219,7 @@ def _losses(trace: Trace, process: int) -> tuple[int, str]:
     return sum(count for count, _ in found), found[0][1] if found else ""
 
 
-def _clocks_of(trace: Trace, work: Work) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+def _clocks_of(trace: StoredTrace, work: Work) -> tuple[float | None, tuple[tuple[str, float], ...]]:
     """Mean SM clock of the devices that worked, and the reasons that held it down."""
     devices = [device for device, _ in work.per_device() if device is not None]
     if not devices or not trace.count("counter"):
@@ -234,7 +234,7 @@ def _clocks_of(trace: Trace, work: Work) -> tuple[float | None, tuple[tuple[str,
     return clock, tuple(sorted(reasons, key=lambda one: -one[1]))
 
 
-def _afterwards(trace: Trace, row: dict[str, Any], end: int) -> tuple[str, int]:
+def _afterwards(trace: StoredTrace, row: dict[str, Any], end: int) -> tuple[str, int]:
     """The user's innermost function in most samples of the main thread from some moment on, and the time they span."""
     sql = """SELECT stack, count(*), max(time) FROM sample WHERE process = $p AND thread = $t AND time > $e AND stack IS NOT NULL
         GROUP BY stack ORDER BY 2 DESC"""
@@ -252,7 +252,7 @@ def edges_of(listed: pa.Table) -> Column:
     return np.unique(listed["end"].to_numpy())
 
 
-def _accounted(trace: Trace, found: Account, listed: pa.Table) -> pa.Table:
+def _accounted(trace: StoredTrace, found: Account, listed: pa.Table) -> pa.Table:
     """The account of the rank's device, cut at the ends of its collectives."""
     edges = edges_of(listed)
     texts: list[str] = []
@@ -282,7 +282,7 @@ def _distinct_texts(labels: Column, texts: list[str]) -> Column:
 _Part = tuple[Column, Column, Column, Column, list[str]]
 
 
-def _worked(trace: Trace, found: Account) -> list[_Part]:
+def _worked(trace: StoredTrace, found: Account) -> list[_Part]:
     """Ends, classes, names and own times of device work."""
     work = found.work
     own = np.zeros(len(work))
@@ -322,7 +322,7 @@ def _idle(found: Account) -> _Part:
     return pieces.end, pieces.kind.astype(np.int64), onto[label], own, texts
 
 
-def _kernels(trace: Trace, work: Work) -> pa.Table:
+def _kernels(trace: StoredTrace, work: Work) -> pa.Table:
     """Count, total and median of the kernels by name, the most time first."""
     mine = np.flatnonzero(work.kind == KERNEL)
     if not len(mine):
@@ -351,7 +351,7 @@ def _steps(found: list[iterations.Iterations]) -> pa.Table:
     return table(_STEPS, {"start": one.start, "duration": one.duration, "label": one.label})
 
 
-def to_bytes(one: Summary) -> dict[str, bytes]:
+def to_bytes(one: RankSummary) -> dict[str, bytes]:
     """A summary as named files."""
     from dataclasses import asdict
 
@@ -365,7 +365,7 @@ def to_bytes(one: Summary) -> dict[str, bytes]:
     return out
 
 
-def from_bytes(files: dict[str, bytes]) -> Summary | None:
+def from_bytes(files: dict[str, bytes]) -> RankSummary | None:
     """The summary that :func:`to_bytes` wrote; None for one of another version."""
     about = json.loads(files["about.json"])
     if about.pop("version") != VERSION:
@@ -376,4 +376,4 @@ def from_bytes(files: dict[str, bytes]) -> Summary | None:
         name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all()
         for name in ("collectives", "account", "kernels", "steps")
     }
-    return Summary(About(**about), **tables)
+    return RankSummary(About(**about), **tables)

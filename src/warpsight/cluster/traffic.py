@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.base.tables import table
-from warpsight.cluster.matching import POINT_TO_POINT, Group
+from warpsight.cluster.matching import POINT_TO_POINT, Communicator
 from warpsight.cluster.summary import codes
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
@@ -86,7 +86,7 @@ def _pairs(waiting: Waiting, met: GroupOperations) -> Iterator[tuple[int, int, f
             yield from _neighbors(ranks, count, names[how] if how >= 0 else "", operation, part, total, times)
 
 
-def _algorithms(waiting: Waiting, group: Group, rows: Column) -> tuple[Column, list[str]]:
+def _algorithms(waiting: Waiting, group: Communicator, rows: Column) -> tuple[Column, list[str]]:
     """The algorithm of each operation as its first rank has it: numbers of names, -1 unknown."""
     known: dict[str, int] = {}
     out = np.full(len(rows), -1, np.int64)
@@ -100,7 +100,7 @@ def _algorithms(waiting: Waiting, group: Group, rows: Column) -> tuple[Column, l
 
 
 def _messages(
-    group: Group, ranks: Sequence[int], rows: Column, operation: str, times: Column, sizes: Column
+    group: Communicator, ranks: Sequence[int], rows: Column, operation: str, times: Column, sizes: Column
 ) -> Iterator[tuple[int, int, float, Column, Column]]:
     """Messages between the two ranks of a group, in each direction."""
     send = group.operations.index("send") if "send" in group.operations else -2

@@ -30,9 +30,9 @@ def trigger(
             "a recording that begins at a step ends after steps, one that begins at a time after seconds"
         )
     request = (
-        job_trigger.Request(job_trigger.new_id(), step=step, steps=steps)
+        job_trigger.TriggerRequest(job_trigger.new_id(), step=step, steps=steps)
         if step is not None
-        else job_trigger.Request(job_trigger.new_id(), at=time.time() + wait, seconds=seconds)
+        else job_trigger.TriggerRequest(job_trigger.new_id(), at=time.time() + wait, seconds=seconds)
     )
     job_trigger.ask(place, request)
     confirmed = _confirmed(running, request.id, patience)

@@ -7,7 +7,7 @@ import numpy as np
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.cluster.job import Job
-from warpsight.cluster.matching import Group
+from warpsight.cluster.matching import Communicator
 
 #: A wait counts when it is so many times the longest usual operation of its rank, and this share of the job's time.
 _TIMES, _SHARE = 10, 0.05
@@ -23,7 +23,7 @@ def unmet(job: Job) -> list[Finding]:
     return out
 
 
-def _of(job: Job, group: Group) -> Finding | None:
+def _of(job: Job, group: Communicator) -> Finding | None:
     there = group.row >= 0
     last = np.where(there.any(0), len(group) - 1 - there[::-1].argmax(0), -1)
     first = int(last.min()) + 1

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.classes import COMMUNICATION
 from warpsight.cluster.job import Job
-from warpsight.cluster.matching import POINT_TO_POINT, Group
+from warpsight.cluster.matching import POINT_TO_POINT, Communicator
 from warpsight.cluster.summary import edges_of
 from warpsight.model.work import summed
 
@@ -41,7 +41,7 @@ class GroupOperations:
         paired: Sends and receives: their waiting is a pipeline's.
     """
 
-    group: Group
+    group: Communicator
     rows: Column
     last: Column
     entry: Column
@@ -74,7 +74,7 @@ class Waiting:
         """Every group's operations."""
         return [self._of(group) for group in self.job.groups]
 
-    def _of(self, group: Group) -> GroupOperations:
+    def _of(self, group: Communicator) -> GroupOperations:
         there = group.row >= 0
         rows = np.flatnonzero(there.sum(1) > 1)
         start, end, there = (
@@ -95,7 +95,7 @@ class Waiting:
         return GroupOperations(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
                    group.is_a(POINT_TO_POINT)[rows])  # fmt: skip
 
-    def _exposed(self, group: Group, rows: Column) -> Column:
+    def _exposed(self, group: Communicator, rows: Column) -> Column:
         """Communication that nothing hid in the stretches that each operation reaches into, by operation and rank."""
         out = np.zeros((len(rows), len(group.ranks)), np.int64)
         for column, rank in enumerate(group.ranks):

@@ -18,9 +18,9 @@ def decode(path: Path) -> dict[str, Any]:
         CoreError: when the file is not a GPU core dump.
     """
     from warpsight.debug.gpucore import GpuCore
-    from warpsight.debug.gpucore.summary import Options, summarise
+    from warpsight.debug.gpucore.summary import SummaryOptions, summarise
 
-    summary = summarise(GpuCore.open(path), Options(limit=_PLACES))
+    summary = summarise(GpuCore.open(path), SummaryOptions(limit=_PLACES))
     faulting = {fault["kernel"] for fault in summary["faults"]}
     running = [grid for grid in summary["grids"] if grid["warps_resident"] or grid["kernel"] in faulting]
     kernels = [{"kernel": grid["mangled"] or grid["kernel"], "demangled": grid["kernel"], "grid_id": grid["id"],

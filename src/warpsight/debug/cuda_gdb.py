@@ -33,7 +33,7 @@ _FOCUS = re.compile(
 
 
 @dataclass(frozen=True)
-class Kernel:
+class GdbKernel:
     """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, the name as it is printed."""
 
     number: int
@@ -76,21 +76,21 @@ class Focus:
 
 
 @dataclass(frozen=True)
-class View:
+class GdbState:
     """What cuda-gdb printed.
 
     Attributes:
         exception: its words, None without one; `Trap` for a SIGTRAP, `Warp Assert` for a failed assertion.
     """
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[GdbKernel, ...]
     threads: tuple[Threads, ...]
     focus: Focus | None
     exception: str | None
     error_pc: int | None
 
 
-def parse(text: str) -> View:
+def parse(text: str) -> GdbState:
     """Read cuda-gdb's output."""
     kernels, threads = [], []
     current = 0
@@ -100,7 +100,7 @@ def parse(text: str) -> View:
         elif match := _KERNEL.match(line):
             numbers = [int(n) for n in match.groups()[6:12]]
             kernels.append(
-                Kernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
+                GdbKernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
                        _triple(numbers[3:]), match[13], bool(match[1]))
             )  # fmt: skip
         elif match := _THREADS.match(line):
@@ -110,7 +110,7 @@ def parse(text: str) -> View:
                         int(match[15], 16), match[16].strip(), int(match[17]))
             )  # fmt: skip
     triggered = _TRIGGERED.search(text)
-    return View(tuple(dict.fromkeys(kernels)), tuple(dict.fromkeys(threads)), _focus(text), _exception(text),
+    return GdbState(tuple(dict.fromkeys(kernels)), tuple(dict.fromkeys(threads)), _focus(text), _exception(text),
                 int(triggered[1], 16) if triggered else None)  # fmt: skip
 
 

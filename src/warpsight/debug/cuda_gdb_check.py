@@ -32,7 +32,7 @@ def compare(core: GpuCore) -> tuple[int, dict[str, Any]]:
     return compare_view(core, view)
 
 
-def compare_view(core: GpuCore, view: cuda_gdb.View) -> tuple[int, dict[str, Any]]:
+def compare_view(core: GpuCore, view: cuda_gdb.GdbState) -> tuple[int, dict[str, Any]]:
     """The same comparison with given output of cuda-gdb."""
     checks = [*_kernels(core, view), *_exception(core, view), *_threads(core, view)]
     differences = sum(not check["equal"] for check in checks)
@@ -55,7 +55,7 @@ def _check(what: str, ours: Any, theirs: Any) -> dict[str, Any]:
     return {"what": what, "ours": ours, "theirs": theirs, "equal": ours == theirs}
 
 
-def _kernels(core: GpuCore, view: cuda_gdb.View) -> list[dict[str, Any]]:
+def _kernels(core: GpuCore, view: cuda_gdb.GdbState) -> list[dict[str, Any]]:
     code, grids = Code(core), core.table(Kind.GRIDS)
     ours = {int(row["id"]): (index, row) for index, row in enumerate(grids.rows)}
     checks = [_check("number of kernels", len(grids), len(view.kernels))]
@@ -76,7 +76,7 @@ def _plain(name: str) -> str:
     return short(name) if "(" in name and not name.endswith("()") else short(name.removesuffix("()"))
 
 
-def _exception(core: GpuCore, view: cuda_gdb.View) -> list[dict[str, Any]]:
+def _exception(core: GpuCore, view: cuda_gdb.GdbState) -> list[dict[str, Any]]:
     found = faults(core, Code(core))
     first = found[0] if found else None
     checks = [_check("exception", first.name if first else None, view.exception)]
@@ -89,7 +89,7 @@ def _exception(core: GpuCore, view: cuda_gdb.View) -> list[dict[str, Any]]:
     return checks
 
 
-def _threads(core: GpuCore, view: cuda_gdb.View) -> list[dict[str, Any]]:
+def _threads(core: GpuCore, view: cuda_gdb.GdbState) -> list[dict[str, Any]]:
     """How many threads of each kernel are at each PC."""
     joined, lanes, grids = join(core), core.table(Kind.LANES), core.table(Kind.GRIDS)
     checks = []

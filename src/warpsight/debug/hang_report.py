@@ -11,8 +11,8 @@ from typing import Any
 import warpsight.model
 from warpsight.debug import hang_timeline, stuck_launches
 from warpsight.errors import WarpsightError
-from warpsight.model import Trace
-from warpsight.recorder.watch.event import Event
+from warpsight.model import StoredTrace
+from warpsight.recorder.watch.event import Incident
 
 #: Launches, and last device work, that a report lists.
 _LISTED = 10
@@ -26,7 +26,9 @@ STICKY = {
 Decode = Callable[[Path], dict[str, Any]]
 
 
-def build(event: Event, decode: Decode | None = None, *, program: list[str] | None = None) -> dict[str, Any]:
+def build(
+    event: Incident, decode: Decode | None = None, *, program: list[str] | None = None
+) -> dict[str, Any]:
     """The report as JSON values; `decode` turns a core dump into its verdict (`verdict`, `kernels` …).
 
     Whatever cannot be read is named in `notes`; nothing is raised.
@@ -40,7 +42,7 @@ def build(event: Event, decode: Decode | None = None, *, program: list[str] | No
         "timeline": None,
         "notes": list(event.notes), "gathered_s": round(event.took_s, 2),
     }  # fmt: skip
-    launches: list[stuck_launches.Launch] = []
+    launches: list[stuck_launches.OutstandingLaunch] = []
     if event.trace is not None:
         try:
             with closing(warpsight.model.open(event.trace)) as trace:
@@ -52,7 +54,7 @@ def build(event: Event, decode: Decode | None = None, *, program: list[str] | No
     return report
 
 
-def device_error(trace: Trace) -> dict[str, Any] | None:
+def device_error(trace: StoredTrace) -> dict[str, Any] | None:
     """The first sticky CUDA error that a call of the program returned; None when there was none."""
     codes = ", ".join(map(str, STICKY))
     rows = []
@@ -69,7 +71,9 @@ def device_error(trace: Trace) -> dict[str, Any] | None:
             "frames": list(frames)}  # fmt: skip
 
 
-def _from_trace(report: dict[str, Any], trace: Trace, event: Event) -> list[stuck_launches.Launch]:
+def _from_trace(
+    report: dict[str, Any], trace: StoredTrace, event: Incident
+) -> list[stuck_launches.OutstandingLaunch]:
     launches = stuck_launches.outstanding(trace)
     suspected = {one.pid for one in event.suspects}
     chosen = [one for one in launches if not suspected or one.pid in suspected]
@@ -102,11 +106,11 @@ def _from_trace(report: dict[str, Any], trace: Trace, event: Event) -> list[stuc
     return launches
 
 
-def _before(event: Event, moment: int) -> float:
+def _before(event: Incident, moment: int) -> float:
     return round((event.time - moment) / 1e9, 3)
 
 
-def _dump(plain: dict[str, Any], path: Path | None, pid: int, launches: list[stuck_launches.Launch],
+def _dump(plain: dict[str, Any], path: Path | None, pid: int, launches: list[stuck_launches.OutstandingLaunch],
           decode: Decode | None) -> dict[str, Any]:  # fmt: skip
     out = dict(plain)
     if path is None or decode is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 
 #: How far back the bars reach, and how many equal parts short work is counted in.
 LONGEST_S, _PARTS = 30.0, 240
@@ -38,7 +38,7 @@ FROM launch l JOIN process p USING (process) WHERE l.start BETWEEN {first} AND {
 """
 
 
-def timeline(trace: Trace, moment: int) -> dict[str, Any]:
+def timeline(trace: StoredTrace, moment: int) -> dict[str, Any]:
     """Lanes of bars up to `moment` (ns); a bar is [start, duration] in seconds before it and after it, what, how full."""
     earliest = trace.sql(_EDGES).fetchall()[0][0]
     if earliest is None or earliest >= moment:

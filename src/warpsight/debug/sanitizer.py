@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsight.debug.sanitizer_chains import complete
-from warpsight.debug.sanitizer_report import Finding, findings
+from warpsight.debug.sanitizer_report import SanitizerFinding, findings
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
 from warpsight.recorder.launch import check_runnable
@@ -31,13 +31,13 @@ class SanitizerRun:
 
     Attributes:
         code: exit code of the program, or of the tool where it could not run it.
-        findings: see :class:`~warpsight.debug.sanitizer_report.Finding`.
+        findings: see :class:`~warpsight.debug.sanitizer_report.SanitizerFinding`.
         summaries: the tool's closing lines, one for each process.
         troubles: what the tool says about itself; damage to its reports.
     """
 
     code: int
-    findings: tuple[Finding, ...]
+    findings: tuple[SanitizerFinding, ...]
     summaries: tuple[str, ...]
     troubles: tuple[str, ...]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from warpsight.debug.sanitizer_report import Access, Finding
+from warpsight.debug.sanitizer_report import RaceSide, SanitizerFinding
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.disassembly import find_tool
@@ -23,7 +23,7 @@ from warpsight.device_code.elf import ElfError
 _TIMEOUT_S = 30.0
 
 
-def complete(findings: Iterable[Finding], program: Sequence[str]) -> None:
+def complete(findings: Iterable[SanitizerFinding], program: Sequence[str]) -> None:
     """Give accesses without outer frames their whole chain, where the program's code has it and cuobjdump is installed."""
     short = [finding for finding in findings if any(len(access.chain) == 1 for access in finding.accesses)]
     if not short:
@@ -34,7 +34,7 @@ def complete(findings: Iterable[Finding], program: Sequence[str]) -> None:
             finding.accesses = tuple(completed(access, cubins) for access in finding.accesses)
 
 
-def completed(access: Access, cubins: Sequence[Cubin]) -> Access:
+def completed(access: RaceSide, cubins: Sequence[Cubin]) -> RaceSide:
     """The access with the chain that the code gives its instruction; unchanged when none or several do."""
     if access.offset is None or len(access.chain) != 1:
         return access

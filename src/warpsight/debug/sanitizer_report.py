@@ -27,7 +27,7 @@ Coordinates = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Access:
+class RaceSide:
     """One side of a race.
 
     Attributes:
@@ -55,7 +55,7 @@ class HostFrame:
 
 
 @dataclass
-class Finding:
+class SanitizerFinding:
     """A finding of the tool, once.
 
     Attributes:
@@ -73,7 +73,7 @@ class Finding:
     severity: str
     message: str
     frames: tuple[Frame, ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[RaceSide, ...]
     host: tuple[HostFrame, ...]
     host_at: str
     address: int | None = None
@@ -114,9 +114,9 @@ def _frame_json(frame: Frame, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"function": frame.function, "file": frame.file, "line": frame.line, "text": text}
 
 
-def findings(paths: Iterable[Path]) -> tuple[list[Finding], list[str]]:
+def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
     """The findings of the reports of all processes, the most severe and most frequent first, and what was damaged."""
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], SanitizerFinding] = {}
     problems: list[str] = []
     for path in paths:
         for record in _records(path, problems):
@@ -158,14 +158,14 @@ def _integer(text: str) -> int | None:
         return None
 
 
-def _finding(record: Element) -> tuple[Finding, tuple[Coordinates, Coordinates] | None]:
+def _finding(record: Element) -> tuple[SanitizerFinding, tuple[Coordinates, Coordinates] | None]:
     what, where = record.find("what"), record.find("where")
     frames = [_frame(where)] if where is not None else []
     frames += [_frame(frame) for frame in record.findall("deviceStack/frame")]
     accesses = [_access(side) for side in (what.findall("source") if what is not None else [])]
     accesses += [_access(side) for side in (what.findall("destination") if what is not None else [])]
     level = _text(record, "level").lower()
-    finding = Finding(
+    finding = SanitizerFinding(
         kind=_text(record, "kind") or "unknown",
         severity=level if level in ("error", "warning", "info") else "error",
         message=_message(record, what),
@@ -194,11 +194,11 @@ def _frame(element: Element | None) -> Frame | None:
     )
 
 
-def _access(element: Element) -> Access:
+def _access(element: Element) -> RaceSide:
     direction = _text(element, "direction").lower()
     frame = _frame(element.find("where"))
     offset = _integer(_text(element, "where/pc"))
-    return Access(direction, (frame,) if frame else (), offset, _integer(_text(element, "count")))
+    return RaceSide(direction, (frame,) if frame else (), offset, _integer(_text(element, "count")))
 
 
 def _host_frame(element: Element) -> HostFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 
 _MOST = 1000
 # Of graphs only the launch as a whole is known; host functions have no kernel.
@@ -38,7 +38,7 @@ SELECT root, f.function, f.file, f.line, f.kind FROM chain c JOIN frame f ON f.i
 
 
 @dataclass(frozen=True)
-class Launch:
+class OutstandingLaunch:
     """One launch; `frames` innermost first, each with function, file, line."""
 
     process: int
@@ -60,19 +60,19 @@ class Launch:
                 "frames": list(self.frames)}  # fmt: skip
 
 
-def outstanding(trace: Trace, limit: int = _MOST) -> list[Launch]:
+def outstanding(trace: StoredTrace, limit: int = _MOST) -> list[OutstandingLaunch]:
     """Launches without a completed kernel, oldest first."""
     statement = _OUTSTANDING if device_recorded(trace) else _NOT_WAITED_FOR
     rows = trace.sql(statement.format(limit=int(limit))).fetchall()
     frames = frames_of(trace, [row[8] for row in rows])
     return [
-        Launch(row[0], row[1], row[2], row[3], row[4], row[5] or "", row[6] or row[5] or "", row[7],
+        OutstandingLaunch(row[0], row[1], row[2], row[3], row[4], row[5] or "", row[6] or row[5] or "", row[7],
                _dimensions(row[9:12]), _dimensions(row[12:15]), frames.get(row[8], ()))
         for row in rows
     ]  # fmt: skip
 
 
-def device_recorded(trace: Trace) -> bool:
+def device_recorded(trace: StoredTrace) -> bool:
     """Whether the trace has device work at all: with core dumps armed CUPTI is left alone, and launches have no kernels."""
     found = trace.sql(
         "SELECT EXISTS (SELECT 1 FROM kernel_ids WHERE start IS NOT NULL) OR EXISTS (SELECT 1 FROM memcpy)"
@@ -80,7 +80,9 @@ def device_recorded(trace: Trace) -> bool:
     return bool(found.fetchall()[0][0])
 
 
-def frames_of(trace: Trace, stacks: Sequence[int | None]) -> dict[int | None, tuple[dict[str, Any], ...]]:
+def frames_of(
+    trace: StoredTrace, stacks: Sequence[int | None]
+) -> dict[int | None, tuple[dict[str, Any], ...]]:
     """Frames of stacks, innermost first."""
     ids = sorted({int(stack) for stack in stacks if stack})
     found: dict[int | None, list[dict[str, Any]]] = {}
@@ -103,7 +105,7 @@ def _dimensions(values: Sequence[int | None]) -> tuple[int, int, int] | None:
 class Join:
     """The launch of a dump's grid: how it was found, and whether others could be it."""
 
-    launch: Launch | None
+    launch: OutstandingLaunch | None
     candidates: int
     by: str
 
@@ -118,7 +120,7 @@ class Join:
                 "launch": self.launch.to_json() if self.launch else None}  # fmt: skip
 
 
-def join(launches: Sequence[Launch], pid: int, kernel: str, grid: Sequence[int] | None, block: Sequence[int] | None,
+def join(launches: Sequence[OutstandingLaunch], pid: int, kernel: str, grid: Sequence[int] | None, block: Sequence[int] | None,
          thread: int | None = None) -> Join:  # fmt: skip
     """Find the launch that a grid of a dump came from, among those that have not completed.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from warpsight.device_code.debug_info import dwarf_info, ptx, ptx_files
 from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, frames_of
-from warpsight.device_code.debug_info.line_table import Sequence, sequence_at, sequences
+from warpsight.device_code.debug_info.line_table import LineSequence, sequence_at, sequences
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import Elf, readable
 
@@ -27,7 +27,7 @@ _TEXT = ".text."
 
 
 @dataclass(frozen=True)
-class Function:
+class CubinFunction:
     """A function: an entry, or a device function that was not inlined.
 
     Attributes:
@@ -53,12 +53,12 @@ class Function:
 class _Table:
     """A function's rows, ready to look up: where each begins, and which row of `sequence` holds there."""
 
-    sequence: Sequence
+    sequence: LineSequence
     start: int
     addresses: tuple[int, ...]
     rows: tuple[int, ...]
     raw: tuple[int, ...]
-    sass: Sequence | None
+    sass: LineSequence | None
 
     def ptx_line(self, address: int) -> int:
         """The line of the embedded PTX that an instruction came from, 0 when it is not known."""
@@ -104,7 +104,7 @@ class Cubin:
         return found
 
     @cached_property
-    def functions(self) -> list[Function]:
+    def functions(self) -> list[CubinFunction]:
         """Every function of the symbol table, by section and offset."""
         found = []
         symbols = self.elf.symbols
@@ -118,7 +118,7 @@ class Cubin:
             if name.startswith("$") and name.count("$") >= 2:
                 name = name.split("$", 2)[2]
             offset = value - base if base and value >= base else value
-            found.append(Function(name, self.sections[section], section, offset, size))
+            found.append(CubinFunction(name, self.sections[section], section, offset, size))
         return sorted(found, key=lambda f: (f.section, f.offset))
 
     @cached_property
@@ -140,7 +140,7 @@ class Cubin:
         """The section of a kernel's mangled name."""
         return self.elf.by_name.get(_TEXT + kernel)
 
-    def function_at(self, section: int, offset: int) -> Function:
+    def function_at(self, section: int, offset: int) -> CubinFunction:
         """The function that an offset of a section belongs to; the whole section when no symbol says."""
         inside = [f for f in self.functions if f.section == section and f.offset <= offset]
         if inside and (inside[-1].size == 0 or offset < inside[-1].offset + inside[-1].size):
@@ -148,7 +148,7 @@ class Cubin:
                 (f for f in inside if offset < f.offset + f.size), key=lambda f: f.size, default=inside[-1]
             )
         kernel = self.sections.get(section, "")
-        return Function(kernel, kernel, section, 0, int(self.elf.sections["size"][section]))
+        return CubinFunction(kernel, kernel, section, 0, int(self.elf.sections["size"][section]))
 
     @cached_property
     def has_lines(self) -> bool:
@@ -171,7 +171,7 @@ class Cubin:
         end = self._strings.find(b"\0", offset)
         return readable(self._strings[offset:end]) if 0 <= offset <= end else ""
 
-    def _sequences(self, table_name: str, section: int) -> Iterator[tuple[Sequence, int]]:
+    def _sequences(self, table_name: str, section: int) -> Iterator[tuple[LineSequence, int]]:
         """The sequences of a line table that belong to a section, with the offset in it where each begins."""
         table = self._line_table if table_name == ".debug_line" else self.elf.bytes_of(table_name)
         if not table:
@@ -289,7 +289,7 @@ class Cubin:
             found.setdefault(section, []).append((begin, end, call))
         return found
 
-    def _placed(self, place: dwarf_info.Place, relocations: dict[int, Any]) -> tuple[int, int] | None:
+    def _placed(self, place: dwarf_info.InfoAddress, relocations: dict[int, Any]) -> tuple[int, int] | None:
         """Section and offset of an address of `.debug_info`."""
         absolute = self.find(place.value) if int(max(self._by_address[0], default=0)) else None
         relocation = relocations.get(place.operand)
@@ -304,7 +304,7 @@ class Cubin:
         return section, int(self.elf.symbols["value"][symbol]) + addend
 
     def _dwarf_chain(
-        self, section: int, offset: int, innermost: Frame, sequence: Sequence
+        self, section: int, offset: int, innermost: Frame, sequence: LineSequence
     ) -> tuple[Frame, ...] | None:
         """The chain by `.debug_info`, None when no inlined call is around."""
         around = [c for begin, end, c in self._inlined_calls.get(section, ()) if begin <= offset < end]

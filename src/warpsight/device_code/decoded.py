@@ -10,7 +10,7 @@ from warpsight.device_code import operation_classes
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble, find_tool
 from warpsight.device_code.elf import Array
 from warpsight.device_code.flow.control_flow import ControlFlow
-from warpsight.device_code.operands import Access, access
+from warpsight.device_code.operands import RegisterAccess, access
 from warpsight.device_code.operation_classes import OperationClass
 from warpsight.device_code.registers import register
 from warpsight.device_code.scheduling import Scheduling, scheduling
@@ -40,7 +40,7 @@ class Decoded:
 
     index: int
     text: str
-    access: Access
+    access: RegisterAccess
     scheduling: Scheduling
     kind: OperationClass
 
@@ -93,7 +93,7 @@ def from_texts(texts: list[str], flow: ControlFlow) -> list[Decoded]:
     return found
 
 
-def _with_descriptor(known: Access, word: Array, architecture: int) -> Access:
+def _with_descriptor(known: RegisterAccess, word: Array, architecture: int) -> RegisterAccess:
     """With the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
     if (
         architecture >= _HOPPER

@@ -53,7 +53,7 @@ class Elf:
     Attributes:
         name: what to call it in messages.
         data: its bytes, shape (n,), uint8, not writable.
-        osabi: `e_ident[EI_OSABI]`; abi: the byte after it; type, machine, flags: of the header.
+        osabi: `e_ident[EI_OSABI]`; type, machine, flags: of the header.
         sections: the section table, shape (s,), fields as in `Elf64_Shdr` without the `sh_`.
         problems: what was found cut or damaged, in words.
     """
@@ -64,7 +64,7 @@ class Elf:
         self.problems: list[str] = []
         self._check_identity()
         header = self.data[:HEADER_SIZE].tobytes()
-        self.osabi, self.abi = header[7], header[8]
+        self.osabi = header[7]
         self.type = int.from_bytes(header[16:18], "little")
         self.machine = int.from_bytes(header[18:20], "little")
         self.flags = int.from_bytes(header[48:52], "little")

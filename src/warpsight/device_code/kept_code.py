@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.device_code.cubin import Cubin, Function
+from warpsight.device_code.cubin import Cubin, CubinFunction
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble
 from warpsight.device_code.elf import ElfError
@@ -105,7 +105,9 @@ class KeptCode:
             self._code[checksum, section] = cubin.instructions(section)
         return self._code[checksum, section]
 
-    def _caller(self, checksum: int, cubin: Cubin, section: int, function: Function) -> tuple[Frame, ...]:
+    def _caller(
+        self, checksum: int, cubin: Cubin, section: int, function: CubinFunction
+    ) -> tuple[Frame, ...]:
         """The chain of a function without lines: itself, in the line that makes most of its calls."""
         own = Frame(function.demangled, "", 0)
         calls = self._calls(checksum, cubin, section).get(function.offset, ())
@@ -144,7 +146,7 @@ class KeptCode:
         return texts.get(offset, "?")
 
 
-def _of_compiler(cubin: Cubin, section: int, offset: int) -> Function | None:
+def _of_compiler(cubin: Cubin, section: int, offset: int) -> CubinFunction | None:
     """The compiler's own function that an instruction is in (a division, say): it has no lines where its kernel has some."""
     function = cubin.function_at(section, offset)
     if function.name == cubin.sections.get(section) or cubin.has_lines_inside(

@@ -49,7 +49,7 @@ ALL_PREDICATES = {"PR": whole("P"), "UPR": whole("UP")}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegisterAccess:
     """What one instruction does with registers; sets are bits of :mod:`warpsight.device_code.registers`.
 
     Attributes:
@@ -73,14 +73,14 @@ class Access:
     addresses: int
 
 
-def access(text: str) -> Access:
+def access(text: str) -> RegisterAccess:
     """Decode the text of an instruction, without offset and semicolon."""
     match = _HEAD.match(text.strip())
     if match is None:
-        return Access("", (), (), 0, 0, False, 0, 0, 0)
+        return RegisterAccess("", (), (), 0, 0, False, 0, 0, 0)
     negated, predicate, full, rest = match.groups()
     operation, *modifiers = full.split(".")
-    kind = widths.Operation(operation, tuple(modifiers))
+    kind = widths.Opcode(operation, tuple(modifiers))
     operands = _split(rest)
     results = _results(operation, operands)
     guard = _named(predicate or "", kind, widths.GUARD)
@@ -93,7 +93,7 @@ def access(text: str) -> Access:
         reads |= found
         if "[" in operand:
             addresses |= found
-    return Access(
+    return RegisterAccess(
         operation, tuple(modifiers), operands, results, guard, bool(negated), reads, writes, addresses
     )
 
@@ -139,7 +139,7 @@ def _source_place(operands: tuple[str, ...], results: int, place: int) -> int:
     return sum(1 for operand in operands[results:place] if not _PREDICATE.match(operand.lstrip("!")))
 
 
-def _named(operand: str, kind: widths.Operation, place: int) -> int:
+def _named(operand: str, kind: widths.Opcode, place: int) -> int:
     found = 0
     for file, number, suffix in _NAMED.findall(operand):
         found |= register(file, int(number), widths.registers(kind, place, operand, file, suffix))

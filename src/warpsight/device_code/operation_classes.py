@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsight.device_code.operands import Access
+from warpsight.device_code.operands import RegisterAccess
 
 _SPACES = {
     "LDG": "global", "STG": "global", "ATOMG": "global", "REDG": "global", "RED": "global", "LD": "generic", "ST": "generic",
@@ -69,7 +69,7 @@ class OperationClass:
     bits: int = 0
 
 
-def classify(known: Access) -> OperationClass:
+def classify(known: RegisterAccess) -> OperationClass:
     """The class of a decoded instruction."""
     name = known.operation
     synchronizes = _SYNCHRONIZATION.get(name, "")
@@ -86,7 +86,7 @@ def classify(known: Access) -> OperationClass:
     return OperationClass(pipe)
 
 
-def _bits(known: Access) -> int:
+def _bits(known: RegisterAccess) -> int:
     for modifier in known.modifiers:
         if modifier in ("8", "16", "32", "64", "128", "256"):
             return int(modifier)

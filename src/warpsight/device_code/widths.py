@@ -35,7 +35,7 @@ _LONG_ADDRESSES = frozenset({"LD", "LDG", "ST", "STG", "ATOM", "ATOMG", "RED", "
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Opcode:
     """An operation and its modifiers: `LDG`, `("E", "128")`."""
 
     name: str
@@ -51,7 +51,7 @@ class Operation:
         return max((_BITS.get(one, 1) for one in self.modifiers), default=1)
 
 
-def registers(kind: Operation, place: int, operand: str, file: str, suffix: str) -> int:
+def registers(kind: Opcode, place: int, operand: str, file: str, suffix: str) -> int:
     """How many registers an operand spans.
 
     Args:
@@ -82,7 +82,7 @@ def registers(kind: Operation, place: int, operand: str, file: str, suffix: str)
     return _of_arithmetic(kind, place, file)
 
 
-def _in_brackets(kind: Operation, operand: str, place: int, file: str, suffix: str) -> int:
+def _in_brackets(kind: Opcode, operand: str, place: int, file: str, suffix: str) -> int:
     if operand.startswith("gdesc"):
         return 4 if place == 0 else 2  # two descriptors where A is in shared memory, too
     if file == "UR" and ".U32+" in operand:
@@ -95,7 +95,7 @@ def _in_brackets(kind: Operation, operand: str, place: int, file: str, suffix: s
     return 2 if file == "R" and kind.has("E") and not suffix and kind.name in _LONG_ADDRESSES else 1
 
 
-def _of_tensor_copy(kind: Operation, place: int) -> int:
+def _of_tensor_copy(kind: Opcode, place: int) -> int:
     """A TMA's uniform registers: the descriptor's address; shared address, mbarrier and a coordinate for each dimension."""
     if kind.name == "UTMACCTL" or (place == 1 and kind.name.startswith("UTMA")):
         return 2
@@ -106,7 +106,7 @@ def _of_tensor_copy(kind: Operation, place: int) -> int:
     return dimensions + {"UTMALDG": 2, "UTMAPF": 0}.get(kind.name, 1)
 
 
-def _of_warpgroup(kind: Operation, place: int) -> int:
+def _of_warpgroup(kind: Opcode, place: int) -> int:
     match = next((m for m in map(_SHAPE.fullmatch, kind.modifiers) if m), None)
     if match is None:
         return 1
@@ -117,14 +117,14 @@ def _of_warpgroup(kind: Operation, place: int) -> int:
     return 4
 
 
-def _of_tensor_memory(kind: Operation) -> int:
+def _of_tensor_memory(kind: Opcode) -> int:
     times = next((int(m[1:]) for m in kind.modifiers if re.fullmatch(r"x\d+", m)), 1)
     shape = next((m for m in map(re.compile(r"(\d+)dp(\d+)bit").fullmatch, kind.modifiers) if m), None)
     per = int(shape[1]) * int(shape[2]) // 1024 if shape else 1
     return max(times * max(per, 1) // (2 if kind.has("PACK16B") or kind.has("UNPACK16B") else 1), 1)
 
 
-def _of_product(kind: Operation, shape: tuple[int, int, int], place: int, modifier: str) -> int:
+def _of_product(kind: Opcode, shape: tuple[int, int, int], place: int, modifier: str) -> int:
     a, b, c = shape
     if kind.name == "HMMA" and kind.has("TF32"):
         a, b = (4, 2) if modifier == "1688" else (2, 1)
@@ -135,7 +135,7 @@ def _of_product(kind: Operation, shape: tuple[int, int, int], place: int, modifi
     return {-1: c, 0: a, 1: b, 2: c}.get(place, 1)
 
 
-def _of_arithmetic(kind: Operation, place: int, file: str) -> int:
+def _of_arithmetic(kind: Opcode, place: int, file: str) -> int:
     name, modifiers = kind.name, kind.modifiers
     if name in _DOUBLE:
         return 2

@@ -19,10 +19,10 @@ from warpsight.formats.source import Source
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _Path = str | os.PathLike[str]
-_T = TypeVar("_T", bound="Trace")
+_T = TypeVar("_T", bound="StoredTrace")
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ def import_files(
 
 
 @overload
-def open_any(path: _Path) -> Trace: ...
+def open_any(path: _Path) -> StoredTrace: ...
 @overload
 def open_any(path: _Path, kind: type[_T]) -> _T: ...
-def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
+def open_any(path: _Path, kind: type[StoredTrace] | None = None) -> StoredTrace:
     """Open a trace (folder, packed file, URL), or any foreign file, which is read into a private temporary folder.
 
     `kind` is the class of trace to make of it.
@@ -102,9 +102,9 @@ def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
         FormatError: when it is neither a trace nor a file of a known format.
     """
     from warpsight.model.storage.places import locate
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
-    made_as = kind or Trace
+    made_as = kind or StoredTrace
     text = os.fspath(path)
     if is_trace(text):
         return locate(path, made_as)

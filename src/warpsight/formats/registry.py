@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from warpsight.formats.reading.samples import Samples
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 _JSON_OBJECT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"')
@@ -112,16 +112,16 @@ class Exporter:
     suffix: str
     module: str
 
-    def write(self, trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+    def write(self, trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
         """Write the selected part of a trace."""
-        function: Callable[[Trace, IO[bytes], Selection], dict[str, int]] = importlib.import_module(
+        function: Callable[[StoredTrace, IO[bytes], Selection], dict[str, int]] = importlib.import_module(
             self.module
         ).write
         return function(trace, file, selection)
 
-    def parts(self, trace: Trace, selection: Selection) -> dict[str, Selection]:
+    def parts(self, trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
         """The split over several files, by name without suffix, when one file cannot hold the selection; else empty."""
-        function: Callable[[Trace, Selection], dict[str, Selection]] | None = getattr(
+        function: Callable[[StoredTrace, Selection], dict[str, Selection]] | None = getattr(
             importlib.import_module(self.module), "parts", None
         )
         return {} if function is None else function(trace, selection)

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +114,14 @@ class Source:
     def member(self, path: Path) -> Source:
         """A file of this folder as a source of its own; close it too, unless it makes no copies."""
         return Source(path)
+
+    def members(self, paths: Iterable[Path]) -> Iterator[Source]:
+        """Files of this folder, one after another, each closed again; if one ended early, so did the folder."""
+        for path in paths:
+            with self.member(path) as member:
+                yield member
+                if member.truncated:
+                    self.ended_early(f"{path.name}: {member.damage}")
 
     def error(self, problem: str, *, offset: int | None = None, line: int | None = None) -> FormatError:
         """The error to raise for this file."""

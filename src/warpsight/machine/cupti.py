@@ -55,7 +55,7 @@ def find(driver_major: int | None) -> Cupti | None:
     for path in candidates:
         major = int(path.name.partition(".so.")[2].split(".")[0] or 0)
         if override or driver_major is None or major <= driver_major:
-            version, error = _version(path)
+            version, error = library_version(path, "cuptiGetVersion")
             return Cupti(path, major, version, error)
     return None
 
@@ -88,21 +88,24 @@ def _toolkits() -> list[Path]:
     ]
 
 
-def _version(path: Path) -> tuple[int | None, str | None]:
-    """Ask cuptiGetVersion in a process of its own: a library that does not fit the driver may crash."""
+def library_version(path: Path, function: str) -> tuple[int | None, str | None]:
+    """A library's version, or why it is not known; asked in a process of its own: one that does not fit the driver may crash."""
     code = (
         "import ctypes, sys; v = ctypes.c_uint(); "
-        "r = ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(v)); print(v.value if r == 0 else -r)"
+        "r = getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])(ctypes.byref(v)); print(v.value if r == 0 else -r)"
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", code, str(path)], capture_output=True, text=True, timeout=30
+            [sys.executable, "-I", "-c", code, str(path), function],
+            capture_output=True,
+            text=True,
+            timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     text = done.stdout.strip()
     if not done.returncode and text.startswith("-"):
-        return None, f"cuptiGetVersion fails with {text[1:]}: it needs a CUDA driver"
+        return None, f"{function} fails with {text[1:]}: it needs a driver"
     if done.returncode or not text.isdigit():
         return None, (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
     return int(text), None

@@ -23,7 +23,7 @@ _LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuLinks:
     """A GPU's place: `nvlink_speed` is one link's in one direction, `pcie_speed` the slot's, both B/s and None unknown."""
 
     index: int
@@ -56,7 +56,7 @@ class Pair:
 class Topology:
     """The GPUs of a machine and the way between each two of them."""
 
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[GpuLinks, ...]
     pairs: tuple[Pair, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -84,8 +84,9 @@ def of_nvml(nvml: Any) -> Topology:
     devices = [one for one in by_nvml.devices(nvml) if not (one.mig or "").startswith("instance")]
     ends = [_ends(nvml, one.handle) for one in devices]
     gpus = tuple(
-        Gpu(one.index, one.uuid, one.name, one.pci, numa_node(one.pci), len(links), any(kind == _SWITCH for kind, _ in links),
-            _nvlink_speed(nvml, one.handle) if links else None, _pcie_speed(nvml, one.handle))
+        GpuLinks(one.index, one.uuid, one.name, one.pci, numa_node(one.pci), len(links),
+            any(kind == _SWITCH for kind, _ in links), _nvlink_speed(nvml, one.handle) if links else None,
+            _pcie_speed(nvml, one.handle))
         for one, links in zip(devices, ends, strict=True)
     )  # fmt: skip
     pairs = []
@@ -132,14 +133,16 @@ def _pcie_speed(nvml: Any, handle: Any) -> float | None:
     return _LANE[generation] * width if generation in _LANE and width else None
 
 
-def _shared(one: Gpu, other: Gpu, ends: list[tuple[int, str]], others: list[tuple[int, str]]) -> int:
+def _shared(
+    one: GpuLinks, other: GpuLinks, ends: list[tuple[int, str]], others: list[tuple[int, str]]
+) -> int:
     """NVLinks that join two GPUs."""
     if one.switched and other.switched:
         return min(sum(kind == _SWITCH for kind, _ in side) for side in (ends, others))
     return sum(pci == other.pci for _, pci in ends)
 
 
-def _pair(one: Gpu, other: Gpu, nvlinks: int, level: str) -> Pair:
+def _pair(one: GpuLinks, other: GpuLinks, nvlinks: int, level: str) -> Pair:
     if nvlinks:
         speed = None if one.nvlink_speed is None else nvlinks * one.nvlink_speed
         return Pair(one.index, other.index, f"NV{nvlinks}", speed)

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from warpsight.model.storage.writer import TraceWriter as TraceWriter
-    from warpsight.model.trace import Trace as Trace
+    from warpsight.model.trace import StoredTrace as StoredTrace
 
-__all__ = ["Trace", "TraceWriter", "open"]
+__all__ = ["StoredTrace", "TraceWriter", "open"]
 
 
-def open(path: str | PathLike[str]) -> Trace:
+def open(path: str | PathLike[str]) -> StoredTrace:
     """Open a trace: a folder, a packed file, or an fsspec URL of either (`s3://bucket/run.warp`).
 
     Packed and remote traces are copied to a private temporary folder that is removed when the trace is closed.
@@ -22,17 +22,17 @@ def open(path: str | PathLike[str]) -> Trace:
         TraceError: when there is no trace, it is damaged, or of a schema this version does not read.
     """
     from warpsight.model.storage.places import locate
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
-    return locate(path, Trace)
+    return locate(path, StoredTrace)
 
 
 def __getattr__(name: str) -> object:
     # Loaded on first use: importing warpsight.model must not cost DuckDB and Arrow.
-    if name == "Trace":
-        from warpsight.model.trace import Trace
+    if name == "StoredTrace":
+        from warpsight.model.trace import StoredTrace
 
-        return Trace
+        return StoredTrace
     if name == "TraceWriter":
         from warpsight.model.storage.writer import TraceWriter
 

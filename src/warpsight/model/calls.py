@@ -12,7 +12,7 @@ from warpsight.model import work
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
@@ -47,7 +47,7 @@ class Calls:
         return len(self.start)
 
     #: What :meth:`of` found out about each process's correlations, kept for the next time.
-    places: dict[int, Places] = field(default_factory=dict, repr=False, compare=False)
+    places: dict[int, KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, process: Column, correlation: Column) -> Column:
         """For each (process, correlation) the index of its call, -1 where the trace has none."""
@@ -57,7 +57,7 @@ class Calls:
 _NUMBERS = {"start": 0, "duration": NO_DURATION, "thread": 0, "process": 0, "correlation": -1, "stack": 0}
 
 
-def load(trace: Trace, *, api: bool = False) -> Calls:
+def load(trace: StoredTrace, *, api: bool = False) -> Calls:
     """The launch calls of a trace, and with `api` the other calls; kept while the trace is open, and read-only."""
     if api:
         return trace.kept.get("calls", lambda: _all(trace))
@@ -88,7 +88,7 @@ class ByThread:
         return out
 
 
-def by_thread(trace: Trace, rows: Rows = _ALL) -> ByThread:
+def by_thread(trace: StoredTrace, rows: Rows = _ALL) -> ByThread:
     """The calls that began in the requested time, of the requested processes; kept while the trace is open."""
     key = Rows(rows.begin, rows.end, processes=rows.processes).key()
     return trace.kept.get(("calls by thread", key), lambda: _by_thread(load(trace, api=True), rows))
@@ -112,7 +112,7 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
     return ByThread(index[order], thread[order], threads)
 
 
-def of_work(trace: Trace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
+def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
     """The calls, and for each row of work the index of the one it came from, -1 none; kept as long as the work is."""
     issued = load(trace, api=api)
     with rows.lock:
@@ -123,7 +123,7 @@ def of_work(trace: Trace, rows: Work, *, api: bool = False) -> tuple[Calls, Colu
     return issued, rows.calls[api]
 
 
-def _all(trace: Trace) -> Calls:
+def _all(trace: StoredTrace) -> Calls:
     columns, texts = trace.columns(("launch", "api"), {**_NUMBERS, "name_id": 0}, ["function"])
     functions, count = texts["function"] or ["?"], trace.count("launch")
     duration = columns.pop("duration")
@@ -163,7 +163,7 @@ def joined(process: Column, key: Column, other_process: Column, other_key: Colum
     return _found(process, key, other_process, other_key, {})
 
 
-class Places:
+class KeyPlaces:
     """Where each key of a column is first: a table when the keys lie close together, else the sorted keys."""
 
     def __init__(self, keys: Column, rows: Column | None) -> None:
@@ -202,7 +202,7 @@ class Places:
 
 
 def _found(
-    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, Places]
+    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, KeyPlaces]
 ) -> Column:
     out = np.full(len(key), -1, np.int32 if len(other_key) < 1 << 31 else np.int64)
     wanted, have = _processes(process), _processes(other_process)
@@ -213,7 +213,7 @@ def _found(
             rows = None
             if len(have) > 1:
                 rows = np.flatnonzero(other_process == number).astype(out.dtype)
-            places[number] = Places(other_key if rows is None else other_key[rows], rows)
+            places[number] = KeyPlaces(other_key if rows is None else other_key[rows], rows)
         if len(wanted) == 1:
             return places[number](key)
         mine = np.flatnonzero(process == number)

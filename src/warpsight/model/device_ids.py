@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
 #: Ids that the columns of a trace can hold.
 _IDS = range(1 << 15)
@@ -30,7 +30,7 @@ def new_id(own: Any, taken: Container[int]) -> int:
     raise UsageError(f"more than {len(_IDS):,} devices")
 
 
-def check(trace: Trace, chosen: Sequence[int]) -> None:
+def check(trace: StoredTrace, chosen: Sequence[int]) -> None:
     """Refuse devices that are not in a trace.
 
     Raises:

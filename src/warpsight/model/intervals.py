@@ -114,15 +114,6 @@ def coverage(whole: Intervals, begin: Column, end: Column) -> Times:
     return out
 
 
-def contains(whole: Intervals, at: Column) -> NDArray[np.bool_]:
-    """Whether each moment is in the set."""
-    if not len(whole):
-        return np.zeros(len(at), bool)
-    place = np.searchsorted(whole.start, at, "right") - 1
-    found: NDArray[np.bool_] = (place >= 0) & (at < whole.end[np.maximum(place, 0)])
-    return found
-
-
 def depth(start: Times, end: Times) -> tuple[Times, Times]:
     """How many intervals hold, as steps: the moments at which the number changes, and the number from then on.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Tables that say when something happened, and their time column.
 TIMED = {"kernel_ids": "start", "memcpy": "start", "memset": "start", "sync": "start", "launch_ids": "start", "api": "start",
@@ -65,7 +65,7 @@ class Rows:
         return keep
 
 
-def begin_of(trace: Trace) -> int:
+def begin_of(trace: StoredTrace) -> int:
     """The first recorded moment: 0 of the times that users give and see.
 
     Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.

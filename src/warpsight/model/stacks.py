@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _NO_LINE = np.iinfo(np.int32).min
@@ -53,12 +53,12 @@ def _text(function: str, file: str | None, line: int | None) -> str:
     return f"{function} ({file})" if line is None else f"{function} ({file}:{line})"
 
 
-def load(trace: Trace) -> Stacks:
+def load(trace: StoredTrace) -> Stacks:
     """The stacks of a trace, kept while it is open."""
     return trace.kept.get("stacks", lambda: _load(trace))
 
 
-def _load(trace: Trace) -> Stacks:
+def _load(trace: StoredTrace) -> Stacks:
     stacks, _ = trace.columns("stack", {"id": 0, "parent": 0, "frame": 0, "depth": 0})
     ids = stacks["id"]
     # Ids are dense; one far beyond is damage, and must not become an array of that length.
@@ -71,7 +71,7 @@ def _load(trace: Trace) -> Stacks:
     return Stacks(columns[0], columns[1], columns[2], _frames(trace))
 
 
-def _frames(trace: Trace) -> dict[int, tuple[str, str | None, int | None]]:
+def _frames(trace: StoredTrace) -> dict[int, tuple[str, str | None, int | None]]:
     frames, texts = trace.columns("frame", {"id": 0, "line": _NO_LINE}, ["function", "file"])
     functions, files = [*texts["function"], None], [*texts["file"], None]  # the last one is for nulls
     most = _SPARSE * len(frames["id"]) + 1024

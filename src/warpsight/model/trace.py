@@ -1,4 +1,4 @@
-"""`Trace`: one recording, opened for reading. Everything that answers questions starts from it."""
+"""`StoredTrace`: one recording, opened for reading. Everything that answers questions starts from it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _EXPLAIN = re.compile(
 
 #: Errors that come of values which nobody foresaw.
 _OF_DATA = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_Self = TypeVar("_Self", bound="Trace")
+_Self = TypeVar("_Self", bound="StoredTrace")
 
 
-class Trace:
+class StoredTrace:
     """A trace folder opened read-only; use :func:`warpsight.model.open` to make one.
 
     Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context

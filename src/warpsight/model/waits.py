@@ -22,7 +22,7 @@ from warpsight.model.work import Queue, Work, numbered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Waits of the host, by what they wait for: everything in a stream, everything in a context, an event, listed commands.
@@ -98,17 +98,17 @@ class EventRecords:
         return len(self.time)
 
 
-def load(trace: Trace) -> Waits:
+def load(trace: StoredTrace) -> Waits:
     """All waits of a trace; kept while it is open, and read-only."""
     return trace.kept.get("waits", lambda: _waits(trace))
 
 
-def records(trace: Trace) -> EventRecords:
+def records(trace: StoredTrace) -> EventRecords:
     """All recorded events of a trace; kept while it is open, and read-only."""
     return trace.kept.get("event records", lambda: _records(trace))
 
 
-def queues(trace: Trace) -> tuple[Queue, ...]:
+def queues(trace: StoredTrace) -> tuple[Queue, ...]:
     """All streams of a trace: those with device work, whose numbers are theirs there, and those without."""
     return trace.kept.get("queues", lambda: _queues(trace))
 
@@ -139,7 +139,7 @@ def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
     return np.array(found, np.int32)[code] if found else np.zeros(0, np.int32)
 
 
-def _queues(trace: Trace) -> tuple[Queue, ...]:
+def _queues(trace: StoredTrace) -> tuple[Queue, ...]:
     known = list(device_work.everything(trace).work.queues)
     for table in ("sync", "event"):
         if not trace.count(table):
@@ -152,7 +152,7 @@ def _queues(trace: Trace) -> tuple[Queue, ...]:
     return tuple(known)
 
 
-def _waits(trace: Trace) -> Waits:
+def _waits(trace: StoredTrace) -> Waits:
     numbers = {
         "start": 0,
         "duration": 0,
@@ -176,7 +176,7 @@ def _waits(trace: Trace) -> Waits:
     return found
 
 
-def _records(trace: Trace) -> EventRecords:
+def _records(trace: StoredTrace) -> EventRecords:
     numbers = {"time": _NO_TIME, "event": _NO_EVENT, "event_sync": _NO_EVENT, "correlation": -1, **_WHERE}
     columns, _ = trace.columns("event", numbers)
     number = queue_numbers(queues(trace), columns)
@@ -193,7 +193,7 @@ def _events(columns: dict[str, Column]) -> Column:
     return np.where(columns["event_sync"] == _NO_EVENT, own, columns["event_sync"])
 
 
-def _calls_of(trace: Trace, columns: dict[str, Column]) -> Column:
+def _calls_of(trace: StoredTrace, columns: dict[str, Column]) -> Column:
     correlation = np.where(columns["correlation"] > 0, columns["correlation"], -1)
     return host_calls.load(trace, api=True).of(columns["process"], correlation)
 
@@ -204,7 +204,7 @@ def _protect(found: Waits | EventRecords) -> None:
             column.flags.writeable = False
 
 
-def held_copies(trace: Trace, work: Work) -> Column:
+def held_copies(trace: StoredTrace, work: Work) -> Column:
     """Rows of copies and fills whose call held its thread until they were done.
 
     Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
@@ -224,7 +224,7 @@ def held_copies(trace: Trace, work: Work) -> Column:
     return rows[held]
 
 
-def _synchronous(trace: Trace, work: Work, rows: Column) -> Column:
+def _synchronous(trace: StoredTrace, work: Work, rows: Column) -> Column:
     """Which copies and fills were issued by a call that does not promise to return at once."""
     whole = device_work.everything(trace)
     place = rows if work.source is None else work.source[rows]

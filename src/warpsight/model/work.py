@@ -20,7 +20,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Kinds of device work; `Work.kind` is an index into it. A communication kernel is not a kernel here: each row has one kind.
@@ -128,7 +128,7 @@ class Work:
         yield from zip(self.queues, self._parts["queue"], strict=True)
 
 
-def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
+def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
     """The device work of a trace that the conditions select; `rows.name` selects kernels, `memcpy KIND` and `memset`.
 
     With `cut`, work that reaches into the requested time counts with the part that lies in it: for questions about time.
@@ -175,7 +175,7 @@ class Everything:
         return source if self._finished is None else self._finished[source]
 
 
-def everything(trace: Trace) -> Everything:
+def everything(trace: StoredTrace) -> Everything:
     """All device work of a trace, kept while it is open."""
     return trace.kept.get("device work", lambda: _everything(trace))
 
@@ -184,7 +184,7 @@ _WHERE = {"process": 0, "device": -1, "context": 0, "stream": 0}
 _NUMBERS = {"start": NO_TIME, "duration": NO_TIME, **_WHERE, "correlation": -1, "stack": 0}
 
 
-def _everything(trace: Trace) -> Everything:
+def _everything(trace: StoredTrace) -> Everything:
     columns, unfinished, finished, kind = _read(trace)
     where = (columns["process"], *(columns.pop(name) for name in ("device", "context", "stream")))
     queue, queues = _queues(trace, where)
@@ -216,7 +216,7 @@ def _moved(kind: Column, order: Column | None, number: int) -> tuple[Column, Col
     return rows, source - (int(source.min()) if len(source) else 0)
 
 
-def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | None, Column]:
+def _read(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column], Column | None, Column]:
     """Kernels with times, copies and sets, one after the other; kernels without times; rows with times; kinds.
 
     Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
@@ -239,7 +239,7 @@ def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | 
     return columns, unfinished, finished, kind
 
 
-def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
+def _selected(trace: StoredTrace, whole: Everything, rows: Rows, cut: bool) -> Work:
     """The rows of all work that conditions select. Queues are those with rows before the end of the requested time."""
     work = whole.work
     keep = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
@@ -272,7 +272,7 @@ def wanted(rows: Rows, queue: Queue) -> bool:
     return all(not chosen or value in chosen for chosen, value in pairs)
 
 
-def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
+def _named_rows(trace: StoredTrace, whole: Everything, pattern: str) -> Column:
     """Which rows have a name that matches: kernels by id, copies by their direction, and sets."""
     work = whole.work
     out = (work.kind <= COMMUNICATION) & np.isin(work.name_id, matching(trace, pattern))
@@ -287,13 +287,13 @@ def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
     return out
 
 
-def matches(trace: Trace, label: str, pattern: str) -> bool:
+def matches(trace: StoredTrace, label: str, pattern: str) -> bool:
     """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
     found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
     return bool(found[0][0])
 
 
-def _unfinished(trace: Trace, whole: Everything, rows: Rows) -> int:
+def _unfinished(trace: StoredTrace, whole: Everything, rows: Rows) -> int:
     """Kernels without times that the conditions, but for the time, select."""
     found = whole.unfinished
     keep = np.ones(len(found["process"]), bool)
@@ -389,13 +389,13 @@ def distinct(column: Column) -> tuple[Column, Column]:
     return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - np.int32(1))[shifted]
 
 
-def matching(trace: Trace, pattern: str) -> list[int]:
+def matching(trace: StoredTrace, pattern: str) -> list[int]:
     """Ids of the kernel names that a regular expression matches: names are matched once each, not once per row."""
     sql = "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)"
     return [int(number) for (number,) in trace.sql(sql, pattern=pattern).fetchall()]
 
 
-def directions(trace: Trace, work: Work, rows: Column) -> tuple[list[str], Column]:
+def directions(trace: StoredTrace, work: Work, rows: Column) -> tuple[list[str], Column]:
     """Names of copies and fills (`Memcpy HtoD`, `Memset`), and for each of these rows the place of its name."""
     names, code = ["Memset"], np.zeros(len(rows), np.int64)
     moved = np.flatnonzero(work.kind[rows] == COPY)
@@ -406,7 +406,7 @@ def directions(trace: Trace, work: Work, rows: Column) -> tuple[list[str], Colum
     return names, code
 
 
-def table_rows(trace: Trace, work: Work, rows: Column) -> Column:
+def table_rows(trace: StoredTrace, work: Work, rows: Column) -> Column:
     """For rows of work that are all copies, or all sets, the row of their table that each is."""
     whole = everything(trace)
     among, source = whole.sets if len(rows) and work.kind[rows[0]] == SET else whole.copies
@@ -415,7 +415,7 @@ def table_rows(trace: Trace, work: Work, rows: Column) -> Column:
     return out
 
 
-def named(trace: Trace, pattern: str | None) -> str:
+def named(trace: StoredTrace, pattern: str | None) -> str:
     """The condition that a kernel's name matches, as a list of ids."""
     if pattern is None:
         return ""
@@ -423,7 +423,7 @@ def named(trace: Trace, pattern: str | None) -> str:
     return f" AND name_id IN ({ids or 'NULL'})"
 
 
-def _communication(trace: Trace, name_id: Column) -> Column:
+def _communication(trace: StoredTrace, name_id: Column) -> Column:
     """Whether each kernel is a communication kernel; every name is looked at once."""
     names = trace.rows("name", "id", "name", "demangled")
     flags = np.zeros(max(int(name_id.max(initial=0)), max((row[0] for row in names), default=0)) + 1, bool)
@@ -432,7 +432,7 @@ def _communication(trace: Trace, name_id: Column) -> Column:
     return flags[name_id]
 
 
-def _queues(trace: Trace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
+def _queues(trace: StoredTrace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
     """The number of each row's queue, and the queues, of the columns process, device, context and stream."""
     code, distinct = numbered(columns)
     names = {

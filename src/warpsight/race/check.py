@@ -35,7 +35,7 @@ LARGEST_TRACE = 1 << 30
 
 
 @dataclass(frozen=True)
-class Arm:
+class DetectorResult:
     """What one way of looking came to.
 
     Attributes:
@@ -81,7 +81,7 @@ class Provoked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RaceVerdict:
     """What is known of a program's races.
 
     Attributes:
@@ -91,7 +91,7 @@ class Verdict:
     """
 
     suspects: tuple[Suspect, ...]
-    arms: tuple[Arm, ...]
+    arms: tuple[DetectorResult, ...]
     provoked: Provoked | None
     disagreements: tuple[str, ...]
     moments: tuple[tuple[WarpMoments, ...], ...]
@@ -114,7 +114,7 @@ class Verdict:
 def check(
     program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64,
     provoke: Callable[[Sequence[Point]], Provoked] | None = None,
-) -> Verdict:  # fmt: skip
+) -> RaceVerdict:  # fmt: skip
     """Run a program under each detector, and with delays.
 
     Args:
@@ -128,12 +128,12 @@ def check(
         WarpsightError: when no detector could look.
     """
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
-        selection = tracing.Selection(
+        selection = tracing.TraceSelection(
             events=TRACED, kernels=tuple(kernels), launches=(0, launches), limit=LARGEST_TRACE
         )
         found, arm, traces = _traced(program, selection, Path(folder, "check.events"))
         if any(trace.cut for trace in traces):
-            selection = tracing.Selection(kernels=tuple(kernels), launches=(0, launches), check=True)
+            selection = tracing.TraceSelection(kernels=tuple(kernels), launches=(0, launches), check=True)
             found, arm = _on_device(program, selection, Path(folder, "device.events"))
             traces = []
         from_tool, tool_arm = _racechecked(program)
@@ -144,29 +144,32 @@ def check(
 
 
 def verdict(
-    found: Sequence[Suspect], arms: tuple[Arm, ...], traces: Sequence[EventTrace], provoked: Provoked | None
-) -> Verdict:
+    found: Sequence[Suspect],
+    arms: tuple[DetectorResult, ...],
+    traces: Sequence[EventTrace],
+    provoked: Provoked | None,
+) -> RaceVerdict:
     """One verdict from what the detectors found."""
     repairs = Repairs(traces)
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
     looked = {arm.name for arm in arms if arm.findings is not None}
     said = tuple(_disagreements(suspects, looked, provoked))
-    return Verdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
+    return RaceVerdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
 
 
 def _traced(
-    program: Sequence[str], selection: tracing.Selection, out: Path
-) -> tuple[list[Suspect], Arm, list[EventTrace]]:
+    program: Sequence[str], selection: tracing.TraceSelection, out: Path
+) -> tuple[list[Suspect], DetectorResult, list[EventTrace]]:
     try:
         traced = tracing.trace(program, selection, out)
     except StartError:
         raise
     except WarpsightError as error:
-        return [], Arm(EVENTS, None, (str(error),)), []
+        return [], DetectorResult(EVENTS, None, (str(error),)), []
     traces = [EventTrace(file) for file in traced.files]
     if any(trace.cut for trace in traces):
-        return [], Arm(EVENTS, None), traces
+        return [], DetectorResult(EVENTS, None), traces
     answers = [races(trace) for trace in traces]
     notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
     if sum(answer.launches for answer in answers) >= (selection.launches or (0, 0))[1]:
@@ -176,31 +179,33 @@ def _traced(
     if not traces:
         notes.append("the program did not use an NVIDIA GPU")
     found = from_races(race for answer in answers for race in answer.races)
-    return found, Arm(EVENTS, len(found) if traces else None, tuple(notes)), traces
+    return found, DetectorResult(EVENTS, len(found) if traces else None, tuple(notes)), traces
 
 
-def _on_device(program: Sequence[str], selection: tracing.Selection, out: Path) -> tuple[list[Suspect], Arm]:
+def _on_device(
+    program: Sequence[str], selection: tracing.TraceSelection, out: Path
+) -> tuple[list[Suspect], DetectorResult]:
     try:
         answer = checked(tracing.trace(program, selection, out).files)
     except StartError:
         raise
     except WarpsightError as error:
-        return [], Arm(ON_DEVICE, None, (str(error),))
+        return [], DetectorResult(ON_DEVICE, None, (str(error),))
     notes = (f"the event trace was larger than {LARGEST_TRACE >> 20:,} MiB", *answer.notes)
     found = from_races(answer.races, ON_DEVICE)
-    return found, Arm(ON_DEVICE, len(found), notes)
+    return found, DetectorResult(ON_DEVICE, len(found), notes)
 
 
-def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], Arm]:
+def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], DetectorResult]:
     try:
         run = sanitize("racecheck", program)
     except StartError:
         raise
     except WarpsightError as error:
-        return [], Arm(RACECHECK, None, (str(error),))
+        return [], DetectorResult(RACECHECK, None, (str(error),))
     found = from_racecheck(run.findings)
     looked = bool(run.summaries)
-    return found, Arm(RACECHECK, len(found) if looked else None, run.troubles)
+    return found, DetectorResult(RACECHECK, len(found) if looked else None, run.troubles)
 
 
 def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[EventTrace]) -> Provoked:

@@ -27,7 +27,7 @@ NATURAL = 3.0
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedRun:
     """A run, or a trial of a run, that failed: whether it was delayed, and the probability with which it was not to be."""
 
     delayed: bool
@@ -42,7 +42,7 @@ class Evidence:
     natural: float
 
     @classmethod
-    def of(cls, failures: Iterable[Failure]) -> Evidence:
+    def of(cls, failures: Iterable[FailedRun]) -> Evidence:
         """The evidence of these failures, in the order in which the runs were begun."""
         listed = list(failures)
         delayed = np.array([failure.delayed for failure in listed], bool)

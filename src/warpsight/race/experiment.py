@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
-from warpsight.race.journal import Journal
-from warpsight.race.oracle import PLAN_VARIABLE, Oracle, Outcome, end_leftovers, run
+from warpsight.race.journal import ExperimentJournal
+from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, end_leftovers, run
 from warpsight.race.plan import Plan
 
 #: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
@@ -90,7 +90,7 @@ class Experiment:
 
         return cls(Path(folder), judge, delays.environment, read_log, tuple(gpus))
 
-    def begin(self, what: dict[str, Any], force: bool) -> Journal:
+    def begin(self, what: dict[str, Any], force: bool) -> ExperimentJournal:
         """Make the folder, or go on in it after an interruption.
 
         Raises:
@@ -110,15 +110,15 @@ class Experiment:
         ):
             raise WarpsightError(f"{self.folder} exists and holds no experiment; -o chooses another folder")
         (self.folder / "runs").mkdir(parents=True, exist_ok=True, mode=0o700)
-        opened = Journal(journal, what)
+        opened = ExperimentJournal(journal, what)
         end_leftovers(self.folder)
         return opened
 
-    def refer(self, plan: Plan) -> Outcome:
+    def refer(self, plan: Plan) -> RunOutcome:
         """Run without delays until a run passes, thrice at most, and keep what it made for comparison; once in an experiment."""
         kept = self.folder / "reference.json"
         if kept.exists():
-            return msgspec.json.decode(kept.read_bytes(), type=Outcome)
+            return msgspec.json.decode(kept.read_bytes(), type=RunOutcome)
         for attempt in range(3):
             shutil.rmtree(self.folder / "reference", ignore_errors=True)
             outcome = self.run(f"reference-{attempt}", control(plan), save=True)
@@ -130,7 +130,7 @@ class Experiment:
         return outcome
 
     def run(self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False,
-            log: bool = False) -> Outcome:  # fmt: skip
+            log: bool = False) -> RunOutcome:  # fmt: skip
         """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too."""
         folder = self.folder / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.race.suspects import Access
-from warpsight.sass.events.trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction
 from warpsight.sass.races.accesses import BLOCK, NO_SCOPE, accesses
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.witness import Race, Side
@@ -134,7 +134,7 @@ class FlagUse:
         ]
         return max(found, default=NO_SCOPE)
 
-    def _places(self, pcs: Array) -> list[Place]:
+    def _places(self, pcs: Array) -> list[TracedInstruction]:
         return self._trace.places(self._launch, pcs)
 
     def _line(self, event: int) -> str:

@@ -29,11 +29,11 @@ import msgspec
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Holds a :class:`Request` as JSON in programs that `race` runs.
+#: Holds a :class:`TrialRequest` as JSON in programs that `race` runs.
 VARIABLE = "WARPSIGHT_RACE"
 
 
-class Request(msgspec.Struct, frozen=True):
+class TrialRequest(msgspec.Struct, frozen=True):
     """What a run asks of the program.
 
     Attributes:
@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     control_share: float
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of the report.
 
     Attributes:
@@ -74,13 +74,13 @@ class _State:
 
     def __init__(self) -> None:
         text = os.environ.get(VARIABLE)
-        self.request = msgspec.json.decode(text, type=Request) if text else None
+        self.request = msgspec.json.decode(text, type=TrialRequest) if text else None
         self.switch: Callable[[int, bool], object] | None = None
         self.trial: int | None = None
         self.named: Counter[str] = Counter()
         self.differences: list[str] = []
 
-    def say(self, line: Line) -> None:
+    def say(self, line: TrialLine) -> None:
         """Append to the report: one write, which survives the end of this process."""
         assert self.request is not None
         file = os.open(self.request.report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -123,7 +123,7 @@ def output(name: str, value: Any) -> None:
     else:
         difference = array_difference(array, np.load(path, allow_pickle=False), state.request.tolerance)
     if difference and state.trial is None:
-        state.say(Line(None, True, time.time(), why=f"{name} {difference}"))
+        state.say(TrialLine(None, True, time.time(), why=f"{name} {difference}"))
     elif difference:
         state.differences.append(f"{name} {difference}")
 
@@ -146,7 +146,7 @@ def trial(function: Callable[P, R]) -> Callable[P, R]:
             switch = state.switch or _library_switch()  # the library is there from the first call of CUDA on
             if switch is not None:
                 switch(seed, delayed)
-            line = Line(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
+            line = TrialLine(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
             state.say(line)
             result, why, error = _tried(state, number, lambda: function(*args, **kwargs))
             state.say(

@@ -19,7 +19,7 @@ except ImportError:  # where no experiment can be run either
     fcntl = None  # type: ignore[assignment]
 
 
-class Journal:
+class ExperimentJournal:
     """The lines of an experiment in a folder; the first says what the experiment is, and one process at a time has it open.
 
     Attributes:
@@ -87,7 +87,7 @@ class Journal:
         """Let others open it."""
         os.close(self._file)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> ExperimentJournal:
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from warpsight.formats.events.kinds import CLASSES, KINDS, READ, WRITE
 from warpsight.formats.events.records import Events
 from warpsight.race.points import ACCESSES
 from warpsight.race.suspects import Suspect, line_of
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 #: Events of a warp that are told before its access, and behind it.
 _AROUND = 9
@@ -48,7 +48,7 @@ class WarpMoments:
 class _Seat:
     """A warp of a launch and the row of its access among the launch's events; -1: it has none."""
 
-    launch: Launch
+    launch: TracedLaunch
     block: int
     warp: int
     event: int
@@ -96,7 +96,7 @@ def _by_lines(trace: EventTrace, suspect: Suspect) -> list[_Seat]:
     return []
 
 
-def _at_line(trace: EventTrace, launch: Launch, events: Events, line: str) -> npt.NDArray[np.int64]:
+def _at_line(trace: EventTrace, launch: TracedLaunch, events: Events, line: str) -> npt.NDArray[np.int64]:
     """Rows of a launch's events whose innermost line is this one, accesses alone where there are some."""
     pcs = np.unique(events.pc)
     places = trace.places(launch, pcs)

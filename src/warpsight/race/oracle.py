@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from warpsight.race.inside import VARIABLE, Line, Request
+from warpsight.race.inside import VARIABLE, TrialLine, TrialRequest
 from warpsight.race.outputs import file_difference
 from warpsight.recorder.launch import check_runnable
 
@@ -62,7 +62,7 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     in_process: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """What became of a run.
 
     Attributes:
@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_share: float, save: bool,
-        environment: Mapping[str, str], stop: threading.Event) -> Outcome:  # fmt: skip
+        environment: Mapping[str, str], stop: threading.Event) -> RunOutcome:  # fmt: skip
     """Run the program once; `save`: as the run without delays that others are compared with.
 
     Args:
@@ -104,7 +104,7 @@ def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_sha
     """
     check_runnable(oracle.command[0])
     reference.mkdir(exist_ok=True)
-    request = Request(
+    request = TrialRequest(
         str(folder / "report"), str(reference), save, oracle.tolerance, oracle.in_process, seed, control_share
     )
     variables = {**os.environ, **environment, VARIABLE: msgspec.json.encode(request).decode()}
@@ -113,7 +113,7 @@ def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_sha
     code, limit = _execute(oracle, folder, variables, stop)
     lines = _report(folder / "report")
     kind, why = _judged(oracle, folder, reference, code, limit, lines, save, begin_ns)
-    return _charged(Outcome(kind, why, round(time.monotonic() - begin, 3)), lines)
+    return _charged(RunOutcome(kind, why, round(time.monotonic() - begin, 3)), lines)
 
 
 def _execute(
@@ -160,18 +160,18 @@ def _die_with_parent() -> None:
         _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def _report(path: Path) -> list[Line]:
+def _report(path: Path) -> list[TrialLine]:
     """The whole lines of a report."""
     if not path.exists():
         return []
     found = []
     for line in path.read_bytes().splitlines():
         with contextlib.suppress(msgspec.DecodeError):
-            found.append(msgspec.json.decode(line, type=Line))
+            found.append(msgspec.json.decode(line, type=TrialLine))
     return found
 
 
-def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[Line], save: bool,
+def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[TrialLine], save: bool,
             begin_ns: int) -> tuple[Kind, str]:  # fmt: skip
     """The class of a run, and why."""
     if limit == "stop":
@@ -212,7 +212,7 @@ def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begi
     return found
 
 
-def _charged(outcome: Outcome, lines: list[Line]) -> Outcome:
+def _charged(outcome: RunOutcome, lines: list[TrialLine]) -> RunOutcome:
     """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
     trials = [line for line in lines if line.trial is not None]
     begun = [line for line in trials if not line.ended]

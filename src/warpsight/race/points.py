@@ -24,7 +24,7 @@ from warpsight.formats.events.kinds import CLASSES, DELAY, EXECUTED, KINDS
 from warpsight.race.delays import HOST_LAUNCH
 from warpsight.race.plan import Point
 from warpsight.sass.events import tracing
-from warpsight.sass.events.trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 #: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
@@ -41,7 +41,7 @@ KIND_NAMES = (
 
 
 @dataclass(frozen=True)
-class Found:
+class DiscoveredPoints:
     """What a run showed.
 
     Attributes:
@@ -96,7 +96,7 @@ class Chosen:
 
 def discover(
     program: Sequence[str], kernels: Sequence[str] = (), instructions: Sequence[str] | None = None
-) -> Found:
+) -> DiscoveredPoints:
     """Run a program and find its points.
 
     Args:
@@ -109,9 +109,11 @@ def discover(
         StartError, WarpsightError: as :func:`~warpsight.sass.events.tracing.trace`.
     """
     if instructions is None:
-        selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
+        selection = tracing.TraceSelection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
     else:
-        selection = tracing.Selection(events=(), kernels=tuple(kernels), sass=tuple(instructions), ring_mib=4)
+        selection = tracing.TraceSelection(
+            events=(), kernels=tuple(kernels), sass=tuple(instructions), ring_mib=4
+        )
     with tempfile.TemporaryDirectory(prefix="warpsight-points-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "points.events"))
         traces = [EventTrace(file) for file in traced.files]
@@ -130,7 +132,7 @@ def discover(
                 if name in names:
                     code[name].add(checksum)
         notes = dict.fromkeys(note for trace in traces for note in trace.notes)
-    return Found(
+    return DiscoveredPoints(
         tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes)
     )
 
@@ -147,7 +149,9 @@ def points_of(trace: EventTrace) -> set[Point]:
             point = point_of(trace, place, name)
             if point is not None and name not in (_PRIVATE, DELAY.name):
                 found.add(point)
-        host = point_of(trace, Place(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH)
+        host = point_of(
+            trace, TracedInstruction(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH
+        )
         if host is not None:
             found.add(host)
     return found
@@ -160,13 +164,13 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
     for said in trace.file.operands:
         for offset, text, _ in said["instructions"]:
             if any(pattern.search(text) for pattern in compiled):
-                place = Place(int(said["module"]), str(said["name"]), int(offset))
+                place = TracedInstruction(int(said["module"]), str(said["name"]), int(offset))
                 point = point_of(trace, place, EXECUTED.name)
                 found |= {point} if point is not None else set()
     return found
 
 
-def point_of(trace: EventTrace, place: Place, kind: str) -> Point | None:
+def point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
     """The point of an instruction; None where its code is not in the trace."""
     cubin = trace.cubin(place.module)
     section = cubin.section_of(place.function) if cubin else None

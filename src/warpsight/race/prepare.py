@@ -19,7 +19,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import check, counter, delays, plan, points, stressing
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
-from warpsight.race.points import Chosen, Found
+from warpsight.race.points import Chosen, DiscoveredPoints
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
@@ -37,7 +37,7 @@ class Replayed:
 
 def plan_of(
     command: Sequence[str],
-    found: Found,
+    found: DiscoveredPoints,
     chosen: Chosen,
     where: Where,
     first: Sequence[Point] = (),
@@ -72,7 +72,7 @@ def plan_of(
 
 
 @dataclass(frozen=True)
-class Schedule:
+class PrioritySchedule:
     """A plan of mode `pct`, for launches of at most so many warps; `bound`: see :func:`~warpsight.race.counter.bound`."""
 
     plan: Plan
@@ -84,7 +84,7 @@ class Schedule:
         return counter.bound(self.plan.depth, self.warps, self.plan.steps)
 
 
-def by_priorities(made: Plan, depth: int) -> Schedule:
+def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
     """The plan with waits by priorities; a run without waits counts the steps of its warps.
 
     Raises:
@@ -105,7 +105,7 @@ def by_priorities(made: Plan, depth: int) -> Schedule:
     steps = int(pc.max(done["occurrence"]).as_py()) + 1
     warps = max(math.prod(said["grid"]) * -(-math.prod(said["block"]) // 32) for said in shapes)
     floor = made.floor_ns if made.mode != "fixed" else 0
-    return Schedule(
+    return PrioritySchedule(
         msgspec.structs.replace(made, mode="pct", depth=depth, steps=steps, probability=1.0, floor_ns=floor),
         warps,
     )
@@ -113,7 +113,7 @@ def by_priorities(made: Plan, depth: int) -> Schedule:
 
 def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
     """The points of a program whose accesses conflict without an order, as one traced run shows; each pair together."""
-    selection = tracing.Selection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
+    selection = tracing.TraceSelection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
     with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "directed.events"))
         return tuple(check.suspicious([EventTrace(file) for file in traced.files]))
@@ -193,7 +193,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
         return Replayed(used, code, delays.delays_done(kept), tuple(notes))
 
 
-def mapped(old: Plan, found: Found) -> tuple[Plan, list[str]]:
+def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
     """A plan for changed code: each point at the instruction that corresponds to its own, and a note on those without.
 
     That is the instruction of the same function, kind and operation whose source line is nearest; several of one line correspond

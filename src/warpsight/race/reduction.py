@@ -18,16 +18,16 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
 from warpsight.race.bisection import RATES, Floats
 from warpsight.race.experiment import LOG, Experiment, control, digest
-from warpsight.race.journal import Journal
+from warpsight.race.journal import ExperimentJournal
 from warpsight.race.minimal import Minimal, Search, exact, shortest
-from warpsight.race.oracle import BROKEN, Outcome
+from warpsight.race.oracle import BROKEN, RunOutcome
 from warpsight.race.plan import Plan, Point, Where
 
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
 
 #: Told what is searched, the number of runs so far and the outcome of the last one.
-Progress = Callable[[str, int, Outcome], None]
+Progress = Callable[[str, int, RunOutcome], None]
 #: No delay below this is tried.
 _SHORTEST_NS = 100
 #: So many CTAs are searched one by one.
@@ -36,7 +36,7 @@ _MOST_CTAS = 1 << 20
 _REPEATED = 3
 
 
-class Step(msgspec.Struct, frozen=True):
+class ReductionStep(msgspec.Struct, frozen=True):
     """What one search came to.
 
     Attributes:
@@ -62,7 +62,7 @@ class ReduceResult(msgspec.Struct, kw_only=True):
     """
 
     verdict: Verdict
-    steps: list[Step]
+    steps: list[ReductionStep]
     runs: int
     rate: float
     points: tuple[Point, ...]
@@ -78,12 +78,12 @@ class _Reduction:
     """The searches of one reduction."""
 
     experiment: Experiment
-    journal: Journal
+    journal: ExperimentJournal
     confidence: float
     deterministic: bool
     most_runs: int
     progress: Progress
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ReductionStep] = field(default_factory=list)
     runs: int = 0
     rates: Floats = field(default_factory=lambda: np.full(len(RATES), 1 / len(RATES)))
     known: dict[str, bool] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class _Reduction:
         self.progress(what, self.runs, outcome)
         return outcome.failed
 
-    def _judged(self, name: str, plan: Plan) -> Outcome:
+    def _judged(self, name: str, plan: Plan) -> RunOutcome:
         """Run until the outcome says something, and make it durable."""
         run = f"{self.runs:06}"
         for _ in range(_REPEATED):
@@ -113,13 +113,13 @@ class _Reduction:
             f"{_REPEATED} runs in a row could not be judged ({outcome.kind}: {outcome.why}); the last one is in {where}"
         )
 
-    def _recorded(self, name: str) -> Outcome | None:
+    def _recorded(self, name: str) -> RunOutcome | None:
         if self.runs >= len(self.journal.lines):
             return None
         line = self.journal.lines[self.runs]
         if line.get("plan") != name:
             raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f begins anew")
-        return msgspec.convert(line["outcome"], Outcome)
+        return msgspec.convert(line["outcome"], RunOutcome)
 
     def smallest(
         self, what: str, count: int, chosen: Callable[[Sequence[int]], Plan], empty: Plan
@@ -137,7 +137,7 @@ class _Reduction:
             found = search.run()
             self.rates = search.rates
         self.steps.append(
-            Step(what, count, len(found.elements), self.runs - before, round(found.confidence, 4))
+            ReductionStep(what, count, len(found.elements), self.runs - before, round(found.confidence, 4))
         )
         return found
 
@@ -161,7 +161,9 @@ class _Reduction:
             step, confidence = max(search.first(), 1), self.confidence
             self.rates = search.rates
         found = made[step - 1]
-        self.steps.append(Step("delay_ns", plan.ceiling_ns, found.ceiling_ns, self.runs - before, confidence))
+        self.steps.append(
+            ReductionStep("delay_ns", plan.ceiling_ns, found.ceiling_ns, self.runs - before, confidence)
+        )
         return found
 
 

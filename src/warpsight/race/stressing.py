@@ -18,10 +18,10 @@ import msgspec
 
 from warpsight.errors import UsageError
 from warpsight.race import plan as plans
-from warpsight.race.evidence import Evidence, Failure, upper_bound
+from warpsight.race.evidence import Evidence, FailedRun, upper_bound
 from warpsight.race.experiment import Experiment, control, digest, programs_own
-from warpsight.race.journal import Journal
-from warpsight.race.oracle import BROKEN, Kind, Outcome
+from warpsight.race.journal import ExperimentJournal
+from warpsight.race.oracle import BROKEN, Kind, RunOutcome
 from warpsight.race.plan import Plan
 
 Verdict = Literal["reproduced", "natural", "not reproduced", "broken run"]
@@ -107,11 +107,11 @@ class State:
     plan: Plan
     alpha: float
     limits: Limits
-    ended: list[tuple[Drawn, Outcome]] = field(default_factory=list)
+    ended: list[tuple[Drawn, RunOutcome]] = field(default_factory=list)
     control: Arm = field(default_factory=Arm)
     ceilings: dict[int, Arm] = field(default_factory=dict)
     outcomes: dict[Kind, int] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedRun] = field(default_factory=list)
     failing: dict[tuple[int, int], tuple[int, int, str]] = field(
         default_factory=dict
     )  # failures, runs and why, by plan
@@ -143,7 +143,7 @@ class State:
         by_runs = (self.limits.runs - runs) * self.seconds / runs if runs else float("inf")
         return max(0.0, min(self.limits.seconds - self.seconds, by_runs))
 
-    def add(self, drawn: Drawn, outcome: Outcome) -> None:
+    def add(self, drawn: Drawn, outcome: RunOutcome) -> None:
         """Take in the next run."""
         self.ended.append((drawn, outcome))
         self.outcomes[outcome.kind] = self.outcomes.get(outcome.kind, 0) + 1
@@ -174,7 +174,7 @@ class State:
             (arm if failed_delayed else self.control).failures += 1
             # A run without delays in which trials could have been switched was not drawn against delayed ones.
             if whole or not outcome.control:
-                self.failures.append(Failure(failed_delayed, drawn.control_share))
+                self.failures.append(FailedRun(failed_delayed, drawn.control_share))
                 self.evidence = Evidence.of(self.failures)
 
     def verdict(self) -> tuple[Verdict, str] | None:
@@ -286,16 +286,16 @@ class _Running:
     """Runs that were drawn: those that did not end yet, and those that ended before an earlier one."""
 
     pending: list[Drawn]
-    early: dict[int, tuple[Drawn, Outcome]]
+    early: dict[int, tuple[Drawn, RunOutcome]]
 
 
-def _run(experiment: Experiment, journal: Journal, state: State, ceilings: Sequence[int], seed: int, progress: Progress, *,
-         mixed: bool) -> None:  # fmt: skip
+def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceilings: Sequence[int], seed: int,
+         progress: Progress, *, mixed: bool) -> None:  # fmt: skip
     """Draw and run until there is a verdict; `mixed`: trials are switched within the process."""
     waiting = _replay(journal, state)
     workers = experiment.gpus or (None,)
     free = list(workers)
-    futures: dict[Future[Outcome], tuple[Drawn, str | None]] = {}
+    futures: dict[Future[RunOutcome], tuple[Drawn, str | None]] = {}
     number = 1 + max(
         [d.run for d, _ in state.ended] + [d.run for d in waiting.pending] + list(waiting.early), default=-1
     )
@@ -322,7 +322,7 @@ def _run(experiment: Experiment, journal: Journal, state: State, ceilings: Seque
             experiment.stop.set()  # what still runs when the verdict is there, or at Ctrl-C
 
 
-def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> Outcome:
+def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> RunOutcome:
     return experiment.run(
         f"{drawn.run:06}",
         derived(plan, drawn),
@@ -332,7 +332,12 @@ def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> O
 
 
 def _record(
-    experiment: Experiment, journal: Journal, state: State, waiting: _Running, drawn: Drawn, outcome: Outcome
+    experiment: Experiment,
+    journal: ExperimentJournal,
+    state: State,
+    waiting: _Running,
+    drawn: Drawn,
+    outcome: RunOutcome,
 ) -> None:
     """Make a result durable, and take in those whose turn it is: a decision must not depend on which run is quicker."""
     journal.append(
@@ -345,12 +350,14 @@ def _record(
         state.add(*waiting.early.pop(turn))
 
 
-def _replay(journal: Journal, state: State) -> _Running:
+def _replay(journal: ExperimentJournal, state: State) -> _Running:
     """What an interrupted experiment knew already; its runs that did not end are run again as they were drawn."""
     drawn = {one.run: one for one in _drawn(journal.lines)}
     state.spent = max((line["seconds"] for line in journal.lines if "seconds" in line), default=0.0)
     outcomes = {
-        line["run"]: msgspec.convert(line["outcome"], Outcome) for line in journal.lines if "outcome" in line
+        line["run"]: msgspec.convert(line["outcome"], RunOutcome)
+        for line in journal.lines
+        if "outcome" in line
     }
     waiting = _Running(
         [one for number, one in sorted(drawn.items()) if number not in outcomes],
@@ -365,7 +372,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
     return (msgspec.convert(line["drawn"], Drawn) for line in lines if "drawn" in line)
 
 
-def _result(experiment: Experiment, state: State, reference: Outcome) -> StressResult:
+def _result(experiment: Experiment, state: State, reference: RunOutcome) -> StressResult:
     """The verdict with what it rests on; the plan that fails most often is written for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")

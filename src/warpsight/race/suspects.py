@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warpsight.debug.sanitizer_report import Finding
+from warpsight.debug.sanitizer_report import SanitizerFinding
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.sass.races.witness import Race, Side
 
@@ -113,7 +113,7 @@ def _access(side: Side) -> Access:
     return Access(side.operation, side.frames, f"block {side.block}, thread {side.thread}", side.sass)
 
 
-def from_racecheck(findings: Iterable[Finding]) -> list[Suspect]:
+def from_racecheck(findings: Iterable[SanitizerFinding]) -> list[Suspect]:
     """The suspects of racecheck: races in shared memory, and accesses to blocks of a cluster that may have ended."""
     found = []
     for finding in findings:

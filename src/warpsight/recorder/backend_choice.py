@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.machine.backends import registry
 from warpsight.machine.backends.backend import Backend
-from warpsight.recorder.external.tool import Request
+from warpsight.recorder.external.tool import ToolRequest
 from warpsight.recorder.options import table as options
 from warpsight.recorder.options.given import Given
 from warpsight.recorder.options.settings import acts_on
@@ -21,7 +21,7 @@ TOOL_OPTIONS = ("duration", "delay", "template", "pid")
 
 
 @dataclass(frozen=True)
-class Choice:
+class BackendChoice:
     """The recorder to use: of `backend`, or of all automatic ones (None); `external`: the vendor's program."""
 
     backend: Backend | None
@@ -30,7 +30,7 @@ class Choice:
     note: str = ""
 
 
-def choose(given: Given) -> Choice:
+def choose(given: Given) -> BackendChoice:
     """The recorder that the options request.
 
     Raises:
@@ -46,9 +46,9 @@ def choose(given: Given) -> Choice:
             raise UsageError(
                 f"--recorder {recorder} goes with --backend {' or '.join(both)}; --backend {name} has one recorder"
             )
-        return Choice(backend, external)
+        return BackendChoice(backend, external)
     if recorder == "vendor" or (recorder == "auto" and _asks_for_external(given)):
-        return Choice(backend, True)
+        return BackendChoice(backend, True)
     return _own(backend, required=recorder == "own")
 
 
@@ -58,20 +58,20 @@ def _asks_for_external(given: Given) -> bool:
     return any(given.get(name) and name not in given.from_file() for name in only)
 
 
-def _own(backend: Backend, *, required: bool) -> Choice:
+def _own(backend: Backend, *, required: bool) -> BackendChoice:
     """Our own recorder where what it needs is here, else the vendor's."""
     needed = backend.recorder().requirement()
     if needed is None or needed.path is not None:
         untested = f", untested on {backend.vendor}'s hardware" if backend.untested else ""
         through = f" through {needed.path}" if needed is not None else ""
         note = f"{backend.name}: recording in the process{through}{untested}; --recorder vendor runs {backend.program}"
-        return Choice(backend, False, note)
+        return BackendChoice(backend, False, note)
     if required:
         raise WarpsightError(f"--recorder own needs {needed.advice}")
-    return Choice(backend, True)
+    return BackendChoice(backend, True)
 
 
-def fitting(given: Given, choice: Choice) -> Given:
+def fitting(given: Given, choice: BackendChoice) -> Given:
     """The options that go with a recorder: defaults of a file that do not are left out, others refused.
 
     Raises:
@@ -85,7 +85,7 @@ def fitting(given: Given, choice: Choice) -> Given:
     return kept
 
 
-def _applies(option: Option, choice: Choice) -> bool:
+def _applies(option: Option, choice: BackendChoice) -> bool:
     """Whether the recorder acts on an option."""
     if choice.external and choice.backend is not None and option.name in TOOL_OPTIONS:
         return option.name in choice.backend.tool_options
@@ -94,7 +94,7 @@ def _applies(option: Option, choice: Choice) -> bool:
     return not _refusal(option, choice)
 
 
-def _refusal(option: Option, choice: Choice) -> str:
+def _refusal(option: Option, choice: BackendChoice) -> str:
     """Why an option does not go with the recorder; "" when it may."""
     if choice.external and option.scope == options.RECORDING and option.name not in _SHARED:
         assert choice.backend is not None
@@ -109,7 +109,7 @@ def _refusal(option: Option, choice: Choice) -> str:
     return ""
 
 
-def request(backend: Backend, given: Given) -> Request:
+def request(backend: Backend, given: Given) -> ToolRequest:
     """The request to a vendor's recorder.
 
     Raises:
@@ -125,6 +125,6 @@ def request(backend: Backend, given: Given) -> Request:
         arguments = tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"--backend-args {text!r}: {error}") from None
-    return Request(
+    return ToolRequest(
         given.get("duration"), given.get("delay"), given.get("template"), given.get("pid"), arguments
     )

@@ -26,7 +26,7 @@ LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
-class Request:
+class TriggerRequest:
     """When to record: from a time for some seconds, or from a step for some steps.
 
     Attributes:
@@ -69,7 +69,7 @@ class Taken:
     late_s: float = 0.0
 
 
-def ask(folder: Path, request: Request) -> None:
+def ask(folder: Path, request: TriggerRequest) -> None:
     """Leave a request for the launchers that record into a folder or a folder of it."""
     manifest.write_json(folder / REQUEST, asdict(request))
 
@@ -115,11 +115,11 @@ class JobTrigger:
             (self._folder / name).unlink(missing_ok=True)
         return self._notes or ["--on-trigger: no `warpsight cluster trigger` came, so nothing was recorded"]
 
-    def _requests(self) -> list[Request]:
+    def _requests(self) -> list[TriggerRequest]:
         found = []
         for place in self._places:
             try:
-                found.append(Request(**json.loads(place.read_text(encoding="utf-8"))))
+                found.append(TriggerRequest(**json.loads(place.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError):
                 continue  # none, or one of another version
         return found
@@ -131,7 +131,7 @@ class JobTrigger:
                     self._done.add(request.id)
                     self._do(request)
 
-    def _do(self, request: Request) -> None:
+    def _do(self, request: TriggerRequest) -> None:
         processes = self._loop.running
         late = 0
         if request.step is not None:

@@ -95,7 +95,7 @@ def check_runnable(program: str) -> None:
     raise start_error(program, OSError(reason, os.strerror(reason)))
 
 
-class Launch:
+class LaunchedProgram:
     """One run of a program under a server."""
 
     def __init__(self, server: Server, say: Callable[[str], None], *, extra: Mapping[str, str | None] | None = None,

@@ -20,7 +20,7 @@ from warpsight.errors import WarpsightError
 from warpsight.recorder import join, ranks
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
-from warpsight.recorder.summary import Summary
+from warpsight.recorder.summary import RecordingSummary
 
 
 def main() -> int:
@@ -71,7 +71,7 @@ def _finish(server: Server, request: dict[str, Any]) -> int:
     return 0
 
 
-def described(summary: Summary) -> dict[str, Any]:
+def described(summary: RecordingSummary) -> dict[str, Any]:
     """A summary as JSON."""
     return {"path": str(summary.path), "duration": summary.duration, "processes": summary.processes,
             "rows": summary.rows, "loss": summary.losses, "overhead": summary.overhead,

@@ -24,11 +24,11 @@ from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
 from warpsight.recorder.drain.arena import RECORD, STOP, OwnRows
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
-from warpsight.recorder.drain.target import Ending, Target, exit_text
+from warpsight.recorder.drain.target import DrainTarget, Ending, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.job_trigger import JobTrigger
 from warpsight.recorder.options.left_out import left_out
@@ -98,13 +98,13 @@ class Server:
             self.own = OwnRows(self._listener.arenas)
             output.announce(self.folder, self._listener.path, job, self._listener.arenas)
             control = 0 if settings.delay or settings.on_trigger else RECORD
-            self._converter: Converter | None = None
+            self._converter: ConverterProcess | None = None
             self.ring: RingRecorder | None = None
             self._bound: RawBound | None = None
             if settings.ring:
                 self._loop, self.ring = self._ringed(control)
             else:
-                self._converter = Converter(self.folder, *self._kernel_log(force, undo))
+                self._converter = ConverterProcess(self.folder, *self._kernel_log(force, undo))
                 undo.callback(self._converter.close)
                 self._bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000,
                                        lambda: self.statistics()["bytes"])  # fmt: skip
@@ -182,7 +182,7 @@ class Server:
         self._loop.on_target = lambda target: target.header.set_control(RECORD)
 
     @property
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[DrainTarget]:
         """Processes that are being recorded."""
         return self._loop.running
 
@@ -225,7 +225,7 @@ class Server:
         }
 
     def finish(self, *, command: list[str] | None = None,
-               progress: Callable[[dict[str, Any]], None] | None = None) -> Summary:  # fmt: skip
+               progress: Callable[[dict[str, Any]], None] | None = None) -> RecordingSummary:  # fmt: skip
         """Stop what still records, take the last rows and complete the trace.
 
         Raises:
@@ -269,7 +269,7 @@ class Server:
             assert self._converter is not None
             finished = self._converter.finish(request, progress)
         overhead["converter_cpu_ns"] = _children_cpu_ns()
-        return Summary(
+        return RecordingSummary(
             self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Summary:
+class RecordingSummary:
     """Numbers of a finished recording. `finished` is the converter's answer; durations in ns."""
 
     path: Path

@@ -15,8 +15,8 @@ from warpsight import _native
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.replay import results
-from warpsight.replay.results import Results
-from warpsight.replay.script import Written
+from warpsight.replay.results import ReplayResults
+from warpsight.replay.script import WrittenScript
 
 PROGRAM = "warpsight-replay"
 _ADDRESS_TAKEN = 3
@@ -61,9 +61,9 @@ def tool_command(under: str) -> list[str]:
 
 
 def run(
-    written: Written, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
+    written: WrittenScript, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
-) -> Results:  # fmt: skip
+) -> ReplayResults:  # fmt: skip
     """Run a script that was written, again at other addresses where one it needs is taken; `variables`: more of them.
 
     Raises:
@@ -95,7 +95,7 @@ def _without_driver(missing: str) -> str:
     return f"nothing was replayed: the NVIDIA driver is too old, it has no {missing}"
 
 
-def start_stepping(written: Written, folder: Path) -> subprocess.Popen[bytes]:
+def start_stepping(written: WrittenScript, folder: Path) -> subprocess.Popen[bytes]:
     """Start the program for a debugger (native/replay/serve.h): commands on its input, answers on its output."""
     return subprocess.Popen(
         [str(program()), str(written.script), str(written.data), str(folder)],

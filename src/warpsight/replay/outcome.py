@@ -14,9 +14,9 @@ import numpy.typing as npt
 from warpsight.device_code.demangle import demangle, short
 from warpsight.replay import elements
 from warpsight.replay.capsule import manifest as m
-from warpsight.replay.results import Differing, Results
+from warpsight.replay.results import Differing, ReplayResults
 from warpsight.replay.schedules.validation import OrderCheck
-from warpsight.replay.script import Written
+from warpsight.replay.script import WrittenScript
 
 EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
     "bit-exact",
@@ -32,7 +32,7 @@ EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DRY: 0, DIFFERENT: 4, VARYING: 5, FAILED:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MemoryDifference:
     """The first difference in an allocation and how far it goes.
 
     Attributes:
@@ -84,9 +84,9 @@ class Version:
     runs: int
     totals_ns: tuple[float, ...]
     operations: tuple[Timed, ...]
-    recorded: tuple[Difference, ...] = ()
-    runs_differ: tuple[Difference, ...] = ()
-    original: tuple[Difference, ...] = ()
+    recorded: tuple[MemoryDifference, ...] = ()
+    runs_differ: tuple[MemoryDifference, ...] = ()
+    original: tuple[MemoryDifference, ...] = ()
     globals: tuple[str, ...] = ()
 
     @property
@@ -124,7 +124,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     """What came of a replay.
 
     Attributes:
@@ -161,7 +161,7 @@ class Files:
     """The contents that a replay compared: what was recorded, and what its runs found."""
 
     manifest: m.Manifest
-    written: Written
+    written: WrittenScript
     folder: Path
 
     @property
@@ -184,7 +184,7 @@ class Files:
 
 def differences(
     files: Files, rows: Sequence[Differing], wanted: str, found: str, dtype: str | None
-) -> tuple[Difference, ...]:
+) -> tuple[MemoryDifference, ...]:
     """The first difference of each allocation with one; `wanted`: "" for the recording, else the name of a file."""
     by_allocation: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: row.piece):
@@ -196,7 +196,7 @@ def differences(
 
 def _difference(
     files: Files, index: int, pieces: Sequence[int], wanted: str, found: str, dtype: str | None
-) -> Difference:
+) -> MemoryDifference:
     address = files.manifest.allocations[index].address
     total: elements.Distance | None = None
     start = 0
@@ -217,14 +217,14 @@ def _difference(
     assert total is not None and dtype is not None
     size = np.dtype(elements.TYPES[dtype]).itemsize
     element = start + total.first
-    return Difference(
+    return MemoryDifference(
         index, address + element * size, dtype, element, total.wanted, total.found, total.differing,
         files.manifest.allocations[index].size // size, total.largest, total.not_numbers,
     )  # fmt: skip
 
 
 def version(
-    files: Files, found: Results, number: int, name: str, dtype: str | None, compared: bool
+    files: Files, found: ReplayResults, number: int, name: str, dtype: str | None, compared: bool
 ) -> Version:
     """What the runs of one version show. `compared`: the recording has contents to compare with."""
     runs = {run for run, version in found.totals if version == number}
@@ -247,7 +247,7 @@ def version(
     )  # fmt: skip
 
 
-def _timed(files: Files, found: Results, number: int) -> Iterable[Timed]:
+def _timed(files: Files, found: ReplayResults, number: int) -> Iterable[Timed]:
     by_step: dict[int, list[float]] = {}
     for (_, version_, step), (start, end) in found.times.items():
         if version_ == number and files.written.operations[step] >= 0:

@@ -17,17 +17,17 @@ from warpsight.replay import execution, script, swap
 from warpsight.replay.capsule import layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
-from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
-from warpsight.replay.results import Failure, Results
+from warpsight.replay.outcome import LEFT, VARYING, Files, ReplayOutcome, version
+from warpsight.replay.results import Failure, ReplayResults
 from warpsight.replay.schedules import changing, schedule, synthetic
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.replay.schedules.validation import validate
-from warpsight.replay.script import Settings, Written
+from warpsight.replay.script import ScriptSettings, WrittenScript
 from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
 TOLERANCE_NS = 1_000.0
@@ -46,7 +46,7 @@ _BAD_ADDRESS = (
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplayRequest:
     """What is asked of a replay.
 
     Attributes:
@@ -78,7 +78,7 @@ class Request:
     scale: float = 1.0
 
 
-def replay(path: Path, request: Request) -> Outcome:
+def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
     """Replay a capsule and compare what it leaves with the recording.
 
     Nothing of the capsule is executed before all of it was checked.
@@ -91,7 +91,7 @@ def replay(path: Path, request: Request) -> Outcome:
     return replay_opened(Capsule.open(path), request)
 
 
-def replay_trace(trace: Trace, request: Request) -> Outcome:
+def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
     """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
 
     Raises:
@@ -104,7 +104,7 @@ def replay_trace(trace: Trace, request: Request) -> Outcome:
         steps = sequence(made.manifest, None, request.stream)
         checked = validate(steps, made.begin, made.end, TOLERANCE_NS) if request.validate else None
         said = f"{sum(step.operation is not None for step in steps.steps):,} operations on {len(made.manifest.streams)} streams"
-        return Outcome("", (), None, (said, *made.notes), validation=checked, executed=False)
+        return ReplayOutcome("", (), None, (said, *made.notes), validation=checked, executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
         found = replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
     span = np.nanmax(made.end) - np.nanmin(made.begin)
@@ -112,13 +112,13 @@ def replay_trace(trace: Trace, request: Request) -> Outcome:
     return replace(found, notes=(said, *made.notes, *found.notes))
 
 
-def replay_opened(capsule: Capsule, request: Request) -> Outcome:
+def replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
     """:func:`replay` of a capsule that is open."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
         capsule.verify()
         said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
-        return Outcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
+        return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
@@ -132,7 +132,7 @@ def replay_opened(capsule: Capsule, request: Request) -> Outcome:
         )
         if request.under and not found.ended and found.failure is None:
             said = "the tool ended the replay early"
-            return Outcome(_device(found), (), None, (*_notes(capsule.manifest), said))
+            return ReplayOutcome(_device(found), (), None, (*_notes(capsule.manifest), said))
         outcome = _outcome(files, steps, names, found, request)
         if not outcome.versions:
             return outcome
@@ -144,7 +144,9 @@ def replay_opened(capsule: Capsule, request: Request) -> Outcome:
         return _reach(outcome, files, request) if request.check_reach else outcome
 
 
-def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, request: Request) -> Outcome:
+def _outcome(
+    files: Files, steps: Steps, names: Sequence[str], found: ReplayResults, request: ReplayRequest
+) -> ReplayOutcome:
     """What the runs show; `names`: of what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
     versions = []
@@ -157,13 +159,13 @@ def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, r
         versions = attributed(files, versions, files.written, files.folder, request.timeout)
     notes = (*_notes(files.manifest), *found.notes, *_partial(steps.complete, compared, files.manifest))
     delayed = _delayed(files.folder / _DELAYS) if request.delays is not None else ()
-    return Outcome(
+    return ReplayOutcome(
         _device(found), tuple(versions), _failure(files.manifest, files.written, found), (*notes, *delayed),
         validation=validate(steps, *_measured(steps, found), TOLERANCE_NS) if request.validate else None,
     )  # fmt: skip
 
 
-def _with_writes(outcome: Outcome, files: Files, request: Request) -> Outcome:
+def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     rows = writes(files, files.written, files.folder, request.timeout)
     if rows is None:
         said = "writes: too much memory and too many operations to look at; choose some with --operations"
@@ -172,7 +174,7 @@ def _with_writes(outcome: Outcome, files: Files, request: Request) -> Outcome:
     return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
 
 
-def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _measured(steps: Steps, found: ReplayResults) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """When each operation ran in the first run that timed them one by one, ns."""
     count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
     begin, end = np.full((2, count), np.nan)
@@ -184,7 +186,7 @@ def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], np
     return begin, end
 
 
-def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Settings:
+def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> ScriptSettings:
     flags = script.TIME_OPERATIONS
     if request.schedule == "graph":
         flags |= script.GRAPH
@@ -195,12 +197,12 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
     elif not request.under:
         flags |= script.GATE
     if request.under:
-        return Settings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
+        return ScriptSettings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
     runs = min(request.repeat, _TIMED_RUNS)
-    return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
+    return ScriptSettings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
-def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
+def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
     script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
     found = execution.run(files.written, files.folder, timeout=request.timeout)
@@ -224,14 +226,14 @@ def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
     return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
 
 
-def _device(found: Results) -> str:
+def _device(found: ReplayResults) -> str:
     if found.device is None:
         return ""
     name, (major, minor) = found.device
     return f"{name}, compute capability {major}.{minor}"
 
 
-def _failure(manifest: m.Manifest, written: Written, found: Results) -> str | None:
+def _failure(manifest: m.Manifest, written: WrittenScript, found: ReplayResults) -> str | None:
     failure = found.failure
     if failure is None:
         return None
@@ -243,7 +245,7 @@ def _failure(manifest: m.Manifest, written: Written, found: Results) -> str | No
     return f"{failure.error}{where}: {failure.what}"
 
 
-def _where(manifest: m.Manifest, written: Written, failure: Failure) -> str:
+def _where(manifest: m.Manifest, written: WrittenScript, failure: Failure) -> str:
     if failure.step < 0:
         return ""
     if failure.step >= len(written.operations):

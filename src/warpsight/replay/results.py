@@ -42,7 +42,7 @@ class Failure:
 
 
 @dataclass
-class Results:
+class ReplayResults:
     """What came of a replay.
 
     Attributes:
@@ -73,7 +73,7 @@ class Results:
     ended: bool = False
 
 
-def read(path: Path) -> Results:
+def read(path: Path) -> ReplayResults:
     """The results of a replay; what it did not come to is missing.
 
     Raises:
@@ -87,9 +87,9 @@ def read(path: Path) -> Results:
         raise WarpsightError(f"the results of the replay are damaged: {error}") from None
 
 
-def parse(lines: Iterable[str]) -> Results:
+def parse(lines: Iterable[str]) -> ReplayResults:
     """Results from their lines."""
-    found = Results()
+    found = ReplayResults()
     for line in lines:
         word, _, rest = line.partition(" ")
         parts = rest.split(" ")

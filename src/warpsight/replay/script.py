@@ -19,7 +19,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.checks import CapsuleError
 from warpsight.replay.capsule.layout import NONE, DataFile
 from warpsight.replay.capsule.store import Capsule
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 
 MAGIC, VERSION = b"WSREPLAY", 1
 TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL_ISSUED = (
@@ -63,7 +63,7 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ScriptSettings:
     """How a script runs.
 
     Attributes:
@@ -83,7 +83,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenScript:
     """A script that was written, and how to read its results.
 
     Attributes:
@@ -98,7 +98,7 @@ class Written:
     operations: npt.NDArray[np.int64]
 
 
-def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> Written:
+def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path) -> WrittenScript:
     """Write the script and the data of a replay to a folder.
 
     Raises:
@@ -115,10 +115,10 @@ def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> W
     with open(folder / "script", "xb") as out:
         _write_sections(out, capsule.manifest, steps, settings, sections, builder.gateable(steps))
     operations = np.array([-1 if s.operation is None else s.operation for s in steps.steps], np.int64)
-    return Written(folder / "script", folder / "data", pieces, owners, operations)
+    return WrittenScript(folder / "script", folder / "data", pieces, owners, operations)
 
 
-def change(written: Written, flags: int, runs: int) -> None:
+def change(written: WrittenScript, flags: int, runs: int) -> None:
     """Make a script that was written run otherwise: with other flags, without timed runs, as the first version alone."""
     with open(written.script, "r+b") as file:
         file.seek(len(MAGIC) + 4)
@@ -131,7 +131,7 @@ def _write_sections(
     out: IO[bytes],
     manifest: m.Manifest,
     steps: Steps,
-    settings: Settings,
+    settings: ScriptSettings,
     sections: Mapping[str, npt.NDArray[Any]],
     gateable: bool,
 ) -> None:
@@ -238,7 +238,7 @@ class _Builder:
     def _relocate(self, relocations: Sequence[m.Relocation], place: int, index: int, base: int) -> None:
         self.patches += [(place, index, base + r.offset, r.target, 0, r.addend) for r in relocations]
 
-    def _node(self, index: int, node: m.Node) -> npt.NDArray[np.void]:
+    def _node(self, index: int, node: m.GraphNode) -> npt.NDArray[np.void]:
         row = np.zeros(1, OPERATION) if node.work is None else self._operation(index, node.work, 0)
         if node.work is None:
             row["kind"] = _EMPTY

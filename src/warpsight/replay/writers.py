@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from warpsight.replay import execution, script
-from warpsight.replay.outcome import Difference, Files, Version, Write, title
+from warpsight.replay.outcome import Files, MemoryDifference, Version, Write, title
 from warpsight.replay.results import Wrote
-from warpsight.replay.script import Written
+from warpsight.replay.script import WrittenScript
 
 #: Bytes that are downloaded at most, to find the writers.
 _BUDGET = 64 << 30
@@ -17,7 +17,7 @@ _RUNS = 2
 
 
 def attributed(
-    files: Files, versions: Sequence[Version], written: Written, folder: Path, timeout: float | None
+    files: Files, versions: Sequence[Version], written: WrittenScript, folder: Path, timeout: float | None
 ) -> list[Version]:
     """The versions with the operation of each difference; as they are where there is no difference or too much to look at."""
     if not any(v.recorded or v.runs_differ or v.original for v in versions):
@@ -44,7 +44,9 @@ def attributed(
     ]
 
 
-def writes(files: Files, written: Written, folder: Path, timeout: float | None) -> tuple[Write, ...] | None:
+def writes(
+    files: Files, written: WrittenScript, folder: Path, timeout: float | None
+) -> tuple[Write, ...] | None:
     """Which operation changes which memory, by a replay operation by operation; None where that is too much to look at."""
     if len(written.operations) * int(written.pieces["size"].sum()) > _BUDGET:
         return None
@@ -65,14 +67,14 @@ def writes(files: Files, written: Written, folder: Path, timeout: float | None) 
     )
 
 
-def _last(files: Files, difference: Difference, wrote: Sequence[Wrote]) -> Difference:
+def _last(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote]) -> MemoryDifference:
     """With the last operation that wrote around the first element that differs."""
     piece, offset = _place(files, difference)
     around = [w.step for w in wrote if w.run == 0 and w.piece == piece and w.start <= offset < w.end]
     return _named(files, difference, max(around)) if around else difference
 
 
-def _varying(files: Files, difference: Difference, wrote: Sequence[Wrote]) -> Difference:
+def _varying(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote]) -> MemoryDifference:
     """With the first operation after which the memory of two runs differs, if it did here too; else the last writer."""
     after: dict[tuple[int, int], dict[int, str]] = {}
     for one in wrote:
@@ -81,13 +83,13 @@ def _varying(files: Files, difference: Difference, wrote: Sequence[Wrote]) -> Di
     return _named(files, difference, min(varying)) if varying else _last(files, difference, wrote)
 
 
-def _place(files: Files, difference: Difference) -> tuple[int, int]:
+def _place(files: Files, difference: MemoryDifference) -> tuple[int, int]:
     pieces = files.written.pieces
     piece = int(pieces["address"].searchsorted(difference.address, "right")) - 1
     return piece, difference.address - int(pieces[piece]["address"])
 
 
-def _named(files: Files, difference: Difference, step: int) -> Difference:
+def _named(files: Files, difference: MemoryDifference, step: int) -> MemoryDifference:
     operation = int(files.written.operations[step])
     if operation < 0:
         return difference

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.definition import Probe
     from warpsight.sass.probes.results import Results
 
@@ -17,7 +17,7 @@ def probe(
     target: Sequence[str] | Path,
     *,
     output: Path | str | None = None,
-    selection: Selection | None = None,
+    selection: TraceSelection | None = None,
     constants: Mapping[str, str] | None = None,
     map_mib: int = 1024,
 ) -> Results:
@@ -40,7 +40,7 @@ def probe(
     from warpsight.errors import WarpsightError
     from warpsight.sass.probes.definition import Probe
     from warpsight.sass.probes.files import ProbeFile, find
-    from warpsight.sass.probes.running import Limits
+    from warpsight.sass.probes.running import ProbeLimits
 
     if isinstance(probes, (str, Path)):
         opened = ProbeFile.open(find(str(probes)), constants)
@@ -51,4 +51,4 @@ def probe(
     out = Path(output) if output is not None else Path(f"{Path(target[0]).stem}.probes")
     if out.exists():
         raise WarpsightError(f"{out} exists already")
-    return opened.of_program(target, out, selection, Limits(map_mib))
+    return opened.of_program(target, out, selection, ProbeLimits(map_mib))

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from warpsight.device_code.debug_info.inline_chain import Frame
-from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.device_code.kept_code import KeptCode
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
+from warpsight.sass import code_place
+from warpsight.sass.code_place import CodePlace
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What the samples of a kernel can be summed by.
 LEVELS = ("line", "ptx", "instruction")
@@ -25,7 +26,7 @@ NOT_SAMPLED = "no samples of program counters; record with: warpsight record --p
 
 
 @dataclass
-class Counts:
+class SampleCounts:
     """Samples, in all and by stall reason.
 
     Attributes:
@@ -57,35 +58,16 @@ class Counts:
 
 
 @dataclass
-class Spot(Counts):
-    """A place in the code of one kernel with its samples.
-
-    Attributes:
-        frames: the source chain, innermost first; empty without line information.
-        ptx_line, ptx: of a PTX line and of an instruction; 0 and "" when not known.
-        pc: offset of an instruction in its function, -1 for the other levels; sass: its text.
-    """
-
-    frames: tuple[Frame, ...] = ()
-    ptx_line: int = 0
-    ptx: str = ""
-    pc: int = -1
-    sass: str = ""
+class Spot(CodePlace, SampleCounts):
+    """A place in the code of one kernel with its samples."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        place: dict[str, Any] = {
-            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
-        }
-        if self.ptx_line:
-            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
-        if self.pc >= 0:
-            place |= {"pc": self.pc, "sass": self.sass}
-        return {**place, **super().to_json()}
+        return {**self.place(), **super().to_json()}
 
 
 @dataclass
-class Kernel(Counts):
+class SampledKernel(SampleCounts):
     """One function that was sampled: a kernel, or a device function that was not inlined.
 
     Attributes:
@@ -119,7 +101,7 @@ class Hotspots:
         notes: what the answer lacks, and the remedy.
     """
 
-    kernels: Sequence[Kernel]
+    kernels: Sequence[SampledKernel]
     samples: int
     dropped: int
     unattributed: int
@@ -143,7 +125,7 @@ class Hotspots:
 
 
 def hotspots(
-    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = LEVELS, most: int | None = None
+    trace: StoredTrace, rows: Rows = Rows(), levels: Sequence[str] = LEVELS, most: int | None = None
 ) -> Hotspots:
     """Where warps were sampled, in the windows that the conditions choose; `name` chooses kernels.
 
@@ -174,7 +156,7 @@ def hotspots(
     )  # fmt: skip
 
 
-def _windows(trace: Trace, rows: Rows) -> tuple[Any, ...]:
+def _windows(trace: StoredTrace, rows: Rows) -> tuple[Any, ...]:
     """Sums over the windows, and the period."""
     row: tuple[Any, ...] = trace.sql(
         f"""SELECT coalesce(sum(dropped), 0)::BIGINT, coalesce(sum(unattributed), 0)::BIGINT, count(*),
@@ -187,7 +169,7 @@ def _windows(trace: Trace, rows: Rows) -> tuple[Any, ...]:
 _Sample = tuple[int | None, int, str, int, int]
 
 
-def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Sample]]:
+def _by_function(trace: StoredTrace, rows: Rows) -> dict[tuple[int, str], list[_Sample]]:
     """(checksum, pc, reason, samples, not issued) of each function of each process."""
     table = trace.sql(
         f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
@@ -200,9 +182,9 @@ def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Sample
     return found
 
 
-def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> Kernel:
+def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> SampledKernel:
     """A function with its counts, without places."""
-    kernel = Kernel(name=name)
+    kernel = SampledKernel(name=name)
     for checksum, _, reason, count, idle in samples:
         kernel.add(reason, count, idle)
         kernel.has_code = kernel.has_code or code.has(checksum, name)
@@ -210,14 +192,14 @@ def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> Kernel:
     return kernel
 
 
-def _fill(kernel: Kernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
+def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
     """Sum up the samples of one function at each level; without lines, by instruction in any case."""
     wanted = {*levels} if kernel.has_lines else {"instruction"}
     by_level: dict[str, dict[Any, Spot]] = {level: {} for level in LEVELS if level in wanted}
     for checksum, sampled, reason, count, idle in samples:
         pc = place_of(reason, sampled, partial(code.operation_at, checksum, kernel.name))
         origin = code.origin(checksum, kernel.name, pc, "instruction" in wanted)
-        for level, key, spot in _spots(origin, checksum, pc):
+        for level, key, spot in code_place.by_level(Spot, origin, checksum, pc):
             if level in wanted:
                 by_level[level].setdefault(key, spot).add(reason, count, idle)
     for level, spots in by_level.items():
@@ -226,21 +208,7 @@ def _fill(kernel: Kernel, samples: Iterable[_Sample], code: KeptCode, levels: Se
         )
 
 
-def _spots(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Spot]]:
-    """The place of one instruction at each level, with its key; no line or PTX line where none is known."""
-    exact = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
-    found: list[tuple[str, Any, Spot]] = [("instruction", (checksum, pc), exact)]
-    if origin.frames:
-        # Columns differ within a line; the place is the line.
-        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
-        found.append(("line", key, Spot(frames=origin.frames)))
-    if origin.ptx_line:
-        ptx = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
-        found.append(("ptx", (checksum, origin.ptx_line), ptx))
-    return found
-
-
-def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], Kernel]) -> None:
+def _describe(trace: StoredTrace, rows: Rows, kernels: dict[tuple[int, str], SampledKernel]) -> None:
     """Readable names, launches and time on the device."""
     names = dict(trace.sql("SELECT name, demangled FROM name").fetchall())
     ran = trace.sql(
@@ -253,7 +221,7 @@ def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], Kernel]) 
         kernel.launches, kernel.device_ns = launched.get(key, (0, 0))
 
 
-def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+def _notes(kernels: Sequence[SampledKernel], code: KeptCode) -> list[str]:
     notes = []
     without_code = sum(kernel.samples for kernel in kernels if not kernel.has_code)
     if without_code:

@@ -12,11 +12,11 @@ from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import Counts
 from warpsight.sass.why.reasons import NO_STALL
-from warpsight.sass.why.samples import Samples
+from warpsight.sass.why.samples import StallSamples
 
 
 @dataclass(frozen=True)
-class Row:
+class ListingRow:
     """One instruction.
 
     Attributes:
@@ -75,12 +75,12 @@ class Listing:
     """A kernel's instructions, without what pads its end."""
 
     code: KernelCode
-    rows: tuple[Row, ...]
-    samples: Samples
+    rows: tuple[ListingRow, ...]
+    samples: StallSamples
     counted: bool = False
 
     @property
-    def most_live(self) -> Row:
+    def most_live(self) -> ListingRow:
         """The instruction with the most live registers of a thread."""
         return max(self.rows, key=lambda row: (row.live[0], -row.index))
 
@@ -102,7 +102,7 @@ class Listing:
             "instructions": [self._row(row) for row in self.rows],
         }  # fmt: skip
 
-    def _row(self, row: Row) -> dict[str, Any]:
+    def _row(self, row: ListingRow) -> dict[str, Any]:
         one = self.code.instructions[row.index]
         fields = one.scheduling
         return {
@@ -119,14 +119,14 @@ class Listing:
 
 
 def listing(
-    code: KernelCode, samples: Samples | None = None, counts: Mapping[int, Counts] | None = None
+    code: KernelCode, samples: StallSamples | None = None, counts: Mapping[int, Counts] | None = None
 ) -> Listing:
     """The instructions of a kernel.
 
     Raises:
         NotDisassembled: when nvdisasm is missing or cannot read the code.
     """
-    sampled = samples or Samples(())
+    sampled = samples or StallSamples(())
     at = sampled.at()
     graph, live = code.graph, code.live
     rows = []
@@ -137,7 +137,7 @@ def listing(
         loop = graph.loop_of[block.number]
         pressure = (live.pressure(one.index), live.pressure(one.index, "P"), live.pressure(one.index, "UR"))
         rows.append(
-            Row(
+            ListingRow(
                 one.index, one.offset, one.text, str(one.scheduling), pressure, block.number,
                 graph.loops[loop].depth if loop is not None else 0, block.first == one.index,
                 branch_operand(one) if one.kind.pipe == "control" else None, code.frames(one.index),

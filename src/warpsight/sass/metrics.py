@@ -17,7 +17,7 @@ from warpsight.machine.profiler_host import RANGES, SAMPLING, Metric
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Stands for the metrics of :mod:`warpsight.sass.counts.roofline`.
 ROOFLINE = "roofline"
@@ -135,7 +135,7 @@ def _check(chip: str, name: str, kind: int) -> None:
     raise UsageError(f"{chip} has no metric {name}{meant} (warpsight sass metrics --list)")
 
 
-def measured(trace: Trace) -> pa.Table:
+def measured(trace: StoredTrace) -> pa.Table:
     """What a recording measured: a row for each metric of each kernel or range, else of each sampled device.
 
     Raises:

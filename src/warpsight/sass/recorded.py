@@ -11,12 +11,12 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.elf import ElfError
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.sass.code import KernelCode
 from warpsight.sass.counts.kernels import PREFIX, Counts
 from warpsight.sass.hotspots import NOT_SAMPLED
-from warpsight.sass.why.advice.finding import Launch
-from warpsight.sass.why.samples import Samples, add_up
+from warpsight.sass.why.advice.finding import LaunchConfiguration
+from warpsight.sass.why.samples import StallSamples, add_up
 
 _SAMPLES = """
 SELECT name, checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
@@ -46,7 +46,7 @@ HAVING avg(k.duration) >= 20000
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedKernel:
     """One kernel with samples or counts.
 
     Attributes:
@@ -58,7 +58,7 @@ class Recorded:
 
     name: str
     code: KernelCode | None
-    samples: Samples
+    samples: StallSamples
     counts: Mapping[int, Counts]
     problem: str = ""
 
@@ -77,7 +77,7 @@ class _Gathered:
     counts: dict[int, Counts] = field(default_factory=dict)
 
 
-def sampled_kernels(trace: Trace) -> list[Recorded]:
+def sampled_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     """The kernels with samples, most samples first.
 
     Raises:
@@ -89,7 +89,7 @@ def sampled_kernels(trace: Trace) -> list[Recorded]:
     return found
 
 
-def listed_kernels(trace: Trace) -> list[Recorded]:
+def listed_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     """The kernels with samples or counts, most of them first.
 
     Raises:
@@ -103,7 +103,7 @@ def listed_kernels(trace: Trace) -> list[Recorded]:
     return found
 
 
-def _kernels(trace: Trace) -> list[Recorded]:
+def _kernels(trace: StoredTrace) -> list[RecordedKernel]:
     code = _Code(trace.folder)
     for name, checksum, pc, reason, samples, not_issued in trace.sql(_SAMPLES).fetchall():
         kernel, offset = code.at(name, checksum, pc)
@@ -112,7 +112,7 @@ def _kernels(trace: Trace) -> list[Recorded]:
         kernel, offset = code.at(name, checksum, pc)
         kernel.counts.setdefault(offset // INSTRUCTION_SIZE, Counts()).add({metric: value})
     found = [
-        Recorded(one.name, one.code, add_up(one.rows), one.counts, one.problem)
+        RecordedKernel(one.name, one.code, add_up(one.rows), one.counts, one.problem)
         for one in code.gathered.values()
     ]
     executed = {id(one): sum(counts.executions for counts in one.counts.values()) for one in found}
@@ -163,7 +163,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
     return (KernelCode(cubin, section, function), pc) if section is not None else (None, pc)
 
 
-def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
+def choose(found: list[RecordedKernel], wanted: str | None, where: str) -> RecordedKernel:
     """The first kernel of those that a name means; without one, of all.
 
     Raises:
@@ -185,7 +185,7 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
     return chosen
 
 
-def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
+def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfiguration:
     """How a kernel was launched in the shape that took the most time; empty when unknown.
 
     Args:
@@ -195,15 +195,15 @@ def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:
-        return Launch()
+        return LaunchConfiguration()
     blocks, threads, registers, shared, capability, multiprocessors = rows[0]
-    return Launch(
+    return LaunchConfiguration(
         blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0,
         _busy(trace, name, samples),
     )  # fmt: skip
 
 
-def _busy(trace: Trace, name: str, samples: int) -> float | None:
+def _busy(trace: StoredTrace, name: str, samples: int) -> float | None:
     rows = trace.sql(_BUSY, name=name).fetchall()
     possible = rows[0][0] if rows else None
     return min(samples / possible, 1.0) if possible and samples else None

@@ -18,7 +18,7 @@ from warpsight.simulate import copying, devices, graphs, selecting, sharing
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Subjects whose effect rests on assumptions, so that the answer is a range.
@@ -29,7 +29,7 @@ _WEIGHTS = r"optim|zero_grad|clip_grad"
 _SHORTEST = 2_000
 
 
-def apply(trace: Trace, program: Program, change: Change, lean: int = 0) -> Program:
+def apply(trace: StoredTrace, program: Program, change: Change, lean: int = 0) -> Program:
     """The program with a change; `lean` -1 and 1 take the assumptions that make it shortest and longest.
 
     A change that matches nothing adds a note.
@@ -41,13 +41,13 @@ def _without_match(program: Program, change: Change, what: str) -> Program:
     return program.but(notes=(*program.notes, f"{change.text} matches no {what}"))
 
 
-def _kernels(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _kernels(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """Kernels of another length; those that are gone take their launch call with them."""
     chosen = selecting.kernels(trace, program, change)
     return _resized(program, change, chosen, "kernel")
 
 
-def _copies(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _copies(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     return _resized(program, change, selecting.copies(trace, program, change), "copy")
 
 
@@ -75,7 +75,7 @@ def _some(links: Any, kept: Column) -> Any:
     return type(links)(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
 
 
-def _launches(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _launches(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     chosen = np.flatnonzero(selecting.launches(program) & selecting.calls(program, change))
     if not len(chosen):
         return _without_match(program, change, "launch call")
@@ -88,7 +88,7 @@ def _launches(trace: Trace, program: Program, change: Change, lean: int) -> Prog
     return program.but(lag=lag)
 
 
-def _without_waits(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """Calls that return without waiting: their own time stays."""
     links = program.links
     waits = np.isin(links.kind, (path.SYNC, path.BLOCKING))
@@ -100,9 +100,9 @@ def _without_waits(trace: Trace, program: Program, change: Change, lean: int) ->
     return program.but(links=_some(links, ~mine))
 
 
-def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """Host code of another length: the part of each stretch between two calls that lies in the ranges."""
-    ranges = selecting.Ranges(trace, program, change)
+    ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     points = np.flatnonzero(program.before >= 0)
     points = points[program.before[points] != points - (points & 1)]  # not from a begin to its own end
@@ -124,7 +124,7 @@ def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     return program.but(lag=lag)
 
 
-def _overlapped(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _overlapped(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """Copies beside the other work: what follows them in their stream follows what was before them instead.
 
     Copies that take the whole device (:mod:`.copying`) stay where they are.
@@ -144,7 +144,7 @@ def _overlapped(trace: Trace, program: Program, change: Change, lean: int) -> Pr
     return _aside(program, change, chosen)
 
 
-def _streams(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _streams(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     chosen = selecting.kernels(trace, program, change)
     apart = _aside(program, change, chosen)
     moved = np.zeros(len(program), bool)
@@ -152,7 +152,7 @@ def _streams(trace: Trace, program: Program, change: Change, lean: int) -> Progr
     return sharing.slowed(trace, _joined(trace, apart, moved), moved, lean) if len(chosen) else apart
 
 
-def _joined(trace: Trace, program: Program, moved: Column) -> Program:
+def _joined(trace: StoredTrace, program: Program, moved: Column) -> Program:
     """The moved work and the rest of an iteration both begin after all work of the iteration before."""
     start, end = program.graph.start, program.graph.end
     sources, targets = [], []
@@ -223,9 +223,9 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
     return program.but(previous=previous, links=more, delay=delay)
 
 
-def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _fused(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """The device work launched in one range as one kernel: as long as its work together, or as requested."""
-    ranges = selecting.Ranges(trace, program, change)
+    ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     called = np.flatnonzero(program.place >= 0)
     place = program.place[called].astype(np.int64)
@@ -253,10 +253,10 @@ def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program
     return program.but(duration=duration, gap=gap, delay=delay, lag=lag, place=places)
 
 
-def _batch(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _batch(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """Kernels and copies that grow with the batch: all but those of the optimizer."""
     named = change if change.pattern else replace(change, pattern=_WEIGHTS)
-    ranges = selecting.Ranges(trace, program, named)
+    ranges = selecting.SelectedRanges(trace, program, named)
     place = np.maximum(program.place, 0).astype(np.int64)
     number = ranges.number(program.graph.by_thread.thread[place], program.graph.time[2 * place])
     chosen = np.flatnonzero((number < 0) | (program.place < 0))
@@ -270,14 +270,14 @@ def _batch(trace: Trace, program: Program, change: Change, lean: int) -> Program
     return program.but(duration=duration, notes=(*program.notes, note))
 
 
-def _device(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def _device(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     factor, note = devices.factors(trace, program.graph.work, change.pattern, lean)
     duration = program.duration.copy()
     duration[: len(factor)] = np.round(duration[: len(factor)] * factor)
     return program.but(duration=duration, notes=(*program.notes, note))
 
 
-_CHANGES: dict[str, Callable[[Trace, Program, Change, int], Program]] = {
+_CHANGES: dict[str, Callable[[StoredTrace, Program, Change, int], Program]] = {
     "kernel": _kernels, "copy": _copies, "launch": _launches, "sync": _without_waits, "host": _host,
     "graphs": graphs.captured, "fuse": _fused, "overlap": _overlapped, "streams": _streams, "batch": _batch,
     "device": _device,

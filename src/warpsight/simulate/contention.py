@@ -19,7 +19,7 @@ from warpsight.model.work import COMMUNICATION, KERNEL, numbered
 from warpsight.simulate.sharing import overlapped
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: A kernel ran alone up to this part of its time beside a collective, and beside one from that part on.
@@ -50,7 +50,7 @@ class Contention:
         return float(np.median(beside)) if len(beside) else 0.0
 
 
-def measured(trace: Trace, program: Program, recorded: Times) -> Contention | None:
+def measured(trace: StoredTrace, program: Program, recorded: Times) -> Contention | None:
     """The contention that a recording shows, None where it has no collectives or too little to compare."""
     work = program.graph.work
     count = len(work)
@@ -101,7 +101,7 @@ def _beside(program: Program, times: Times) -> Column:
     return out
 
 
-def _alike(trace: Trace, work: device_work.Work, kernels: Column) -> Column:
+def _alike(trace: StoredTrace, work: device_work.Work, kernels: Column) -> Column:
     """Number of each kernel's name and launch shape."""
     rows, source = device_work.everything(trace).kernels
     place = kernels if work.source is None else work.source[kernels]

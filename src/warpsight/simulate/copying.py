@@ -16,7 +16,7 @@ from warpsight.model import work as device_work
 from warpsight.model.work import COPY, SET
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: From this part of the memory's rate on, nothing runs beside a copy.
@@ -25,7 +25,7 @@ _FULL = 0.5
 _COPIED, _FILLED = 2, 1
 
 
-def alone(trace: Trace, program: Program) -> Column:
+def alone(trace: StoredTrace, program: Program) -> Column:
     """Which device nodes are copies or fills that leave no room for other work (a mask).
 
     Where the memory's rate is not known, the fastest copy or fill of the recording stands for it.

@@ -14,7 +14,7 @@ from warpsight.errors import UsageError
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Short names that people use for the device that is meant most often.
@@ -31,7 +31,7 @@ _MATRIX = re.compile(
 _SHORTEST = 1_500
 
 
-def factors(trace: Trace, work: Work, name: str, lean: int) -> tuple[Column, str]:
+def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Column, str]:
     """What each row's time is multiplied with on the device of that name, and how that was found.
 
     Products go with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more), everything

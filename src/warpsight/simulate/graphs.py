@@ -14,7 +14,7 @@ from warpsight.simulate import selecting
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Host time of one graph launch, and of each of its nodes (ns): least, usual, most.
@@ -24,7 +24,7 @@ _GAP = (300, 500, 1_000)
 USUAL_GAP = _GAP[1]
 
 
-def captured(trace: Trace, program: Program, change: Change, lean: int) -> Program:
+def captured(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
     """The program with its launches in graphs: one per range whose name matches, else one per iteration.
 
     A graph ends at whatever waits for the device. Host code between the launches of a graph does not run again.
@@ -62,12 +62,12 @@ def captured(trace: Trace, program: Program, change: Change, lean: int) -> Progr
     return program.but(lag=lag, place=place, gap=gap, delay=delay, arrival=arrival, from_begin=from_begin)
 
 
-def _groups(trace: Trace, program: Program, change: Change, launches: Column) -> Column:
+def _groups(trace: StoredTrace, program: Program, change: Change, launches: Column) -> Column:
     """Number of the graph of each launch, ascending with the launches; -1 for none."""
     graph = program.graph
     moment, thread = graph.time[2 * launches], graph.by_thread.thread[launches]
     if change.pattern:
-        group = selecting.Ranges(trace, program, change).number(thread, moment)
+        group = selecting.SelectedRanges(trace, program, change).number(thread, moment)
     else:
         found = iterations.find(trace)
         begins = (

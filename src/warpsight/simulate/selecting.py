@@ -15,13 +15,13 @@ from warpsight.model.work import COMMUNICATION, KERNEL
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _RANGE_TABLES = {"marker": "name_id", "op": "name_id", "user_event": "name"}
 
 
-def kernels(trace: Trace, program: Program, change: Change) -> Column:
+def kernels(trace: StoredTrace, program: Program, change: Change) -> Column:
     """Device nodes that are kernels with a matching name."""
     work = program.graph.work
     rows = trace.sql("SELECT id, name, demangled, short FROM name").fetchall()
@@ -32,7 +32,7 @@ def kernels(trace: Trace, program: Program, change: Change) -> Column:
     return chosen
 
 
-def copies(trace: Trace, program: Program, change: Change) -> Column:
+def copies(trace: StoredTrace, program: Program, change: Change) -> Column:
     """Device nodes that are copies of a matching kind, or fills, which are called memset."""
     work = program.graph.work
     moved = np.flatnonzero(work.kind >= device_work.COPY)
@@ -57,7 +57,7 @@ def launches(program: Program) -> Column:
     return out
 
 
-class Ranges:
+class SelectedRanges:
     """Ranges of the threads with a matching name: outermost ones, by thread and begin.
 
     Attributes:
@@ -66,7 +66,7 @@ class Ranges:
         end: Ends, ns.
     """
 
-    def __init__(self, trace: Trace, program: Program, change: Change) -> None:
+    def __init__(self, trace: StoredTrace, program: Program, change: Change) -> None:
         """Read them; ranges of threads without calls are left out."""
         threads = {key: number for number, key in enumerate(program.graph.by_thread.threads)}
         parts = [np.zeros((3, 0), np.int64)]

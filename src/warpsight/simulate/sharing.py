@@ -15,14 +15,14 @@ from warpsight.model import intervals
 from warpsight.model.work import COMMUNICATION
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Times that overlaps are found anew with the lengths that followed from the ones before.
 _ROUNDS = 4
 
 
-def slowed(trace: Trace, program: Program, moved: Column, lean: int) -> Program:
+def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Program:
     """The program with kernels as slow as the overlap of the moved ones (a mask over device nodes) with the others makes them.
 
     A kernel that begins on an idle device spreads its blocks over all multiprocessors. One that begins beside others takes
@@ -57,7 +57,7 @@ class _Room:
     packed: Column
 
     @classmethod
-    def of(cls, trace: Trace, program: Program) -> _Room:
+    def of(cls, trace: StoredTrace, program: Program) -> _Room:
         """Read blocks, threads and registers by kernel name."""
         rows = trace.sql(
             """SELECT name_id, avg(grid_x::DOUBLE * grid_y * grid_z), max(block_x::BIGINT * block_y * block_z),

@@ -22,7 +22,7 @@ from warpsight.simulate.calibration import calibrated
 from warpsight.simulate.change import Change, parse
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -31,7 +31,7 @@ _CONFIDENCE = 1.96
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTime:
     """A step's mean time, ns.
 
     Attributes:
@@ -65,7 +65,7 @@ class Simulated:
     """
 
     changes: tuple[Change, ...]
-    step: Step
+    step: StepTime
     recorded_ns: int
     predicted_ns: int
     unexplained_ns: int
@@ -85,7 +85,9 @@ class Simulated:
         }
 
 
-def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None) -> Simulated:
+def simulate(
+    trace: StoredTrace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None
+) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied one after the other.
 
     Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
@@ -126,7 +128,7 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: floa
     )  # fmt: skip
 
 
-def changed(trace: Trace, program: Program, asked: Sequence[Change], lean: int = 0) -> Program:
+def changed(trace: StoredTrace, program: Program, asked: Sequence[Change], lean: int = 0) -> Program:
     """A program with all changes."""
     for change in asked:
         program = changes.apply(trace, program, change, lean)
@@ -140,10 +142,10 @@ def _mean(found: Iterations | None, base: Program, times: Times) -> float:
     return float(steps.durations(found, times)[steps.counted(found)].mean())
 
 
-def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> Step:
+def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> StepTime:
     if found is None or len(found) < 2:
         lengths = {lean: float(steps.span(base, times).length) for lean, times in solved.items()}
-        return Step(
+        return StepTime(
             float(steps.span(base, was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0
         )
     chosen = steps.counted(found)
@@ -151,7 +153,7 @@ def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int,
     means = {lean: float(steps.durations(found, times)[chosen].mean()) for lean, times in solved.items()}
     error = _CONFIDENCE * float(before.std()) / max(len(before), 1) ** 0.5
     error *= means[0] / max(float(before.mean()), 1.0)
-    return Step(
+    return StepTime(
         float(before.mean()), means[0], min(means.values()) - error, max(means.values()) + error, len(before)
     )
 
@@ -164,7 +166,7 @@ def _notes(program: Program, base: Program, found: Iterations | None) -> tuple[F
     return tuple(notes)
 
 
-def _summary(step: Step, base: Program, was: Times, now: Times) -> pa.Table:
+def _summary(step: StepTime, base: Program, was: Times, now: Times) -> pa.Table:
     rows = [
         ("step", step.recorded, step.predicted, step.low, step.high),
         ("recording", float(steps.span(base, was).length), float(steps.span(base, now).length), None, None),
@@ -197,7 +199,7 @@ def _listed(found: Sequence[Iterations], was: Times, now: Times) -> pa.Table:
     return with_units(table, recorded="ns", predicted="ns")
 
 
-def _kernels(trace: Trace, program: Program, was: Times, now: Times) -> pa.Table:
+def _kernels(trace: StoredTrace, program: Program, was: Times, now: Times) -> pa.Table:
     """Per kernel name its time as recorded and as predicted, where that changed; largest change first."""
     work = program.graph.work
     before, after = (times.end[: len(work)] - times.start[: len(work)] for times in (was, now))

@@ -16,7 +16,7 @@ from warpsight.model.schema import TABLES
 from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.simulate.simulation import Simulated
 
 Column = npt.NDArray[Any]
@@ -27,7 +27,7 @@ _MOMENTS, _STRETCHES = ("time",), ("start", "duration")
 _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 
-def write(trace: Trace, found: Simulated, path: str | os.PathLike[str], force: bool = False) -> None:
+def write(trace: StoredTrace, found: Simulated, path: str | os.PathLike[str], force: bool = False) -> None:
     """Write a new trace in which everything happens at its predicted time.
 
     Rows of threads (ranges, samples, operators) move with the calls around them; counters and other rows of no thread move
@@ -56,7 +56,7 @@ def write(trace: Trace, found: Simulated, path: str | os.PathLike[str], force: b
         writer.describe(**{k: v for k, v in trace.manifest.items() if k not in _OWN_ENTRIES})
 
 
-def _work(trace: Trace, table: str, rows: pa.Table, found: Simulated) -> pa.Table:
+def _work(trace: StoredTrace, table: str, rows: pa.Table, found: Simulated) -> pa.Table:
     """Device work at its new times; rows that were not re-timed keep theirs."""
     whole = device_work.everything(trace)
     graph: DependencyGraph = found.program.graph

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsight.recorder.external.tool import Request, Tool, below, on_path
+from warpsight.recorder.external.tool import Tool, ToolRequest, below, on_path
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = [f"--output={folder}"]
     if request.delay:
         own.append(f"--delay={request.delay:g}")

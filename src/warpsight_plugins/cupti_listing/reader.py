@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Rows
+from warpsight.formats.reading.trace_events import RowBuffer
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -70,7 +70,7 @@ def read_listing(source: Source, target: Target) -> None:
 class _Reader:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._rows = Rows(target)
+        self._rows = RowBuffer(target)
         self._left_out: dict[str, int] = {}
         self._calls = 0
 

@@ -28,7 +28,7 @@ PATTERNS = (
 )  # fmt: skip
 
 
-class Point(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class DelayPoint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One instruction that may wait."""
 
     pc: Annotated[int, msgspec.Meta(ge=0)]
@@ -38,13 +38,13 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     cluster_seed: _Nanoseconds = 0
 
 
-class Kernel(msgspec.Struct, forbid_unknown_fields=True):
+class DelayedKernel(msgspec.Struct, forbid_unknown_fields=True):
     """The points of one kernel, by its offset as text."""
 
     kernel_name: str
     kernel_checksum: str
     timestamp: str
-    instrumentation_points: dict[str, Point]
+    instrumentation_points: dict[str, DelayPoint]
 
 
 class Delays(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class Delays(msgspec.Struct, forbid_unknown_fields=True):
 
     version: Literal["1.0"]
     delay_ns: _Nanoseconds
-    kernels: dict[str, Kernel]
+    kernels: dict[str, DelayedKernel]
 
     @property
     def points(self) -> int:
@@ -128,11 +128,11 @@ def choose(
         raise UsageError(f"a probability is 0 to 1, not {probability:g}")
     chance = random.Random(seed)
     points = {
-        str(pc): Point(pc, sass, delay_ns, chance.random() < probability)
+        str(pc): DelayPoint(pc, sass, delay_ns, chance.random() < probability)
         for pc, sass in sorted(instructions)
         if tuple(patterns) == ("*",) or any(pattern in sass for pattern in patterns)
     }
     if not points:
         raise UsageError(f"no instruction of {name} contains one of: {', '.join(patterns)}")
     stamp = datetime.now().isoformat(timespec="milliseconds")
-    return Delays("1.0", delay_ns, {f"{name}_{checksum}": Kernel(name, checksum, stamp, points)})
+    return Delays("1.0", delay_ns, {f"{name}_{checksum}": DelayedKernel(name, checksum, stamp, points)})

@@ -27,7 +27,7 @@ import msgspec
 
 from warpsight.formats.source import Source
 from warpsight_plugins.cutracer import records
-from warpsight_plugins.cutracer.header import Header
+from warpsight_plugins.cutracer.header import CutracerHeader
 
 S = TypeVar("S")
 #: `fold(state, rows, lines)`: put the rows of one chunk, in the order of the file, into the state. Rows have the fields as
@@ -59,12 +59,12 @@ class Folded(Generic[S]):
     """States of the file's parts, in order, the describing records, and what is missing of the file."""
 
     states: list[S]
-    header: Header
+    header: CutracerHeader
     notes: list[str]
 
 
 def fold(
-    source: Source, fields: Sequence[str], start: Callable[[], S], take: Callable[[Header], Fold[S]]
+    source: Source, fields: Sequence[str], start: Callable[[], S], take: Callable[[CutracerHeader], Fold[S]]
 ) -> Folded[S] | None:
     """Fold every record; None when the file has an unusual one.
 
@@ -76,7 +76,7 @@ def fold(
     """
     if not set(fields) <= set(records.FIELDS):
         return None
-    header = Header()
+    header = CutracerHeader()
     try:
         first = _first_line(source, header)
         folder = _Folder(fields, start, take(header))
@@ -94,7 +94,7 @@ def fold(
     return Folded([part.state for part in parts], header, [*notes, *header.notes()])
 
 
-def _first_line(source: Source, header: Header) -> int:
+def _first_line(source: Source, header: CutracerHeader) -> int:
     """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is not a kernel's."""
     head = source.head.lstrip()
     if b"\n" in head and b"kernel_metadata" not in head[: head.find(b"\n")]:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass
-class Header:
+class CutracerHeader:
     """The contents of the describing records: the kernel, its instructions by opcode id, host stacks, completion."""
 
     kernel: dict[str, Any] = field(default_factory=dict)

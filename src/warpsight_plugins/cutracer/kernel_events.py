@@ -14,7 +14,7 @@ from warpsight.formats.selection import Selection
 from warpsight_plugins.cutracer.writer import rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -57,7 +57,7 @@ WHERE coalesce(l.name, k.name) IS NOT NULL AND {{where}} ORDER BY l.start, l.pro
 """
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected launches; returns how many, and how many stacks.
 
     Raises:

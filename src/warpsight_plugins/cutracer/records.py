@@ -27,7 +27,7 @@ class _Record(
     """A line of a trace."""
 
 
-class Event(_Record, kw_only=True, frozen=True, gc=False):
+class InstructionRecord(_Record, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an instruction."""
 
     trace_index: Natural
@@ -39,7 +39,7 @@ class Event(_Record, kw_only=True, frozen=True, gc=False):
     active_mask: Hex | None = None
 
 
-class Traced(Event, kw_only=True, frozen=True, gc=False):
+class ExecutedRecord(InstructionRecord, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an executed instruction."""
 
     ctx: Hex
@@ -48,7 +48,7 @@ class Traced(Event, kw_only=True, frozen=True, gc=False):
     opcode_id: Natural
 
 
-class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
+class OpcodeOnly(InstructionRecord, tag="opcode_only", kw_only=True, frozen=True, gc=False):
     """An instruction was executed, or cuda-gdb saw a warp at it; only executed ones have the fields in :data:`TRACED`."""
 
     ctx: Hex | None = None
@@ -72,7 +72,7 @@ class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
     memory_addresses: list[dict[str, Any]] | None = None
 
 
-class RegTrace(Traced, tag="reg_trace", kw_only=True, frozen=True, gc=False):
+class RegTrace(ExecutedRecord, tag="reg_trace", kw_only=True, frozen=True, gc=False):
     """Registers of all lanes: `regs[register][lane]`; numbers of the registers in `regs_indices`, which 0.1 did not write."""
 
     regs: list[Lanes]
@@ -81,13 +81,13 @@ class RegTrace(Traced, tag="reg_trace", kw_only=True, frozen=True, gc=False):
     uregs_indices: list[Natural] | None = None
 
 
-class MemTrace(Traced, tag="mem_trace", kw_only=True, frozen=True, gc=False):
+class MemTrace(ExecutedRecord, tag="mem_trace", kw_only=True, frozen=True, gc=False):
     """Addresses of one memory access, a lane each, as early versions wrote them."""
 
     addrs: Lanes
 
 
-class MemAddrTrace(Traced, tag="mem_addr_trace", kw_only=True, frozen=True, gc=False):
+class MemAddrTrace(ExecutedRecord, tag="mem_addr_trace", kw_only=True, frozen=True, gc=False):
     """Addresses of one memory access, a lane each."""
 
     addrs: Lanes
@@ -98,7 +98,7 @@ class MemAddrTrace(Traced, tag="mem_addr_trace", kw_only=True, frozen=True, gc=F
     cluster_attribution: Any = None
 
 
-class MemValueTrace(Traced, tag="mem_value_trace", kw_only=True, frozen=True, gc=False):
+class MemValueTrace(ExecutedRecord, tag="mem_value_trace", kw_only=True, frozen=True, gc=False):
     """Addresses and 32-bit values of one memory access: `values[lane][word]`."""
 
     mem_space: int
@@ -108,7 +108,7 @@ class MemValueTrace(Traced, tag="mem_value_trace", kw_only=True, frozen=True, gc
     values: _LaneValues
 
 
-class TmaTrace(Traced, tag="tma_trace", kw_only=True, frozen=True, gc=False):
+class TmaTrace(ExecutedRecord, tag="tma_trace", kw_only=True, frozen=True, gc=False):
     """A bulk or tensor copy, with the decoded descriptor."""
 
     tma_param_size: int | None = None

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from warpsight_plugins.cutracer import records
 from warpsight_plugins.cutracer.clp import source_of
-from warpsight_plugins.cutracer.header import Header
+from warpsight_plugins.cutracer.header import CutracerHeader
 from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 _TEXT = pa.string()
@@ -38,7 +38,7 @@ class TraceFile:
             FormatError: when it does not exist, or is a CLP archive that cannot be unpacked.
         """
         self.source = source_of(path)
-        self.header = Header()
+        self.header = CutracerHeader()
         self.notes: list[str] = []
         self.lines = 0
 

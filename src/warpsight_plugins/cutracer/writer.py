@@ -21,7 +21,7 @@ from warpsight.formats.selection import Selection
 from warpsight_plugins.cutracer.records import EVENTS
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -44,7 +44,7 @@ BATCH = 16_384
 _EVENT = "grid_launch, event, kind, time, cta_x, cta_y, cta_z, warp, opcode, pc, active_mask, name_id, attributes, process"
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the records of the selected processes; returns how many, and how many kernels.
 
     Raises:
@@ -72,7 +72,7 @@ def _line(record: dict[str, Any]) -> bytes:
     return msgspec.json.encode(record, order="sorted") + b"\n"
 
 
-def _launches(trace: Trace, selection: Selection) -> list[tuple[int, int]]:
+def _launches(trace: StoredTrace, selection: Selection) -> list[tuple[int, int]]:
     chosen = ", ".join(str(int(p)) for p in selection.processes)
     where = f"WHERE {_KINDS}" + (f" AND process IN ({chosen})" if chosen else "")
     return [
@@ -83,7 +83,7 @@ def _launches(trace: Trace, selection: Selection) -> list[tuple[int, int]]:
     ]
 
 
-def _batches(trace: Trace, process: int, launch: int) -> Iterator[list[dict[str, Any]]]:
+def _batches(trace: StoredTrace, process: int, launch: int) -> Iterator[list[dict[str, Any]]]:
     """Events of a launch in their order."""
     yield from rows(
         trace.sql(
@@ -103,7 +103,7 @@ def rows(relation: Any) -> Iterator[list[dict[str, Any]]]:
 class _Kernels:
     """The sources' descriptions of their kernels, and the instruction tables."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: StoredTrace) -> None:
         sources = trace.manifest.get("source") or []
         said = sources if isinstance(sources, list) else [sources]
         self._said = {
@@ -152,7 +152,7 @@ def _parsed(text: str | None) -> Any:
 _Fields = dict[int, dict[str, Any]]
 
 
-def _others(trace: Trace, batch: list[dict[str, Any]]) -> tuple[_Fields, _Fields]:
+def _others(trace: StoredTrace, batch: list[dict[str, Any]]) -> tuple[_Fields, _Fields]:
     """Rows of other tables about one launch's records: accesses and registers by event."""
     window = (
         f"WHERE process = {batch[0]['process']} AND grid_launch = {batch[0]['grid_launch']} "
@@ -190,7 +190,7 @@ def _records(
         yield record
 
 
-def _accesses(trace: Trace, window: str) -> dict[int, dict[str, Any]]:
+def _accesses(trace: StoredTrace, window: str) -> dict[int, dict[str, Any]]:
     """Event → addresses, and values with what describes them where there are any."""
     columns = trace.sql(
         f"SELECT event, address, space, is_load, bytes, value0, value1, value2, value3 FROM access {window} ORDER BY event, lane"
@@ -215,7 +215,7 @@ def _accesses(trace: Trace, window: str) -> dict[int, dict[str, Any]]:
     return out
 
 
-def _registers(trace: Trace, window: str) -> dict[int, dict[str, Any]]:
+def _registers(trace: StoredTrace, window: str) -> dict[int, dict[str, Any]]:
     """Event → registers lane by lane and uniform registers, with their numbers."""
     out: dict[int, dict[str, Any]] = {}
     for uniform, values, indices in ((False, "regs", "regs_indices"), (True, "uregs", "uregs_indices")):

@@ -33,10 +33,10 @@ def read(source: Source, target: Target, options: Options) -> None:
         FormatError: for damaged XML, a reference to nothing, or a bundle where there is no xctrace.
     """
     from warpsight_plugins.instruments.export import exported
-    from warpsight_plugins.instruments.tables import Reader
+    from warpsight_plugins.instruments.tables import InstrumentsReader
 
     del options
-    reader = Reader(target)
+    reader = InstrumentsReader(target)
     if not source.is_directory:
         reader.read(source)
     elif _is_bundle(source.path):

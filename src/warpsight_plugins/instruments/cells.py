@@ -17,14 +17,14 @@ _PLACE = re.compile(r"line (\d+)")
 
 
 @dataclass(frozen=True)
-class Cell:
+class InstrumentsCell:
     """A value: its raw text, the text Instruments shows, its attributes and what is inside of it."""
 
     tag: str
     text: str
     shown: str
     attributes: Mapping[str, str] = field(default_factory=dict)
-    inside: tuple[Cell, ...] = ()
+    inside: tuple[InstrumentsCell, ...] = ()
 
     @property
     def number(self) -> int | None:
@@ -34,7 +34,7 @@ class Cell:
         except ValueError:
             return None
 
-    def find(self, tag: str) -> Cell | None:
+    def find(self, tag: str) -> InstrumentsCell | None:
         """The first cell of a kind inside, at any depth."""
         for cell in self.inside:
             if cell.tag == tag:
@@ -45,11 +45,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class InstrumentsRow:
     """One row of a table: cells by column mnemonic; empty cells are absent."""
 
     schema: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, InstrumentsCell]
 
     def number(self, *columns: str) -> int | None:
         """The first of these columns that holds a number."""
@@ -64,13 +64,13 @@ class Row:
         return next((self.cells[c].shown for c in columns if c in self.cells and self.cells[c].shown), "")
 
 
-def rows(source: Source) -> Iterator[Row]:
+def rows(source: Source) -> Iterator[InstrumentsRow]:
     """The rows of a file. A node without a schema goes on with the one before, as xctrace writes them.
 
     Raises:
         FormatError: for damaged XML, or a reference to an id that was never written.
     """
-    known: dict[str, Cell] = {}
+    known: dict[str, InstrumentsCell] = {}
     schema, columns = "", []
     parents: list[ElementTree.Element] = []
     with source.open() as file:
@@ -89,7 +89,7 @@ def rows(source: Source) -> Iterator[Row]:
                     columns = [(column.findtext("mnemonic") or "").strip() for column in element.iter("col")]
                 elif element.tag == "row":
                     cells = [_resolve(source, child, known) for child in element]
-                    yield Row(
+                    yield InstrumentsRow(
                         schema, {c: cell for c, cell in zip(columns, cells, strict=False) if cell is not None}
                     )
                     if parents:
@@ -102,7 +102,9 @@ def rows(source: Source) -> Iterator[Row]:
             source.ended_early(f"the XML is damaged or ends at line {line}")
 
 
-def _resolve(source: Source, element: ElementTree.Element, known: dict[str, Cell]) -> Cell | None:
+def _resolve(
+    source: Source, element: ElementTree.Element, known: dict[str, InstrumentsCell]
+) -> InstrumentsCell | None:
     """A cell of an element; None for a sentinel, which stands for no value."""
     reference = element.get("ref")
     if reference is not None:
@@ -114,7 +116,7 @@ def _resolve(source: Source, element: ElementTree.Element, known: dict[str, Cell
     inside = tuple(cell for child in element if (cell := _resolve(source, child, known)) is not None)
     text = element.text or ""
     attributes = {key: value for key, value in element.attrib.items() if key not in ("id", "fmt")}
-    cell = Cell(element.tag, text, element.get("fmt", text.strip()), attributes, inside)
+    cell = InstrumentsCell(element.tag, text, element.get("fmt", text.strip()), attributes, inside)
     identity = element.get("id")
     if identity is not None:
         known[identity] = cell

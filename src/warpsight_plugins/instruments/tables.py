@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Rows
-from warpsight_plugins.instruments.cells import Cell, Row, rows
+from warpsight.formats.reading.trace_events import RowBuffer
+from warpsight_plugins.instruments.cells import InstrumentsCell, InstrumentsRow, rows
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -20,20 +20,20 @@ _LABEL_END = re.compile(r"\s+\( .* \(\d+\) \).*$")
 _BEGIN, _END = 1, 2
 
 
-class Reader:
+class InstrumentsReader:
     """Rows of all files of one recording. Intervals wait for the encoder list that names them."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._rows = Rows(target)
-        self._intervals: list[tuple[Row, int]] = []
+        self._rows = RowBuffer(target)
+        self._intervals: list[tuple[InstrumentsRow, int]] = []
         self._labels: dict[tuple[int, int], str] = {}
-        self._points: list[Row] = []
+        self._points: list[InstrumentsRow] = []
         self._counters: dict[int, str] = {}
-        self._values: list[Row] = []
+        self._values: list[InstrumentsRow] = []
         self._left_out: dict[str, int] = {}
         self._channels: dict[str, int] = {}
-        self._stacks: dict[int, tuple[Cell, int | None]] = {}
+        self._stacks: dict[int, tuple[InstrumentsCell, int | None]] = {}
 
     def read(self, source: Source) -> None:
         """One file."""
@@ -60,7 +60,7 @@ class Reader:
 
     # Who and where
 
-    def _process(self, cell: Cell | None) -> int:
+    def _process(self, cell: InstrumentsCell | None) -> int:
         if cell is None:
             return self._target.process(0)
         pid = cell.find("pid") if cell.tag != "pid" else cell
@@ -69,7 +69,7 @@ class Reader:
         name = _PID.sub("", cell.shown).strip()
         return self._target.process(number if number is not None else cell.shown, command=name)
 
-    def _thread(self, cell: Cell | None, process: Cell | None) -> tuple[int, int]:
+    def _thread(self, cell: InstrumentsCell | None, process: InstrumentsCell | None) -> tuple[int, int]:
         """(thread, process) ids; a thread's cell holds its process."""
         owner = self._process(process or (cell.find("process") if cell is not None else None))
         tid = cell.find("tid") if cell is not None else None
@@ -78,13 +78,13 @@ class Reader:
             return self._target.thread(owner, 0), owner
         return self._target.thread(owner, number if number is not None else cell.shown, cell.shown), owner
 
-    def _device(self, row: Row) -> int:
+    def _device(self, row: InstrumentsRow) -> int:
         name = row.shown("gpu", "device", "gpu-name", "device-name", "accelerator-name") or "Apple GPU"
         return self._target.device(
             (self._target.scope, "metal", name), name=name, vendor="Apple", platform="metal"
         )
 
-    def _place(self, row: Row, process: int, channel: str) -> dict[str, Any]:
+    def _place(self, row: InstrumentsRow, process: int, channel: str) -> dict[str, Any]:
         device = self._device(row)
         number = self._channels.setdefault(channel, len(self._channels) + 1)
         context = self._target.context(process, 0, device=device, api="metal")
@@ -97,13 +97,13 @@ class Reader:
 
     # The GPU
 
-    def _keep_interval(self, row: Row) -> None:
+    def _keep_interval(self, row: InstrumentsRow) -> None:
         if row.number("start") is None or row.number("duration") is None:
             self._target.lost(1, "GPU intervals without a start or duration", "kernel")
         elif row.shown("state") in ("", "Active"):
             self._intervals.append((row, self._process(row.cells.get("process"))))
 
-    def _interval(self, row: Row, process: int) -> None:
+    def _interval(self, row: InstrumentsRow, process: int) -> None:
         encoder = row.number("encoder-id")
         label = self._labels.get((process, encoder)) if encoder is not None else None
         channel = row.shown("channel-name") or "GPU"
@@ -131,7 +131,7 @@ class Reader:
             },
         )
 
-    def _encoder(self, row: Row) -> None:
+    def _encoder(self, row: InstrumentsRow) -> None:
         """The host encodes: its time is the launch, its label the name of what the GPU runs."""
         start = row.number("start")
         if start is None:
@@ -158,7 +158,7 @@ class Reader:
             },
         )
 
-    def _submission(self, row: Row) -> None:
+    def _submission(self, row: InstrumentsRow) -> None:
         start = row.number("start", "timestamp")
         if start is None:
             return
@@ -178,7 +178,7 @@ class Reader:
 
     def _pair_points(self) -> None:
         """Begin and end points of the GPU, by channel, submission and slot, where there are no intervals."""
-        begun: dict[tuple[Any, ...], Row] = {}
+        begun: dict[tuple[Any, ...], InstrumentsRow] = {}
         for row in sorted(self._points, key=lambda one: one.number("timestamp", "start") or 0):
             key = (
                 row.number("channel-id"),
@@ -201,7 +201,7 @@ class Reader:
 
     # The host
 
-    def _range(self, row: Row) -> None:
+    def _range(self, row: InstrumentsRow) -> None:
         start = row.number("start", "start-time", "time")
         if start is None:
             return
@@ -228,7 +228,7 @@ class Reader:
             },
         )
 
-    def _sample(self, row: Row) -> None:
+    def _sample(self, row: InstrumentsRow) -> None:
         time = row.number("time", "sample-time")
         if time is None:
             return
@@ -246,7 +246,7 @@ class Reader:
             },
         )
 
-    def _stack(self, cell: Cell | None) -> int | None:
+    def _stack(self, cell: InstrumentsCell | None) -> int | None:
         """A stack of a backtrace, whose frames stand innermost first; one that is referred to again is made once."""
         if cell is None:
             return None
@@ -259,15 +259,15 @@ class Reader:
         self._stacks[id(cell)] = (cell, stack)  # the cell is kept, so its address is not given away
         return stack
 
-    def _name_counter(self, row: Row) -> None:
+    def _name_counter(self, row: InstrumentsRow) -> None:
         number = row.number("counter-id")
         if number is not None:
             self._counters[number] = row.shown("name") or f"counter {number}"
 
-    def _keep_value(self, row: Row) -> None:
+    def _keep_value(self, row: InstrumentsRow) -> None:
         self._values.append(row)
 
-    def _counter(self, row: Row) -> None:
+    def _counter(self, row: InstrumentsRow) -> None:
         time, number, value = (
             row.number("timestamp", "start"),
             row.number("counter-id"),
@@ -291,11 +291,11 @@ class Reader:
             },
         )
 
-    def _keep_point(self, row: Row) -> None:
+    def _keep_point(self, row: InstrumentsRow) -> None:
         self._points.append(row)
 
 
-def _label(cell: Cell | None) -> str:
+def _label(cell: InstrumentsCell | None) -> str:
     """The text of a label without the process and address that Instruments adds."""
     if cell is None:
         return ""
@@ -303,7 +303,7 @@ def _label(cell: Cell | None) -> str:
     return inner.shown if inner is not None and inner.shown else _LABEL_END.sub("", cell.shown)
 
 
-def _frame(cell: Cell) -> tuple[str, str | None, int | None, int | None, str, str | None]:
+def _frame(cell: InstrumentsCell) -> tuple[str, str | None, int | None, int | None, str, str | None]:
     binary = cell.find("binary")
     address = cell.attributes.get("addr", "")
     number = int(address, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", address) else None
@@ -312,20 +312,20 @@ def _frame(cell: Cell) -> tuple[str, str | None, int | None, int | None, str, st
     return (cell.attributes.get("name") or address or "unknown", where, None, number, "native", build)
 
 
-_HANDLERS: dict[str, Callable[[Reader, Row], None]] = {
-    "metal-application-encoders-list": Reader._encoder,
-    "metal-gpu-intervals": Reader._keep_interval,
-    "metal-gpu-execution-points": Reader._keep_point,
-    "metal-application-command-buffer-submissions": Reader._submission,
-    "metal-driver-intervals": Reader._range,
-    "metal-driver-event-intervals": Reader._range,
-    "metal-application-event-interval": Reader._range,
-    "os-signpost-interval": Reader._range,
-    "os-signpost": Reader._range,
-    "time-profile": Reader._sample,
-    "time-sample": Reader._sample,
-    "gpu-counter-info": Reader._name_counter,
-    "gpu-counter-value": Reader._keep_value,
+_HANDLERS: dict[str, Callable[[InstrumentsReader, InstrumentsRow], None]] = {
+    "metal-application-encoders-list": InstrumentsReader._encoder,
+    "metal-gpu-intervals": InstrumentsReader._keep_interval,
+    "metal-gpu-execution-points": InstrumentsReader._keep_point,
+    "metal-application-command-buffer-submissions": InstrumentsReader._submission,
+    "metal-driver-intervals": InstrumentsReader._range,
+    "metal-driver-event-intervals": InstrumentsReader._range,
+    "metal-application-event-interval": InstrumentsReader._range,
+    "os-signpost-interval": InstrumentsReader._range,
+    "os-signpost": InstrumentsReader._range,
+    "time-profile": InstrumentsReader._sample,
+    "time-sample": InstrumentsReader._sample,
+    "gpu-counter-info": InstrumentsReader._name_counter,
+    "gpu-counter-value": InstrumentsReader._keep_value,
 }
 #: Schemas that are read.
 SCHEMAS = tuple(_HANDLERS)

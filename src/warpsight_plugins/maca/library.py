@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from warpsight.machine import pci
+from warpsight.machine.cupti import library_version
 
 LIBRARY = "libmcpti.so"
 #: The library that every program of MACA uses, a version behind its name or not.
@@ -47,28 +46,9 @@ def usable() -> Path | None:
     return path
 
 
-def version(path: Path) -> tuple[int | None, str]:
+def version(path: Path) -> tuple[int | None, str | None]:
     """The library's API version, or None and why it could not be asked."""
-    code = (
-        "import ctypes, sys; v = ctypes.c_uint(); "
-        "r = ctypes.CDLL(sys.argv[1]).mcptiGetVersion(ctypes.byref(v)); print(v.value if r == 0 else -r)"
-    )
-    try:  # in a process of its own: a library without its driver may end it
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", code, str(path)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, str(error)
-    text = done.stdout.strip()
-    if not done.returncode and text.startswith("-"):
-        return None, f"mcptiGetVersion fails with {text[1:]}"
-    if done.returncode or not text.isdigit():
-        return None, (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-    return int(text), ""
+    return library_version(path, "mcptiGetVersion")
 
 
 def _folders() -> Iterator[Path]:

@@ -6,10 +6,10 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsight.recorder.external.tool import Request, Tool, below, on_path
+from warpsight.recorder.external.tool import Tool, ToolRequest, below, on_path
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     return ["--mctx", "--odname", str(folder), "--name", "warpsight", *request.arguments, "--", *program]
 
 

@@ -6,7 +6,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Event, Names, Pairs, Rows, events, names, whole
+from warpsight.formats.reading.trace_events import (
+    Pairs,
+    RowBuffer,
+    TraceEvent,
+    TrackNames,
+    events,
+    names,
+    whole,
+)
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -42,12 +50,12 @@ def _given(args: dict[str, Any], *spellings: str) -> Any:
 
 
 class _Reader:
-    def __init__(self, target: Target, known: Names) -> None:
+    def __init__(self, target: Target, known: TrackNames) -> None:
         self._target = target
         self._names = known
-        self.rows = Rows(target)
+        self.rows = RowBuffer(target)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TraceEvent) -> None:
         """Put an event into its table."""
         stream = _given(event.args, "stream", "streamid", "queue", "queueid")
         if _CALL.match(event.name) and stream is None:
@@ -59,13 +67,13 @@ class _Reader:
         else:
             self.range(event)
 
-    def _process(self, event: Event) -> int:
+    def _process(self, event: TraceEvent) -> int:
         return self._target.process(event.pid, command=self._names.processes.get(event.pid))
 
-    def _thread(self, process: int, event: Event) -> int:
+    def _thread(self, process: int, event: TraceEvent) -> int:
         return self._target.thread(process, event.tid, self._names.threads.get((event.pid, event.tid)))
 
-    def _call(self, event: Event) -> None:
+    def _call(self, event: TraceEvent) -> None:
         process = self._process(event)
         row = {
             "start": event.start,
@@ -78,7 +86,7 @@ class _Reader:
         launch = bool(_LAUNCH.match(event.name))
         self.rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)
 
-    def _device(self, event: Event, stream: Any) -> None:
+    def _device(self, event: TraceEvent, stream: Any) -> None:
         process = self._process(event)
         number = whole(_given(event.args, "device", "deviceid", "gpu")) or 0
         device = self._target.device(
@@ -129,7 +137,7 @@ class _Reader:
                 },
             )
 
-    def _copy(self, event: Event, size: int, row: dict[str, Any]) -> None:
+    def _copy(self, event: TraceEvent, size: int, row: dict[str, Any]) -> None:
         found = _DIRECTION.search(event.name)
         sides = (found[1].upper(), found[2].upper()) if found else None
         words = {"H": "host", "D": "device", "P": "device"}
@@ -155,7 +163,7 @@ class _Reader:
             shared_dynamic=whole(_given(args, "sharedmemory", "dynamicsharedmemory")) or 0,
         )  # fmt: skip
 
-    def range(self, event: Event, still_open: bool = False) -> None:
+    def range(self, event: TraceEvent, still_open: bool = False) -> None:
         """A range or mark of the program."""
         process = self._process(event)
         self.rows.add(

@@ -8,14 +8,14 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsight.recorder.external.tool import Request, Tool, given
+from warpsight.recorder.external.tool import Tool, ToolRequest, given
 from warpsight_plugins.instruments.export import xctrace
 
 TEMPLATES = ("Metal System Trace", "GPU Driver", "Game Performance", "Animation Hitches")
 _BUNDLE = "run.trace"
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = ["record"]
     if not given(request.arguments, "--template", "--instrument"):
         own += ["--template", request.template or TEMPLATES[0]]

@@ -57,11 +57,8 @@ def read(source: Source, target: Target, options: Options) -> None:
     if not source.is_directory:
         _read_file(source, target)
         return
-    for path in _files(source.path):
-        with source.member(path) as member:
-            _read_file(member, target)
-            if member.truncated:
-                source.ended_early(f"{path.name}: {member.damage}")
+    for member in source.members(_files(source.path)):
+        _read_file(member, target)
 
 
 def _read_file(source: Source, target: Target) -> None:

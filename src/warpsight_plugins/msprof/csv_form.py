@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsight.formats.reading import csv_columns
-from warpsight_plugins.msprof.recording import Recording
+from warpsight_plugins.msprof.recording import MsprofRecording
 
 if TYPE_CHECKING:
     from warpsight.formats.reading.csv_columns import Columns
@@ -35,7 +35,7 @@ def read_table(source: Source, target: Target) -> None:
     """
     if not is_trace(source.head):
         raise source.error("has none of the columns of op_summary, kernel_details or task_time")
-    recording = Recording(target)
+    recording = MsprofRecording(target)
     process = target.process(f"{source.path.parent}/host", command="")
     for rows in csv_columns.read(source):
         _tasks(rows, recording, process)
@@ -43,7 +43,7 @@ def read_table(source: Source, target: Target) -> None:
     target.source.update(tool="msprof", clock="ns since 1970")
 
 
-def _tasks(rows: Columns, recording: Recording, process: int) -> None:
+def _tasks(rows: Columns, recording: MsprofRecording, process: int) -> None:
     start, length = rows.nanoseconds(*_START), rows.nanoseconds(*_LENGTH)
     devices, streams = rows.numbers("deviceid", fill=0), rows.numbers("streamid", fill=0)
     tasks, blocks = rows.numbers("taskid", fill=0), rows.numbers("blockdim", "blocknum", fill=0)

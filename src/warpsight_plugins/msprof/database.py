@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from warpsight.formats.reading.databases import Sqlite, whole
-from warpsight_plugins.msprof.recording import NONE, Recording, element_bytes
+from warpsight_plugins.msprof.recording import NONE, MsprofRecording, element_bytes
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -57,7 +57,7 @@ class _Reader:
     def __init__(self, target: Target, tables: Sqlite) -> None:
         self._target = target
         self._tables = tables
-        self.recording = Recording(target)
+        self.recording = MsprofRecording(target)
         self._strings = {
             row["id"]: row["value"] for row in self._all("STRING_IDS", {"id": INT, "value": TEXT})
         }

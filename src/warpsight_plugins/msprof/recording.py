@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Rows
+from warpsight.formats.reading.trace_events import RowBuffer
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
@@ -27,12 +27,12 @@ def element_bytes(dtype: str) -> int:
     return _ELEMENT.get(dtype.upper(), 0)
 
 
-class Recording:
+class MsprofRecording:
     """Tasks on their way to the tables of their types."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.rows = Rows(target)
+        self.rows = RowBuffer(target)
         #: Kernels added so far by this recording, for attributes.
         self.kernels = target.rows.get("kernel", 0)
 

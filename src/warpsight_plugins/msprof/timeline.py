@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import Event, events, names, whole
-from warpsight_plugins.msprof.recording import NONE, Recording
+from warpsight.formats.reading.trace_events import TraceEvent, events, names, whole
+from warpsight_plugins.msprof.recording import NONE, MsprofRecording
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -36,11 +36,11 @@ class _Reader:
     def __init__(self, source: Source, target: Target) -> None:
         self._target = target
         self._names = names(source)
-        self._recording = Recording(target)
+        self._recording = MsprofRecording(target)
         self._process = target.process(f"{target.scope}/host", command="")
         self._left_out: dict[str, int] = {}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: TraceEvent) -> None:
         """Put an event into the table of its layer."""
         layer = self._names.processes.get(event.pid, "")
         if event.phase == "C":
@@ -67,7 +67,7 @@ class _Reader:
             said = ", ".join(f"{layer} ({count:,} events)" for layer, count in sorted(self._left_out.items()))
             self._target.note(f"layers that repeat device work or sum it up were not imported: {said}")
 
-    def _task(self, event: Event) -> None:
+    def _task(self, event: TraceEvent) -> None:
         args = event.args
         number = (
             whole(args.get("Device Id", self._names.labels.get(event.pid, "0").replace("NPU", "").strip()))
@@ -89,10 +89,10 @@ class _Reader:
             blocks=whole(args.get("Block Dim", args.get("Block Num"))) or 0, task=whole(args.get("Task Id")) or 0,
         )  # fmt: skip
 
-    def _thread(self, event: Event) -> int:
+    def _thread(self, event: TraceEvent) -> int:
         return self._target.thread(self._process, event.tid, self._names.threads.get((event.pid, event.tid)))
 
-    def _call(self, event: Event) -> None:
+    def _call(self, event: TraceEvent) -> None:
         level, _, name = event.name.partition("@")
         self._recording.call(
             name or level,
@@ -105,7 +105,7 @@ class _Reader:
             },
         )
 
-    def _operator(self, event: Event) -> None:
+    def _operator(self, event: TraceEvent) -> None:
         args = dict(event.args)
         shapes = args.pop("Input Dims", None)
         sequence = whole(args.pop("Sequence number", None))
@@ -127,7 +127,7 @@ class _Reader:
             },
         )
 
-    def _range(self, event: Event, layer: str) -> None:
+    def _range(self, event: TraceEvent, layer: str) -> None:
         self._recording.rows.add(
             "marker",
             {
@@ -144,7 +144,7 @@ class _Reader:
             },
         )
 
-    def _counter(self, event: Event, layer: str) -> None:
+    def _counter(self, event: TraceEvent, layer: str) -> None:
         for series, value in event.args.items():
             if isinstance(value, bool) or not isinstance(value, (int, float, str)):
                 continue

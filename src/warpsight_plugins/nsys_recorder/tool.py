@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpsight.formats.nsys.export import nsys
-from warpsight.recorder.external.tool import Request, Tool, given
+from warpsight.recorder.external.tool import Tool, ToolRequest, given
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = ["profile", f"--output={folder / 'report'}", "--force-overwrite=true"]
     if not given(request.arguments, "-t", "--trace"):
         own.append("--trace=cuda,nvtx,osrt")

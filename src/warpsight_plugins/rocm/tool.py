@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsight.recorder.external.tool import Request, Tool, below, given, on_path
+from warpsight.recorder.external.tool import Tool, ToolRequest, below, given, on_path
 
 #: What `--runtime-trace` stands for; a user who names kinds of traces himself gets those only.
 _TRACES = (
@@ -14,7 +14,7 @@ _TRACES = (
 )  # fmt: skip
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = ["--output-directory", str(folder), "--output-format", "json"]
     if not given(request.arguments, *_TRACES):
         own.append("--runtime-trace")

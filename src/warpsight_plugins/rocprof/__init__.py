@@ -47,11 +47,8 @@ def read(source: Source, target: Target, options: Options) -> None:
     """
     del options
     if source.is_directory:
-        for path in _members(source.path):
-            with source.member(path) as member:
-                _read_file(member, target)
-                if member.truncated:
-                    source.ended_early(f"{path.name}: {member.damage}")
+        for member in source.members(_members(source.path)):
+            _read_file(member, target)
         return
     _read_file(source, target)
 

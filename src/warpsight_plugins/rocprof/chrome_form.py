@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading.json_pieces import decode, mapped
-from warpsight_plugins.rocprof.recording import Recording, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _GPU, _COPY, _API = re.compile(r"GPU ?(\d+)$"), re.compile(r"COPY$"), re.compile(r"CPU .*API$")
 
 
-class Event(msgspec.Struct, gc=False):
+class _Event(msgspec.Struct, gc=False):
     """An event; numbers may be texts."""
 
     ph: str = ""
@@ -36,10 +36,10 @@ class Event(msgspec.Struct, gc=False):
     args: dict[str, Any] = {}
 
 
-class Document(msgspec.Struct):
+class _Document(msgspec.Struct):
     """The file."""
 
-    events: list[Event] = msgspec.field(name="traceEvents", default_factory=list)
+    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
 
 
 def is_tracing(head: bytes) -> bool:
@@ -54,7 +54,7 @@ def read_tracing(source: Source, target: Target) -> None:
         FormatError: when it is damaged.
     """
     with mapped(source) as data:
-        events = decode(source, data, Document).events
+        events = decode(source, data, _Document).events
     tracks = {
         str(e.pid): str(e.args.get("name", "")) for e in events if e.ph == "M" and e.name == "process_name"
     }
@@ -75,7 +75,7 @@ def _number(value: Any) -> int | None:
         return None
 
 
-def _times(events: list[Event]) -> tuple[Array, Array]:
+def _times(events: list[_Event]) -> tuple[Array, Array]:
     begin = np.array([_number(e.args.get("BeginNs")) for e in events], np.int64)
     end = np.array([_number(e.args.get("EndNs")) or 0 for e in events], np.int64)
     return begin, np.maximum(begin, end)
@@ -84,7 +84,7 @@ def _times(events: list[Event]) -> tuple[Array, Array]:
 class _Arrows:
     """Correlation ids by what the arrows join: the number of a call, counted from 1, is that of its work."""
 
-    def __init__(self, events: list[Event], calls: list[Event]) -> None:
+    def __init__(self, events: list[_Event], calls: list[_Event]) -> None:
         begin, end = _times(calls)
         by_track: dict[tuple[str, str], list[int]] = {}
         for number in np.argsort(begin, kind="stable").tolist():
@@ -101,7 +101,7 @@ class _Arrows:
             if place >= 0 and end[track[place]] >= at * 1000:
                 self._of_work[str(event.pid), str(event.tid), time] = int(track[place]) + 1
 
-    def of(self, events: list[Event]) -> pa.Array:
+    def of(self, events: list[_Event]) -> pa.Array:
         """The correlation id of each work, null where no arrow ends at it."""
         keys = ((str(e.pid), str(e.tid), _number(e.ts) or 0) for e in events)
         return pa.array([self._of_work.get(key) for key in keys], pa.int64())
@@ -110,9 +110,9 @@ class _Arrows:
 class _Reader:
     def __init__(self, target: Target, tracks: dict[str, str], arrows: _Arrows) -> None:
         self._target, self._tracks, self._arrows = target, tracks, arrows
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
 
-    def read(self, calls: list[Event], kernels: list[Event], copies: list[Event]) -> None:
+    def read(self, calls: list[_Event], kernels: list[_Event], copies: list[_Event]) -> None:
         """All rows."""
         names = self._recording.names([kernel_name(e.args.get("Name") or e.name) for e in kernels])
         nothing = pa.nulls(len(kernels), pa.int32())
@@ -131,16 +131,16 @@ class _Reader:
             self._recording.add_calls(*_times(calls), [e.name for e in calls], np.array(thread), np.array(process),
                                       pa.array(range(1, len(calls) + 1), pa.int64()))  # fmt: skip
 
-    def _process(self, event: Event) -> int:
+    def _process(self, event: _Event) -> int:
         return self._target.process(_number(event.args.get("pid")) or 0)
 
-    def _places(self, events: list[Event]) -> dict[str, Any]:
+    def _places(self, events: list[_Event]) -> dict[str, Any]:
         process = np.array([self._process(e) for e in events], np.int64)
         devices = [self._device(e) for e in events]
         stream = np.array([_number(e.args.get("stream-id")) or 0 for e in events], np.int64)
         return self._recording.places(process, devices, stream)
 
-    def _device(self, event: Event) -> int:
+    def _device(self, event: _Event) -> int:
         track = _GPU.match(self._tracks.get(str(event.pid), ""))
         number = _number(event.args.get("dev-id"))
         number = int(track[1]) if number is None and track else number or 0

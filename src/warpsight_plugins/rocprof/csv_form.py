@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading import csv_columns
-from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks, family, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.reading.csv_columns import Columns
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self, source: Source, target: Target) -> None:
         self._target = target
         self._source = source
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         named = _FILE_PID.match(source.path.name)
         self._file_pid = int(named[1]) if named else 0
         # All files of a folder describe the same processes.

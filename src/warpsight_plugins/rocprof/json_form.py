@@ -10,26 +10,26 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.formats.reading.json_pieces import decode, mapped, records
-from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks, family, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
 
 
-class Handle(msgspec.Struct, frozen=True, gc=False):
+class _Handle(msgspec.Struct, frozen=True, gc=False):
     """An opaque id of the SDK."""
 
     handle: int = 0
 
 
-class Correlation(msgspec.Struct, frozen=True, gc=False):
+class _Correlation(msgspec.Struct, frozen=True, gc=False):
     """`internal` joins a call and what it caused."""
 
     internal: int = 0
 
 
-class Dim(msgspec.Struct, gc=False):
+class _Dim(msgspec.Struct, gc=False):
     """Three sizes."""
 
     x: int = 0
@@ -37,19 +37,19 @@ class Dim(msgspec.Struct, gc=False):
     z: int = 0
 
 
-class DispatchInfo(msgspec.Struct, gc=False):
+class _DispatchInfo(msgspec.Struct, gc=False):
     """What was dispatched where; grid_size counts work-items."""
 
-    agent_id: Handle
-    queue_id: Handle
+    agent_id: _Handle
+    queue_id: _Handle
     kernel_id: int
-    workgroup_size: Dim
-    grid_size: Dim
+    workgroup_size: _Dim
+    grid_size: _Dim
     private_segment_size: int = 0
     group_segment_size: int = 0
 
 
-class Record(msgspec.Struct, gc=False):
+class _Record(msgspec.Struct, gc=False):
     """A record of any buffer; each buffer fills other fields."""
 
     start_timestamp: int = 0
@@ -57,40 +57,40 @@ class Record(msgspec.Struct, gc=False):
     thread_id: int = 0
     kind: int = 0
     operation: int = 0
-    correlation_id: Correlation = Correlation()
-    stream_id: Handle | None = None
-    dispatch_info: DispatchInfo | None = None
-    dst_agent_id: Handle | None = None
-    src_agent_id: Handle | None = None
-    agent_id: Handle | None = None
+    correlation_id: _Correlation = _Correlation()
+    stream_id: _Handle | None = None
+    dispatch_info: _DispatchInfo | None = None
+    dst_agent_id: _Handle | None = None
+    src_agent_id: _Handle | None = None
+    agent_id: _Handle | None = None
     bytes: int | None = None
     address: Any = None
     allocation_size: int | None = None
 
 
-class Kind(msgspec.Struct):
+class _Kind(msgspec.Struct):
     """Names of a buffer's operations."""
 
     kind: str = ""
     operations: list[str] = []
 
 
-class Message(msgspec.Struct):
+class _Message(msgspec.Struct):
     """A ROCTx message by correlation id."""
 
     key: int
     value: str
 
 
-class Strings(msgspec.Struct):
+class _Strings(msgspec.Struct):
     """Names."""
 
-    buffer_records: list[Kind] = []
-    callback_records: list[Kind] = []
-    marker_api: list[Message] = []
+    buffer_records: list[_Kind] = []
+    callback_records: list[_Kind] = []
+    marker_api: list[_Message] = []
 
 
-class Symbol(msgspec.Struct):
+class _Symbol(msgspec.Struct):
     """A kernel of a code object."""
 
     kernel_id: int = 0
@@ -101,66 +101,66 @@ class Symbol(msgspec.Struct):
     group_segment_size: int = 0
 
 
-class CounterInfo(msgspec.Struct):
+class _CounterInfo(msgspec.Struct):
     """A hardware counter."""
 
-    id: Handle = Handle()
+    id: _Handle = _Handle()
     name: str = ""
 
 
-class Node(msgspec.Struct, frozen=True):
+class _Node(msgspec.Struct, frozen=True):
     """The machine."""
 
     hostname: str = ""
 
 
-class Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     """The run."""
 
     pid: int = 0
     init_time: int = 0
     fini_time: int = 0
     command: list[str] = []
-    node: Node = Node()
+    node: _Node = _Node()
 
 
-class Run(msgspec.Struct):
+class _Process(msgspec.Struct):
     """One process; buffers stay undecoded."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     agents: list[dict[str, Any]] = []
-    counters: list[CounterInfo] = []
-    strings: Strings = msgspec.field(default_factory=Strings)
-    kernel_symbols: list[Symbol] = []
+    counters: list[_CounterInfo] = []
+    strings: _Strings = msgspec.field(default_factory=_Strings)
+    kernel_symbols: list[_Symbol] = []
     buffer_records: dict[str, msgspec.Raw] = {}
     callback_records: dict[str, msgspec.Raw] = {}
 
 
-class Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
+class _Document(msgspec.Struct, rename={"runs": "rocprofiler-sdk-tool"}):
     """The file."""
 
-    runs: list[Run]
+    runs: list[_Process]
 
 
-class DispatchData(msgspec.Struct, gc=False):
+class _DispatchData(msgspec.Struct, gc=False):
     """The dispatch that counters belong to."""
 
     start_timestamp: int = 0
-    dispatch_info: DispatchInfo | None = None
+    dispatch_info: _DispatchInfo | None = None
 
 
-class CounterValue(msgspec.Struct, gc=False):
+class _CounterValue(msgspec.Struct, gc=False):
     """One value."""
 
-    counter_id: Handle = Handle()
+    counter_id: _Handle = _Handle()
     value: float = 0.0
 
 
-class Counted(msgspec.Struct, gc=False):
+class _Counted(msgspec.Struct, gc=False):
     """Counters of one dispatch."""
 
-    dispatch_data: DispatchData
-    records: list[CounterValue] = []
+    dispatch_data: _DispatchData
+    records: list[_CounterValue] = []
 
 
 #: Buffers of API calls; what they are called is in the strings.
@@ -185,16 +185,16 @@ def read_document(source: Source, target: Target) -> None:
         FormatError: when it is damaged, or no rocprofv3 JSON.
     """
     with mapped(source) as data:
-        document = decode(source, data, Document)
+        document = decode(source, data, _Document)
         for run in document.runs:
             _Reader(source, target, run).read()
         del document
 
 
 class _Reader:
-    def __init__(self, source: Source, target: Target, run: Run) -> None:
+    def __init__(self, source: Source, target: Target, run: _Process) -> None:
         self._source = source
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         self._target = target
         self._run = run
         about = run.metadata
@@ -237,19 +237,19 @@ class _Reader:
         self._target.source.update(
             tool="rocprofv3", clock="ns of rocprofiler_get_timestamp", command=self._run.metadata.command
         )
-        for piece in records(self._source, buffers.get("kernel_dispatch"), Record):
+        for piece in records(self._source, buffers.get("kernel_dispatch"), _Record):
             self._kernels(piece)
-        for piece in records(self._source, buffers.get("memory_copy"), Record):
+        for piece in records(self._source, buffers.get("memory_copy"), _Record):
             self._copies(piece)
         for name in _CALLS:
-            for piece in records(self._source, buffers.get(name), Record):
+            for piece in records(self._source, buffers.get(name), _Record):
                 self._calls(piece)
-        for piece in records(self._source, buffers.get("marker_api"), Record):
+        for piece in records(self._source, buffers.get("marker_api"), _Record):
             self._ranges(piece)
         for name in ("memory_allocation", "scratch_memory"):
-            for piece in records(self._source, buffers.get(name), Record):
+            for piece in records(self._source, buffers.get(name), _Record):
                 self._memory(piece, name)
-        for counted in records(self._source, self._run.callback_records.get("counter_collection"), Counted):
+        for counted in records(self._source, self._run.callback_records.get("counter_collection"), _Counted):
             self._counters(counted)
         rest = {
             name: len(decode(self._source, raw, list[msgspec.Raw]))
@@ -259,20 +259,20 @@ class _Reader:
         if named := [f"{name} ({count:,} records)" for name, count in rest.items() if count]:
             self._target.note(f"buffers that were not imported: {', '.join(named)}")
 
-    def _function(self, record: Record) -> str:
+    def _function(self, record: _Record) -> str:
         kinds = self._run.strings.buffer_records
         if record.kind < len(kinds) and record.operation < len(kinds[record.kind].operations):
             return kinds[record.kind].operations[record.operation]
         return f"kind {record.kind} operation {record.operation}"
 
-    def _places(self, piece: list[Record], agents: list[int | None], queues: list[int]) -> dict[str, Any]:
+    def _places(self, piece: list[_Record], agents: list[int | None], queues: list[int]) -> dict[str, Any]:
         streams = [
             queue if record.stream_id is None else record.stream_id.handle
             for record, queue in zip(piece, queues, strict=True)
         ]
         return self._recording.places(np.full(len(piece), self._process), agents, np.array(streams, np.int64))
 
-    def _kernels(self, piece: list[Record]) -> None:
+    def _kernels(self, piece: list[_Record]) -> None:
         if any(record.dispatch_info is None for record in piece):
             raise self._source.error("a record of kernel_dispatch has no dispatch_info")
         infos = [record.dispatch_info for record in piece if record.dispatch_info is not None]
@@ -305,7 +305,7 @@ class _Reader:
             self._places(piece, agents, [info.queue_id.handle for info in infos]), _correlations(piece),
         )  # fmt: skip
 
-    def _copies(self, piece: list[Record]) -> None:
+    def _copies(self, piece: list[_Record]) -> None:
         agents = []
         for record in piece:
             sides = (record.dst_agent_id, record.src_agent_id)
@@ -324,20 +324,20 @@ class _Reader:
             self._places(piece, agents, [0] * len(piece)), _correlations(piece), **peers,
         )  # fmt: skip
 
-    def _threads_and_process(self, piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _threads_and_process(self, piece: list[_Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         threads = np.array([record.thread_id for record in piece], np.int64)
         known = {tid: self._target.thread(self._process, tid) for tid in set(threads.tolist())}
         return np.array([known[tid] for tid in threads.tolist()], np.int64), np.full(
             len(piece), self._process
         )
 
-    def _calls(self, piece: list[Record]) -> None:
+    def _calls(self, piece: list[_Record]) -> None:
         functions = [self._function(record) for record in piece]
         self._recording.add_calls(
             *_times(piece), functions, *self._threads_and_process(piece), _correlations(piece)
         )
 
-    def _ranges(self, piece: list[Record]) -> None:
+    def _ranges(self, piece: list[_Record]) -> None:
         messages = {one.key: one.value for one in self._run.strings.marker_api}
         functions = [self._function(record) for record in piece]
         texts = [
@@ -346,7 +346,7 @@ class _Reader:
         ]
         self._recording.add_ranges(*_times(piece), functions, texts, *self._threads_and_process(piece))
 
-    def _memory(self, piece: list[Record], buffer: str) -> None:
+    def _memory(self, piece: list[_Record], buffer: str) -> None:
         threads, _ = self._threads_and_process(piece)
         self._recording.add_memory(
             [
@@ -369,7 +369,7 @@ class _Reader:
             ]
         )
 
-    def _counters(self, piece: list[Counted]) -> None:
+    def _counters(self, piece: list[_Counted]) -> None:
         names = {counter.id.handle: counter.name for counter in self._run.counters}
         rows = [
             (
@@ -388,14 +388,14 @@ class _Reader:
             )
 
 
-def _times(piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _times(piece: list[_Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return (
         np.array([record.start_timestamp for record in piece], np.int64),
         np.array([record.end_timestamp for record in piece], np.int64),
     )
 
 
-def _correlations(piece: list[Record]) -> pa.Array:
+def _correlations(piece: list[_Record]) -> pa.Array:
     ids = np.array([record.correlation_id.internal for record in piece], np.int64)
     return pa.array(ids, mask=ids == 0)
 

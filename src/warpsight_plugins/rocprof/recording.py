@@ -59,7 +59,7 @@ def family(text: str) -> str:
     )
 
 
-class Recording:
+class RocprofRecording:
     """Rows on their way to a target: columns are NumPy arrays or lists of equal length."""
 
     def __init__(self, target: Target) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.formats.reading.databases import Rows, Sqlite, numbered, whole
-from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
+from warpsight.formats.reading.databases import ForeignRows, Sqlite, numbered, whole
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks, family, kernel_name
 from warpsight_plugins.rocprof.rpd_form import is_rpd, read_rpd
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Reader:
         self._target = target
         self._tables = tables
         self._source = source
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         if not self._name("kernel_dispatch") and not self._name("region"):
             raise source.error("has no rocpd tables")
         self._strings = self._texts("string", "string")
@@ -80,7 +80,7 @@ class _Reader:
         found = [name for name in names if name.startswith(f"rocpd_{table}_") and _is_run(name, table)]
         return found[0] if found else ""
 
-    def _read(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[Rows]:
+    def _read(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[ForeignRows]:
         yield from self._tables.read(self._name(table), columns)
 
     def _all(self, table: str, columns: Mapping[str, pa.DataType]) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ class _Reader:
             )
         return found
 
-    def _columns(self, rows: Rows) -> dict[str, Array]:
+    def _columns(self, rows: ForeignRows) -> dict[str, Array]:
         """Columns pid, tid, agent_id, queue_id, stream_id (-1 none), start and end of rows, wherever they stand."""
         tracks = rows.numbers("track_id", -1)
         found = {}
@@ -176,7 +176,7 @@ class _Reader:
         agents = [self._agents.get(number) for number in who["agent_id"].tolist()]
         return self._recording.places(process, agents, stream)
 
-    def _correlations(self, rows: Rows) -> pa.Array:
+    def _correlations(self, rows: ForeignRows) -> pa.Array:
         """The correlation id of a row's event; rocprofv3 keeps its internal one as the stack id."""
         events = rows.column("event_id").to_pylist()
         known = [self._events.get(event, {}) for event in events]
@@ -209,7 +209,7 @@ class _Reader:
                 self._correlations(rows), graph=pa.array(graph, mask=graph == 0), graph_node=pa.array(node, mask=node == 0),
             )  # fmt: skip
 
-    def _shapes(self, rows: Rows, symbols: list[dict[str, Any]]) -> pa.Array:
+    def _shapes(self, rows: ForeignRows, symbols: list[dict[str, Any]]) -> pa.Array:
         group = np.stack([rows.numbers(f"workgroup_size_{axis}", 1) for axis in "xyz"], axis=1)
         grid = blocks(np.stack([rows.numbers(f"grid_size_{axis}", 1) for axis in "xyz"], axis=1), group)
         registers = [(s.get("arch_vgpr_count") or 0) + (s.get("accum_vgpr_count") or 0) for s in symbols]
@@ -348,7 +348,7 @@ def _looked_up(values: Array, known: Mapping[int, int]) -> Array:
     return numbered(values, lambda number: known.get(number, -1))
 
 
-def _given(rows: Rows, column: str) -> pa.Array:
+def _given(rows: ForeignRows, column: str) -> pa.Array:
     """Addresses; 0 is none."""
     values = rows.numbers(column)
     return pa.array(values, mask=values == 0)

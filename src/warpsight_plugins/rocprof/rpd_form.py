@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.formats.reading.databases import Rows, Sqlite, numbered, whole
-from warpsight_plugins.rocprof.recording import Recording, blocks
+from warpsight.formats.reading.databases import ForeignRows, Sqlite, numbered, whole
+from warpsight_plugins.rocprof.recording import RocprofRecording, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +63,11 @@ def read_rpd(source: Source, target: Target, tables: Sqlite) -> None:
 class _Keyed:
     """A whole table found by an integer key."""
 
-    def __init__(self, rows: Rows, key: str) -> None:
+    def __init__(self, rows: ForeignRows, key: str) -> None:
         keys = rows.numbers(key)
         order = np.argsort(keys, kind="stable")
         self.keys = keys[order]
-        self.rows = Rows(rows.data.take(pa.array(order)))
+        self.rows = ForeignRows(rows.data.take(pa.array(order)))
 
     def places(self, sought: Array) -> tuple[Array, Array]:
         """(row of each key, whether the key exists); the row is 0 for a missing key."""
@@ -86,7 +86,7 @@ class _Keyed:
 class _Reader:
     def __init__(self, target: Target, tables: Sqlite) -> None:
         self._target, self._tables = target, tables
-        self._recording = Recording(target)
+        self._recording = RocprofRecording(target)
         strings = whole(tables, "rocpd_string", {"id": INT, "string": TEXT}).data
         self._strings: dict[int, str] = dict(
             zip(*(strings[c].to_pylist() for c in ("id", "string")), strict=True)
@@ -107,7 +107,7 @@ class _Reader:
             # -1: no handle of a stream
             places = np.asarray(coded.indices.fill_null(-1)).astype(np.int64)
             values = np.append(handles, -1)[places]
-            rows = Rows(rows.data.set_column(len(kinds) - 1, "stream", pa.array(values)))
+            rows = ForeignRows(rows.data.set_column(len(kinds) - 1, "stream", pa.array(values)))
         return _Keyed(rows, key)
 
     def version(self) -> str | None:
@@ -193,14 +193,16 @@ class _Reader:
             if others := int((~kernels & ~copies & ~fills).sum()):
                 self._target.lost(others, "device work that is neither kernel, copy nor fill", "event")
 
-    def _places(self, rows: Rows, where: dict[str, Array], details: tuple[_Keyed, ...]) -> dict[str, Any]:
+    def _places(
+        self, rows: ForeignRows, where: dict[str, Array], details: tuple[_Keyed, ...]
+    ) -> dict[str, Any]:
         stream = np.full(len(rows), -1, np.int64)
         for table in details:
             stream = np.where(stream < 0, table.numbers("stream", table.places(where["call"]), -1), stream)
         stream = np.where(stream < 0, rows.numbers("queueId"), stream)
         return self._recording.places(where["process"], pa.array(where["device"], pa.int16()), stream)
 
-    def _kernels(self, rows: Rows, where: dict[str, Array], in_items: bool) -> None:
+    def _kernels(self, rows: ForeignRows, where: dict[str, Array], in_items: bool) -> None:
         known = self._launches.places(where["call"])
         grid, group = (
             np.stack([self._launches.numbers(name, known) for name in names], axis=1)
@@ -227,14 +229,14 @@ class _Reader:
             _correlation(where),
         )  # fmt: skip
 
-    def _copied(self, rows: Rows, where: dict[str, Array]) -> None:
+    def _copied(self, rows: ForeignRows, where: dict[str, Array]) -> None:
         size = self._copies.numbers("size", self._copies.places(where["call"]))
         self._recording.add_copies(
             rows.numbers("start"), rows.numbers("end"), size, self._texts(rows.numbers("opType_id")),
             self._places(rows, where, (self._copies, self._launches)), _correlation(where),
         )  # fmt: skip
 
-    def _filled(self, rows: Rows, where: dict[str, Array]) -> None:
+    def _filled(self, rows: ForeignRows, where: dict[str, Array]) -> None:
         count = len(rows)
         self._target.add(
             "memset",

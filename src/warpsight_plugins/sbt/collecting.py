@@ -12,12 +12,12 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.varint import Column
 from warpsight_plugins.sbt import layout
 from warpsight_plugins.sbt.distinct import distinct
-from warpsight_plugins.sbt.events import Events, nothing
+from warpsight_plugins.sbt.events import SbtEvents, nothing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Address, function, file, line; frames from the innermost outwards.
 RawFrame = tuple[int, str, str, int]
@@ -76,7 +76,7 @@ _TABLES: dict[str, _Rows] = {
 
 
 @dataclass
-class Texts:
+class NumberedTexts:
     """Texts by place; the first use of a text gives it the next one."""
 
     places: dict[str, int]
@@ -90,8 +90,8 @@ class Texts:
 class Collected:
     """Events whose `name` is a place in `texts` and whose `stack` is one in `stacks`; `addresses` are of `memory`."""
 
-    events: Events
-    texts: Texts
+    events: SbtEvents
+    texts: NumberedTexts
     stacks: list[tuple[RawFrame, ...]]
     unplaced: int
 
@@ -108,7 +108,7 @@ BLOCKS = (
 )
 
 
-def permuted(events: Events, order: Column) -> Events:
+def permuted(events: SbtEvents, order: Column) -> SbtEvents:
     """Events in another order."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -120,10 +120,10 @@ def permuted(events: Events, order: Column) -> Events:
         columns |= {name: getattr(events, name)[turn] for name in values}
     for name in ("kind", "flags", "time", "duration", "device", "stream", "correlation", "name"):
         columns[name] = getattr(events, name)[order]
-    return Events(**columns, blobs=events.blobs)
+    return SbtEvents(**columns, blobs=events.blobs)
 
 
-def collect(trace: Trace, selection: Selection) -> Collected:
+def collect(trace: StoredTrace, selection: Selection) -> Collected:
     """All events of the selected part of a trace, in order of time."""
     collector = _Collector(trace, selection)
     events = nothing()
@@ -136,10 +136,10 @@ def collect(trace: Trace, selection: Selection) -> Collected:
 
 
 class _Collector:
-    def __init__(self, trace: Trace, selection: Selection) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection) -> None:
         self.trace = trace
         self.selection = selection
-        self.texts = Texts({})
+        self.texts = NumberedTexts({})
         self._stacks: dict[int, int] = {}
         self._names = dict(trace.sql("SELECT id, name FROM name").fetchall())
         self._devices = dict(trace.sql("SELECT device, index FROM device").fetchall())
@@ -160,7 +160,7 @@ class _Collector:
         known = [self._devices.get(number, max(number, 0)) for number in numbers.tolist()]
         return np.array(known, np.int64)[place]
 
-    def events(self, table: str) -> Events:
+    def events(self, table: str) -> SbtEvents:
         """The events of one table, in stored order."""
         rows = _TABLES[table]
         data = self._fetched(table, rows)
@@ -181,7 +181,7 @@ class _Collector:
         flags = np.where(duration > 0, layout.DURATION, 0).astype(np.uint8)
         for place, bit in ((shaped, layout.KERNEL), (sized, layout.MEMORY), (stacked, layout.STACK)):
             flags[place] |= np.uint8(bit)
-        return Events(
+        return SbtEvents(
             kind, flags, column["time"].view(np.uint64), duration, device.astype(np.uint64), stream.astype(np.uint64),
             column["correlation"].astype(np.int64, copy=False).view(np.uint64) if rows.on_device
             else column["correlation"].astype(np.uint64), self._named(data["name"], kind, rows),

@@ -59,7 +59,7 @@ _MOVES = tuple(
 
 
 @dataclass
-class Events:
+class SbtEvents:
     """Some events in file order.
 
     `time`, `duration` and `correlation` are uint64[n]; `kernel` (uint64[k, 8]) belongs to events `kernel_rows`,
@@ -88,7 +88,7 @@ class Events:
         """Number of events."""
         return len(self.kind)
 
-    def take(self, rows: Column) -> Events:
+    def take(self, rows: Column) -> SbtEvents:
         """Some of the events, in the order of `rows` (which must be ascending)."""
         if len(rows) == len(self):
             return self
@@ -109,9 +109,9 @@ class Events:
         blocks = (kernel[has[0]], self.kernel[has[0]], memory[has[1]], self.memory[has[1]])
         stacks = (stack[has[2]], self.stack_thread[has[2]], self.stack[has[2]])
         columns: list[Any] = [*(column[rows] for column in own), *blocks, *stacks, self.blobs]
-        return Events(*columns)
+        return SbtEvents(*columns)
 
-    def followed_by(self, other: Events) -> Events:
+    def followed_by(self, other: SbtEvents) -> SbtEvents:
         """These events and then others."""
         here = len(self)
         shifts = {"kernel_rows": here, "memory_rows": here, "stack_rows": here, "stack": len(self.blobs)}
@@ -122,18 +122,18 @@ class Events:
         columns |= {
             name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("kind", "flags")
         }
-        return Events(**columns, blobs=[*self.blobs, *other.blobs])
+        return SbtEvents(**columns, blobs=[*self.blobs, *other.blobs])
 
 
-def nothing() -> Events:
+def nothing() -> SbtEvents:
     """No events."""
     byte, none, place = np.empty(0, np.uint8), np.empty(0, np.uint64), np.empty(0, np.int64)
     kernel, memory = np.empty((0, 8), np.uint64), np.empty((0, 3), np.uint64)
     columns: list[Any] = [byte, byte, *[none] * 6, place, kernel, place, memory, place, none, place]
-    return Events(*columns)
+    return SbtEvents(*columns)
 
 
-class Window:
+class EventBytes:
     """Some bytes of the event section as numbers, and how to get from one event to the next.
 
     Type and flags are single bytes, which look like numbers as long as they are below 128; an event is known by the
@@ -200,7 +200,7 @@ def _joined(data: Column, begin: Column, size: Column) -> Column:
     return value
 
 
-def starts(window: Window, limit: int) -> tuple[Column, int]:
+def starts(window: EventBytes, limit: int) -> tuple[Column, int]:
     """With which numbers the first `limit` events begin, and with which the one after them does.
 
     Events that the window does not hold whole are left out.
@@ -210,7 +210,7 @@ def starts(window: Window, limit: int) -> tuple[Column, int]:
     return found, int(window.after(found[-1:])[0]) if len(found) else 0
 
 
-def _together(window: Window, limit: int) -> Column:
+def _together(window: EventBytes, limit: int) -> Column:
     numbers = len(window.last)
     edges = np.linspace(0, numbers, _LANES + 1).astype(np.int64)
     entry, ends = _guesses(window, edges[:-1]), edges[1:]
@@ -236,7 +236,7 @@ def _together(window: Window, limit: int) -> Column:
     return found[:limit]
 
 
-def _guesses(window: Window, begins: Column) -> Column:
+def _guesses(window: EventBytes, begins: Column) -> Column:
     """For each place the first from there on that looks like the begin of an event; the first place is one."""
     numbers = len(window.last)
     place = (begins[:, None] + np.arange(_GUESS_NUMBERS)).ravel()
@@ -257,7 +257,7 @@ def _guesses(window: Window, begins: Column) -> Column:
 
 
 def _walk_lanes(
-    window: Window, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
+    window: EventBytes, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
 ) -> None:
     """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for one that could not go on.
 
@@ -294,7 +294,7 @@ def _walk_lanes(
             visited[lane], exits[lane] = piece, end
 
 
-def _one_by_one(window: Window, at: int, limit: int) -> Column:
+def _one_by_one(window: EventBytes, at: int, limit: int) -> Column:
     """The plain walk: for little data, and for data made so that guesses never fall into step."""
     found: list[int] = []
     step = _STEP[window.pair[window.begin]].tolist()
@@ -312,7 +312,7 @@ def _one_by_one(window: Window, at: int, limit: int) -> Column:
     return np.array(found, np.int64)
 
 
-def decode(window: Window, at: Column, previous: int) -> Events:
+def decode(window: EventBytes, at: Column, previous: int) -> SbtEvents:
     """The columns of the events that begin with the given numbers; `previous` is the time before the first."""
     value = window.value
     kind, flags = window.heads(at)
@@ -337,7 +337,7 @@ def decode(window: Window, at: Column, previous: int) -> Events:
     first = cursor[stack_rows]
     thread, frames = value[first], value[first + 1].astype(np.int64)
     stack, blobs = _blobs(window.data, window.begin[first + 1], window.last[first + 1 + 4 * frames] + 1)
-    return Events(
+    return SbtEvents(
         kind, flags, np.cumsum(delta, dtype=np.uint64), duration, device & narrow, stream & narrow, correlation,
         name & narrow, kernel_rows, kernel & narrow, memory_rows, memory, stack_rows, thread, stack, blobs,
     )  # fmt: skip
@@ -363,7 +363,7 @@ def _blobs(data: Column, begin: Column, end: Column) -> tuple[Column, list[bytes
     return array.indices.to_numpy().astype(np.int64), array.dictionary.to_pylist()
 
 
-def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[Events, int]]:
+def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[SbtEvents, int]]:
     """All events of a file from byte `at`, window by window, with the place behind each window's last.
 
     Ends early, without an error, where the data does: the caller compares the number of events.
@@ -373,7 +373,7 @@ def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tup
     """
     previous, wide = base, WINDOW_BYTES
     while count > 0 and at < end:
-        window = Window(np.ascontiguousarray(data[at : min(at + wide, end)]))
+        window = EventBytes(np.ascontiguousarray(data[at : min(at + wide, end)]))
         found, following = starts(window, count)
         if not len(found):
             if at + wide >= end:
@@ -391,7 +391,7 @@ def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tup
         yield events, at
 
 
-def encode(events: Events, previous: int) -> bytes:
+def encode(events: SbtEvents, previous: int) -> bytes:
     """The bytes of events; `previous` is the time before the first."""
     rows = len(events)
     times = np.concatenate([np.array([previous & 0xFFFF_FFFF_FFFF_FFFF], np.uint64), events.time])

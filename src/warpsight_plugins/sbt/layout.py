@@ -31,7 +31,7 @@ EVENT_TYPES = {
 
 
 @dataclass(frozen=True)
-class Header:
+class SbtHeader:
     """The first 72 bytes; offsets are from the begin of the file, 0 is absent."""
 
     major: int = 0
@@ -55,7 +55,7 @@ class Header:
         )  # fmt: skip
 
     @classmethod
-    def unpack(cls, data: bytes) -> Header:
+    def unpack(cls, data: bytes) -> SbtHeader:
         """Read 72 bytes (the magic is the caller's to check)."""
         return cls(*HEADER.unpack(data[: HEADER.size])[1:])
 
@@ -73,7 +73,7 @@ class Metadata:
 
 
 @dataclass(frozen=True)
-class Device:
+class SbtDevice:
     """One entry of the device section; clocks in kHz, bus width in bits."""
 
     device: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpsight.formats.varint import Column
-from warpsight_plugins.sbt.events import Events, nothing
+from warpsight_plugins.sbt.events import SbtEvents, nothing
 
 #: Types of events that begin something, and those that end it.
 _ENDS = {1: 2, 18: 19, 20: 21}
@@ -23,13 +23,13 @@ class Ready:
     length of another and become no row.
     """
 
-    events: Events
+    events: SbtEvents
     ordinal: Column
     length: Column
     alone: Column
 
 
-class Pairs:
+class PairedEvents:
     """Holds begins back until their ends come."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Pairs:
         #: Launches of kernels whose end never came.
         self.unended = 0
 
-    def take(self, events: Events, ordinal: Column) -> Ready:
+    def take(self, events: SbtEvents, ordinal: Column) -> Ready:
         """Events that can be placed now, when these come next."""
         silent = events.duration == 0
         begins = np.isin(events.kind, list(_ENDS)) & silent & (events.correlation != 0)
@@ -72,7 +72,7 @@ class Pairs:
         return ready
 
 
-def _matched(events: Events, begins: Column, ends: Column) -> tuple[Column, Column]:
+def _matched(events: SbtEvents, begins: Column, ends: Column) -> tuple[Column, Column]:
     """Begins and ends of one type, device and correlation, the first with the first, the second with the second."""
     order = np.arange(256)
     order[list(_ENDS.values())] = list(_ENDS)

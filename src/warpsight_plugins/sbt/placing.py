@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from warpsight.formats.varint import Column
 from warpsight_plugins.sbt import layout, pairs, stacks
 from warpsight_plugins.sbt.distinct import distinct, first_uses
-from warpsight_plugins.sbt.events import Events
-from warpsight_plugins.sbt.pairs import Pairs
+from warpsight_plugins.sbt.events import SbtEvents
+from warpsight_plugins.sbt.pairs import PairedEvents
 from warpsight_plugins.sbt.raw import raw_events, text_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _INT32_MAX = (1 << 31) - 1
 _NAMED = ("kernel", "marker", "user_event")
 
 
-class Placer:
+class EventPlacer:
     """Adds events to the tables of a trace."""
 
     def __init__(self, target: Target, process: int, strings: list[bytes] | None) -> None:
@@ -50,15 +50,15 @@ class Placer:
         self.target = target
         self.process = process
         self.strings = strings
-        self._pairs = Pairs()
+        self._pairs = PairedEvents()
         self._texts = _Texts(strings)
-        self._stacks = stacks.Reading(target, self._texts)
+        self._stacks = stacks.StackIds(target, self._texts)
         self._devices: dict[int, int] = {}
         self._streams: dict[int, int] = {}
         self._known_shapes: dict[bytes, tuple[int, bool]] = {}
         self._order: dict[str, list[tuple[Column, Column]]] = {table: [] for table in TABLES}
 
-    def place(self, events: Events, first: int) -> None:
+    def place(self, events: SbtEvents, first: int) -> None:
         """Add events; `first` is the place of the first of them in the file."""
         self._texts.use(events)
         ready = self._pairs.take(events, np.arange(first, first + len(events)))
@@ -123,7 +123,7 @@ class Placer:
 
     # Rows of each table, and whether the row (with what `_beside` adds) holds all of the event.
 
-    def _kernel(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _kernel(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         shape, fits = self._shapes(part)
         columns = {
             **self._where(part),
@@ -135,7 +135,7 @@ class Placer:
         expected = self._flags(part) | np.where(_flagged(part, part.kernel_rows), layout.KERNEL, 0)
         return columns, fits & (part.kind == 1) & (part.flags == expected) & (length == 0)
 
-    def _memcpy(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _memcpy(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         count = len(part)
         kinds = pa.array([COPIES.get(i, "") for i in range(6)]).take(pa.array(part.kind))
         unknown = _same("unknown", count)
@@ -144,7 +144,7 @@ class Placer:
         columns |= {"correlation": part.correlation.view(np.int64), "stack": self._stack(part)}
         return columns, self._usual(part)
 
-    def _memset(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _memset(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         count = len(part)
         columns = {**self._where(part), **self._exact_span(part), "bytes": self._bytes(part)}
         columns |= {
@@ -155,13 +155,13 @@ class Placer:
         columns |= {"correlation": part.correlation.view(np.int64), "stack": self._stack(part)}
         return columns, self._usual(part)
 
-    def _sync(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _sync(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         kinds = pa.array(["stream", "context"]).take(pa.array(part.kind.astype(np.int64) - 7))
         columns = {**self._where(part), **self._exact_span(part), "kind": kinds}
         columns["correlation"] = part.correlation.view(np.int64)
         return columns, part.flags == self._flags(part) & layout.DURATION
 
-    def _memory(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _memory(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         address = np.zeros(len(part), np.uint64)
         source, destination = part.memory[:, 0], part.memory[:, 1]
         address[part.memory_rows] = np.where(destination, destination, source)
@@ -180,7 +180,7 @@ class Placer:
         columns["correlation"] = part.correlation.view(np.int64)
         return columns, self._usual(part) & (part.flags & layout.DURATION == 0)
 
-    def _marker(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _marker(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         columns, exact = self._host_columns(part, length)
         kinds = pa.array(["instant", "start/end"]).take(pa.array((part.kind == 18).astype(np.int64)))
         unended = (part.kind == 18) & (part.duration == 0) & (length == 0)
@@ -188,7 +188,7 @@ class Placer:
         columns["name_id"] = self._texts.ids(self.target, part.name)
         return columns, exact & (part.kind != 19)
 
-    def _user_event(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _user_event(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         columns, exact = self._host_columns(part, length)
         labels = pa.array([layout.EVENT_TYPES.get(i, f"type {i}") for i in range(256)])
         columns["duration"] = pa.array(np.where(length, length, part.duration.view(np.int64)))
@@ -197,7 +197,7 @@ class Placer:
 
     # What the tables share.
 
-    def _host_columns(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _host_columns(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         """Columns of host rows; device, stream and correlation have no columns there and become attributes."""
         numbers = (pc.cast(pa.array(c), pa.string()) for c in (part.device, part.stream, part.correlation))
         pieces = [
@@ -210,7 +210,7 @@ class Placer:
         columns["thread"] = _same(self.target.thread(self.process, 0), len(part))
         return columns, (part.flags == self._flags(part)) & (length == 0)
 
-    def _where(self, part: Events) -> dict[str, Any]:
+    def _where(self, part: SbtEvents) -> dict[str, Any]:
         context = self.target.context(self.process, 0)
         for raw in distinct(part.device)[0].tolist():
             if raw not in self._devices:
@@ -225,33 +225,33 @@ class Placer:
             "context": _same(context, len(part)),
         }
 
-    def _span(self, part: Events, length: Column) -> dict[str, Any]:
+    def _span(self, part: SbtEvents, length: Column) -> dict[str, Any]:
         """Start and duration; no duration where the file has none."""
         duration = np.where(length, length, part.duration.view(np.int64))
         return {"start": part.time.view(np.int64), "duration": pa.array(duration, mask=duration <= 0)}
 
-    def _exact_span(self, part: Events) -> dict[str, Any]:
+    def _exact_span(self, part: SbtEvents) -> dict[str, Any]:
         return {"start": part.time.view(np.int64), "duration": np.maximum(part.duration.view(np.int64), 0)}
 
-    def _flags(self, part: Events) -> Column:
+    def _flags(self, part: SbtEvents) -> Column:
         """The flags that follow from duration and stack."""
         timed = np.where((part.duration > 0) & (part.duration < 1 << 63), layout.DURATION, 0)
         flags: Column = timed | np.where(_flagged(part, part.stack_rows), layout.STACK, 0)
         return flags
 
-    def _usual(self, part: Events) -> Column:
+    def _usual(self, part: SbtEvents) -> Column:
         small = np.ones(len(part), bool)
         small[part.memory_rows] = part.memory[:, 2] < 1 << 63
         expected = self._flags(part) | np.where(_flagged(part, part.memory_rows), layout.MEMORY, 0)
         usual: Column = small & (part.flags == expected)
         return usual
 
-    def _bytes(self, part: Events) -> Column:
+    def _bytes(self, part: SbtEvents) -> Column:
         size = np.zeros(len(part), np.int64)
         size[part.memory_rows] = np.maximum(part.memory[:, 2].view(np.int64), 0)
         return size
 
-    def _shapes(self, part: Events) -> tuple[pa.Array, Column]:
+    def _shapes(self, part: SbtEvents) -> tuple[pa.Array, Column]:
         """Shape ids, null without parameters, and whether the shape holds all of them."""
         ids, fits = np.zeros(len(part), np.int32), np.ones(len(part), bool)
         if len(part.kernel_rows):
@@ -274,13 +274,13 @@ class Placer:
             self._known_shapes[raw] = number, bool((values <= _INT32_MAX).all())
         return self._known_shapes[raw]
 
-    def _stack(self, part: Events) -> pa.Array:
+    def _stack(self, part: SbtEvents) -> pa.Array:
         ids = np.zeros(len(part), np.int32)
         if len(part.stack_rows):
             ids[part.stack_rows] = self._stacks.ids(part.blobs)[part.stack]
         return pa.array(ids, mask=ids == 0)
 
-    def _beside(self, table: str, part: Events, ordinal: Column, exact: Column) -> None:
+    def _beside(self, table: str, part: SbtEvents, ordinal: Column, exact: Column) -> None:
         """Attributes of events that are otherwise stored in rows."""
         keep = exact[part.memory_rows]
         rows = part.memory_rows[keep]
@@ -326,7 +326,7 @@ class _Texts:
             self.missing += 1
         return self._extra[number]
 
-    def use(self, events: Events) -> None:
+    def use(self, events: SbtEvents) -> None:
         """Note in which order the strings are used first: an event's name, then its frames' functions and files."""
         names, first = first_uses(events.name)
         used = [(at, 0, [number]) for number, at in zip(names.tolist(), first.tolist(), strict=True)
@@ -375,7 +375,7 @@ def _same(value: Any, count: int) -> pa.Array:
     return pa.repeat(value, count)
 
 
-def _flagged(part: Events, rows: Column) -> Column:
+def _flagged(part: SbtEvents, rows: Column) -> Column:
     out = np.zeros(len(part), bool)
     out[rows] = True
     return out

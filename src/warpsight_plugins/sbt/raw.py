@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight_plugins.sbt import layout, stacks
-from warpsight_plugins.sbt.events import Events
+from warpsight_plugins.sbt.events import SbtEvents
 
 if TYPE_CHECKING:
     from warpsight.formats.varint import Column
@@ -21,7 +21,7 @@ def text_of(kind: int) -> str:
     return layout.EVENT_TYPES.get(kind, f"type {kind}")
 
 
-def raw_events(events: Events, texts: Any, reading: stacks.Reading) -> pa.Array:
+def raw_events(events: SbtEvents, texts: Any, reading: stacks.StackIds) -> pa.Array:
     """`[type, flags, time, duration, device, stream, correlation, name, kernel, memory, stack]` per event.
 
     `kernel` and `memory` are lists of numbers or null, `stack` is `[thread, [[address, function, file, line], …]]` or
@@ -49,7 +49,7 @@ def _lists(values: Column) -> pa.Array:
     return pc.binary_join_element_wise("[", pc.binary_join_element_wise(*columns, ","), "]", "")
 
 
-def _stacks(events: Events, texts: Any) -> pa.Array:
+def _stacks(events: SbtEvents, texts: Any) -> pa.Array:
     if not len(events.stack_rows):
         return pa.array([], pa.string())
     known = [

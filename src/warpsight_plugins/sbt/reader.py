@@ -15,8 +15,8 @@ import numpy as np
 from warpsight.formats import varint
 from warpsight.formats.registry import Coverage, Options
 from warpsight_plugins.sbt import events, layout, sections
-from warpsight_plugins.sbt.layout import Header, Metadata
-from warpsight_plugins.sbt.placing import Placer
+from warpsight_plugins.sbt.layout import Metadata, SbtHeader
+from warpsight_plugins.sbt.placing import EventPlacer
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -64,7 +64,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 def _read(source: Source, target: Target, view: memoryview, data: varint.Column) -> None:
     if bytes(view[:4]) != layout.MAGIC:
         raise source.error("is not an SBT file: it does not begin with SBT and a zero byte", offset=0)
-    header = Header.unpack(bytes(view[: layout.HEADER.size]))
+    header = SbtHeader.unpack(bytes(view[: layout.HEADER.size]))
     for name in ("metadata", "strings", "devices", "events"):
         offset = getattr(header, name)
         if offset and offset < layout.HEADER.size:
@@ -73,7 +73,7 @@ def _read(source: Source, target: Target, view: memoryview, data: varint.Column)
     strings, salvaging = _strings(source, header, view)
     begin = header.events or (_unfinished(view) if salvaging and not header.count else 0)
     target.source.update(version=f"{header.major}.{header.minor}", clock="the writer's own, ns")
-    placer = Placer(target, process, strings)
+    placer = EventPlacer(target, process, strings)
     if begin and begin < len(view):
         _events(source, placer, header, view, data, begin, salvaging)
     elif header.count:
@@ -84,8 +84,8 @@ def _read(source: Source, target: Target, view: memoryview, data: varint.Column)
 
 def _events(
     source: Source,
-    placer: Placer,
-    header: Header,
+    placer: EventPlacer,
+    header: SbtHeader,
     view: memoryview,
     data: varint.Column,
     begin: int,
@@ -114,7 +114,7 @@ def _events(
         source.ended_early(f"{count:,} events are announced and {found:,} are whole")
 
 
-def _strings(source: Source, header: Header, view: memoryview) -> tuple[list[bytes] | None, bool]:
+def _strings(source: Source, header: SbtHeader, view: memoryview) -> tuple[list[bytes] | None, bool]:
     """The string table, and whether the file ends before it (None then)."""
     if header.strings and header.strings < len(view):
         return sections.read_strings(view, header.strings), False
@@ -149,7 +149,7 @@ def _unfinished(view: memoryview) -> int:
     return cursor.at if cursor.at < len(view) and view[cursor.at] == layout.EVENTS else 0
 
 
-def _foreword(source: Source, target: Target, header: Header, view: memoryview) -> int:
+def _foreword(source: Source, target: Target, header: SbtHeader, view: memoryview) -> int:
     """Process and devices; returns the process's id."""
     metadata = None
     if header.metadata and header.metadata < len(view):
@@ -175,7 +175,7 @@ def _foreword(source: Source, target: Target, header: Header, view: memoryview) 
     return process
 
 
-def _device(target: Target, device: layout.Device) -> None:
+def _device(target: Target, device: layout.SbtDevice) -> None:
     columns = {
         "multiprocessors": device.multiprocessors, "warp_size": device.warp, "clock_khz": device.clock,
         "threads_per_multiprocessor": device.threads, "memory_clock_khz": device.memory_clock,
@@ -191,7 +191,7 @@ def _device(target: Target, device: layout.Device) -> None:
                   platform=platform, **known)  # fmt: skip
 
 
-def _attributes(target: Target, header: Header, placer: Placer, process: int) -> None:
+def _attributes(target: Target, header: SbtHeader, placer: EventPlacer, process: int) -> None:
     """What belongs to the whole file and cannot be derived from its rows."""
     usual = layout.LITTLE_ENDIAN | (layout.HAS_CALLSTACKS if placer.strings else 0)
     raw = [header.major, header.minor, header.flags, header.size, header.compression, header.reserved.hex()]

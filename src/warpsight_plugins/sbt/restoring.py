@@ -10,13 +10,13 @@ import numpy as np
 
 from warpsight.formats.varint import Column
 from warpsight_plugins.sbt.collecting import Collected, RawFrame, permuted
-from warpsight_plugins.sbt.events import Events
+from warpsight_plugins.sbt.events import SbtEvents
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def restored(trace: Trace, found: Collected, order: Column | None) -> Collected:
+def restored(trace: StoredTrace, found: Collected, order: Column | None) -> Collected:
     """The events in file order, exactly; `order` gives the rows' places where they are not in order of time."""
     events, rows = found.events, len(found.events)
     extra, whole = _kept(trace, "extra"), _kept(trace, "event")
@@ -40,20 +40,20 @@ def restored(trace: Trace, found: Collected, order: Column | None) -> Collected:
     return replace(found, events=permuted(joined, np.argsort(ordinal, kind="stable")), stacks=stacks)
 
 
-def _kept(trace: Trace, key: str) -> list[tuple[int, str]]:
+def _kept(trace: StoredTrace, key: str) -> list[tuple[int, str]]:
     return trace.sql(
         "SELECT row, value FROM attribute WHERE \"table\" = 'sbt' AND key = $key ORDER BY row", key=key
     ).fetchall()
 
 
-def _columns(trace: Trace, key: str, expressions: str) -> dict[str, Column]:
+def _columns(trace: StoredTrace, key: str, expressions: str) -> dict[str, Column]:
     rows = trace.sql(
         f"SELECT row, {expressions} FROM attribute WHERE \"table\" = 'sbt' AND key = $key", key=key
     )
     return {name: np.ma.getdata(values) for name, values in rows.fetchnumpy().items()}
 
 
-def _with_addresses(trace: Trace, events: Events, row_at: Column) -> Events:
+def _with_addresses(trace: StoredTrace, events: SbtEvents, row_at: Column) -> SbtEvents:
     """Addresses of copies; events without any have no memory parameters."""
     part = "split_part(trim(value, '[]'), ',', {})::UBIGINT AS {}"
     kept = _columns(trace, "addresses", f"{part.format(1, 'a')}, {part.format(2, 'b')}")
@@ -67,7 +67,7 @@ def _with_addresses(trace: Trace, events: Events, row_at: Column) -> Events:
     return replace(events, flags=flags, memory_rows=rows[order], memory=memory)
 
 
-def _put(trace: Trace, key: str, events: Events, row_at: Column, found: Collected) -> None:
+def _put(trace: StoredTrace, key: str, events: SbtEvents, row_at: Column, found: Collected) -> None:
     """Threads of stacks, and names of events that have none in their table."""
     if key == "thread":
         kept = _columns(trace, key, "value::UBIGINT AS thread")
@@ -85,7 +85,7 @@ def _put(trace: Trace, key: str, events: Events, row_at: Column, found: Collecte
         events.name[row_at[rows["row"].to_numpy()]] = places[encoded.indices.to_numpy()]
 
 
-def _raw(values: list[str], found: Collected, stacks: list[tuple[RawFrame, ...]]) -> Events:
+def _raw(values: list[str], found: Collected, stacks: list[tuple[RawFrame, ...]]) -> SbtEvents:
     """Events that are kept whole."""
     import msgspec
 
@@ -109,4 +109,4 @@ def _raw(values: list[str], found: Collected, stacks: list[tuple[RawFrame, ...]]
     own: list[Any] = [numbers[0].astype(np.uint8), numbers[1].astype(np.uint8), *numbers[2:], names]
     stack = (stacked, np.array(threads, np.uint64), np.array(places, np.int64))
     columns_of: list[Any] = [*own, kernel, shapes, memory, addresses, *stack]
-    return Events(*columns_of)
+    return SbtEvents(*columns_of)

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from warpsight.formats import varint
 from warpsight_plugins.sbt import layout
-from warpsight_plugins.sbt.layout import Device, Header, Metadata
+from warpsight_plugins.sbt.layout import Metadata, SbtDevice, SbtHeader
 
 
 class Damaged(ValueError):
@@ -85,18 +85,18 @@ def pack_metadata(metadata: Metadata) -> bytes:
     )
 
 
-def read_devices(data: memoryview, at: int) -> tuple[Device, ...]:
+def read_devices(data: memoryview, at: int) -> tuple[SbtDevice, ...]:
     """The device section at byte `at`."""
     cursor = Cursor(data, at)
     cursor.section(layout.DEVICES, "device")
     devices = []
     for _ in range(cursor.count("devices", 12)):
         number, name, vendor = cursor.number(), _decode(cursor.text()), _decode(cursor.text())
-        devices.append(Device(number, name, vendor, *(cursor.number() for _ in range(9))))
+        devices.append(SbtDevice(number, name, vendor, *(cursor.number() for _ in range(9))))
     return tuple(devices)
 
 
-def pack_devices(devices: Sequence[Device]) -> bytes:
+def pack_devices(devices: Sequence[SbtDevice]) -> bytes:
     """The bytes of the device section."""
     out = bytearray([layout.DEVICES]) + varint.encode_one(len(devices))
     for device in devices:
@@ -122,7 +122,7 @@ def pack_strings(strings: Sequence[bytes]) -> bytes:
 
 
 def assemble(
-    header: Header, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
+    header: SbtHeader, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
 ) -> list[bytes]:
     """The pieces of a whole file in the order TraceSmith writes them; `header` gives what is not an offset."""
     at = layout.HEADER.size
@@ -130,7 +130,7 @@ def assemble(
     for size in (len(metadata), len(devices), sum(map(len, events))):
         offsets.append(at if size else 0)
         at += size
-    packed = Header(
+    packed = SbtHeader(
         header.major, header.minor, header.flags, header.size, offsets[0], at, offsets[1], offsets[2], 0,
         header.count, header.compression, header.reserved,
     ).pack()  # fmt: skip

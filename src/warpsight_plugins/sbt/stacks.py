@@ -27,7 +27,7 @@ def frames(blob: bytes) -> list[tuple[int, int, int, int]]:
     ]
 
 
-class Reading:
+class StackIds:
     """Ids of stacks by their bytes."""
 
     def __init__(self, target: Target, texts: Any) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 from warpsight.formats.varint import encode_one
 from warpsight_plugins.sbt.collecting import Collected, RawFrame
 from warpsight_plugins.sbt.distinct import first_uses
-from warpsight_plugins.sbt.events import Events
+from warpsight_plugins.sbt.events import SbtEvents
 
 
-class Strings:
+class StringTable:
     """The string table of a file that is being written."""
 
     def __init__(self, given: list[str] | None) -> None:
@@ -33,7 +33,7 @@ class Strings:
             self._texts.append(text)
         return number
 
-    def numbered(self, found: Collected) -> Events:
+    def numbered(self, found: Collected) -> SbtEvents:
         """The events with texts and stacks by number."""
         names, first = first_uses(found.events.name)
         uses: list[tuple[int, int, int]] = [

@@ -17,12 +17,12 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.varint import Column, encode_one
 from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.collecting import BLOCKS, collect
-from warpsight_plugins.sbt.layout import Device, Header, Metadata
+from warpsight_plugins.sbt.layout import Metadata, SbtDevice, SbtHeader
 from warpsight_plugins.sbt.restoring import restored
-from warpsight_plugins.sbt.strings import Strings
+from warpsight_plugins.sbt.strings import StringTable
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -39,7 +39,7 @@ WRITTEN = Coverage(
 _CHUNK_ROWS = 1 << 15
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns the numbers of events, strings and kernels without a time."""
     whole = selection == Selection()
     kept = _file_attributes(trace) if whole else {}
@@ -47,15 +47,15 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     if kept:
         order = np.array(json.loads(kept["order"]), np.int64) if "order" in kept else None
         found = restored(trace, found, order)
-    strings = Strings(json.loads(kept["strings"]) if "strings" in kept else None)
+    strings = StringTable(json.loads(kept["strings"]) if "strings" in kept else None)
     done = strings.numbered(found)
     pieces = event_pieces(done)
     listed = strings.listed
     usual = layout.LITTLE_ENDIAN | (layout.HAS_CALLSTACKS if listed else 0)
-    header = Header(flags=usual, count=len(done))
+    header = SbtHeader(flags=usual, count=len(done))
     if "header" in kept:
         major, minor, flags, size, compression, reserved = json.loads(kept["header"])
-        header = Header(major, minor, flags, size, count=len(done), compression=compression,
+        header = SbtHeader(major, minor, flags, size, count=len(done), compression=compression,
                         reserved=bytes.fromhex(reserved))  # fmt: skip
     metadata, devices = _foreword(trace, kept)
     for piece in sections.assemble(header, metadata, devices, pieces, sections.pack_strings(listed)):
@@ -63,7 +63,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return {"events": len(done), "strings": len(listed), "unplaced": found.unplaced}
 
 
-def event_pieces(done: events.Events) -> list[bytes]:
+def event_pieces(done: events.SbtEvents) -> list[bytes]:
     """The event section."""
     if not len(done):
         return []
@@ -76,7 +76,7 @@ def event_pieces(done: events.Events) -> list[bytes]:
     return pieces
 
 
-def _slice(done: events.Events, first: int, last: int) -> events.Events:
+def _slice(done: events.SbtEvents, first: int, last: int) -> events.SbtEvents:
     """Events first to last as views, with the rows of their parameters counted from 0."""
     columns: dict[str, Column] = {}
     for rows, values in BLOCKS:
@@ -87,10 +87,10 @@ def _slice(done: events.Events, first: int, last: int) -> events.Events:
     own = {
         f.name: getattr(done, f.name)[first:last] for f in fields(done) if f.name not in (*columns, "blobs")
     }
-    return events.Events(**own, **columns, blobs=done.blobs)
+    return events.SbtEvents(**own, **columns, blobs=done.blobs)
 
 
-def _file_attributes(trace: Trace) -> dict[str, str]:
+def _file_attributes(trace: StoredTrace) -> dict[str, str]:
     """The import's data about the file as a whole; nothing when the trace was not made of one SBT file."""
     source = trace.manifest.get("source")
     if not isinstance(source, dict) or source.get("format") != "sbt":
@@ -103,13 +103,15 @@ def _file_attributes(trace: Trace) -> dict[str, str]:
     return {"sbt": "", **dict(rows.fetchall())}
 
 
-def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
+def _foreword(trace: StoredTrace, kept: dict[str, str]) -> tuple[bytes, bytes]:
     """The sections before the events."""
     if kept:
         metadata = (
             sections.pack_metadata(Metadata(**json.loads(kept["metadata"]))) if "metadata" in kept else b""
         )
-        listed = [Device(**values) for values in json.loads(kept["devices"])] if "devices" in kept else None
+        listed = (
+            [SbtDevice(**values) for values in json.loads(kept["devices"])] if "devices" in kept else None
+        )
         return metadata, b"" if listed is None else sections.pack_devices(listed)
     recorded = trace.sql(
         'SELECT executable, command, start, coalesce("end", 0), host, pid FROM process ORDER BY process LIMIT 1'
@@ -118,10 +120,10 @@ def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
     return metadata, sections.pack_devices([_device(row) for row in trace.arrow("device").to_pylist()])
 
 
-def _device(row: dict[str, Any]) -> Device:
+def _device(row: dict[str, Any]) -> SbtDevice:
     major, _, minor = (row["compute_capability"] or "0.0").partition(".")
     whole, part = (int(digits) if digits.isdigit() else 0 for digits in (major, minor))
-    return Device(
+    return SbtDevice(
         row["index"], row["name"], row["vendor"], whole, part, row["memory_bytes"] or 0, row["memory_clock_khz"] or 0, 0,
         row["multiprocessors"] or 0, row["threads_per_multiprocessor"] or 0, row["clock_khz"] or 0, row["warp_size"] or 0,
     )  # fmt: skip

@@ -8,10 +8,10 @@ import msgspec
 
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.device_stacks import Stacks, placed, unplaced
+from warpsight.formats.writing.device_stacks import StackFrames, placed, unplaced
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=("Per stream device work in order of time with its host stack, per thread the samples; in ns.",),
@@ -25,7 +25,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _IDLE = "(idle)"
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write sampled profiles in ns; returns counts of profiles, samples and kernels without a time."""
     frames = _Frames(trace)
     profiles: list[dict[str, Any]] = []
@@ -50,10 +50,10 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 class _Frames:
     """Numbers of frames and of stacks."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: StoredTrace) -> None:
         self.listed: list[dict[str, Any]] = []
         self._numbers: dict[tuple[str, str | None, int | None], int] = {}
-        self._known = Stacks(trace)
+        self._known = StackFrames(trace)
         self._stacks: dict[int, list[int]] = {}
 
     def number(self, name: str, file: str | None = None, line: int | None = None) -> int:
@@ -93,7 +93,9 @@ def _profile(name: str, rows: list[tuple[int, int, int, str | None]], frames: _F
             "samples": samples, "weights": weights}  # fmt: skip
 
 
-def _streams(trace: Trace, selection: Selection) -> list[tuple[str, list[tuple[int, int, int, str | None]]]]:
+def _streams(
+    trace: StoredTrace, selection: Selection
+) -> list[tuple[str, list[tuple[int, int, int, str | None]]]]:
     parts = []
     for table, leaf in (
         ("kernel", "coalesce(demangled, '?')"),
@@ -120,7 +122,9 @@ def _streams(trace: Trace, selection: Selection) -> list[tuple[str, list[tuple[i
     return list(found.items())
 
 
-def _threads(trace: Trace, selection: Selection) -> list[tuple[str, list[tuple[int, int, int, str | None]]]]:
+def _threads(
+    trace: StoredTrace, selection: Selection
+) -> list[tuple[str, list[tuple[int, int, int, str | None]]]]:
     """Samples of host threads: each lasts until the thread's next one, at most four usual periods."""
     if not selection.wants("sample"):
         return []

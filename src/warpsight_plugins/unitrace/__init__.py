@@ -29,10 +29,10 @@ def sniff(source: Source) -> bool:
 
 def read(source: Source, target: Target, options: Options) -> None:
     """Read one file (of `unitrace --chrome-…`, one per process, or merged)."""
-    from warpsight_plugins.unitrace.reader import Reader
+    from warpsight_plugins.unitrace.reader import UnitraceReader
 
     del options
-    Reader(source, target).read()
+    UnitraceReader(source, target).read()
 
 
 COVERAGE = Coverage(

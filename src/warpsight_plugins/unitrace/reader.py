@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsight.formats.reading.trace_events import Event, Pairs, Rows, events, names, whole
+from warpsight.formats.reading.trace_events import Pairs, RowBuffer, TraceEvent, events, names, whole
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -32,18 +32,18 @@ _FLOW = re.compile(r"^(?:CL_)?Flow_H2D_(\d+)_")
 _SIDES = {"D": "device", "H": "pinned", "M": "pageable", "S": "managed"}
 
 
-class Reader:
+class UnitraceReader:
     """One file."""
 
     def __init__(self, source: Source, target: Target) -> None:
         self._source = source
         self._target = target
-        self._rows = Rows(target)
+        self._rows = RowBuffer(target)
         self._names = names(source)
         self._hosts: dict[tuple[str, str], int] = {}
         self._processes: dict[Any, int] = {}
         self._devices: dict[Any, tuple[int, int]] = {}
-        self._calls: list[tuple[Event, bool]] = []
+        self._calls: list[tuple[TraceEvent, bool]] = []
         self._flows: list[tuple[Any, Any, int, int]] = []
         for pid, text in self._names.processes.items():
             self._announce(pid, text)
@@ -112,13 +112,13 @@ class Reader:
             tool="unitrace", clock="ns since 1970 (unitrace), since the start (onetrace)"
         )
 
-    def _on_device(self, event: Event) -> bool:
+    def _on_device(self, event: TraceEvent) -> bool:
         if event.category:
             return event.category == "gpu_op"
         # onetrace says neither: its device events run on a queue or a kernel's own row, never on a thread's number.
         return "id" in event.args and not isinstance(event.tid, int)
 
-    def _device_event(self, event: Event) -> None:
+    def _device_event(self, event: TraceEvent) -> None:
         process, device = self._device(event.pid)
         self._target.context(process, device, device=device, api="level zero")
         name = self._names.threads.get((event.pid, event.tid))
@@ -182,13 +182,13 @@ class Reader:
             "kernel", {**row, "name_id": self._target.name(name), "shape_id": shape, "graph_level": False}
         )
 
-    def _host_event(self, event: Event) -> None:
+    def _host_event(self, event: TraceEvent) -> None:
         if _CALL.match(event.name) and event.phase == "X":
             self._calls.append((event, bool(_LAUNCH.search(event.name))))
         else:
             self._range(event)
 
-    def _range(self, event: Event, still_open: bool = False) -> None:
+    def _range(self, event: TraceEvent, still_open: bool = False) -> None:
         process = self._process(event.pid)
         instant = event.duration < 0 and not still_open
         self._rows.add(
@@ -206,7 +206,7 @@ class Reader:
             },
         )
 
-    def _thread(self, process: int, event: Event) -> int:
+    def _thread(self, process: int, event: TraceEvent) -> int:
         return self._target.thread(process, event.tid, self._names.threads.get((event.pid, event.tid)))
 
     def _write_calls(self) -> None:

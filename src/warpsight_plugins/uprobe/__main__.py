@@ -24,7 +24,7 @@ from warpsight_plugins.uprobe import probes
 _FIELDS = "comm,pid,tid,cpu,time,event,ip,sym,dso"
 
 
-class Refused(Exception):
+class _Refused(Exception):
     """Nothing can be recorded; the text says why and what to do."""
 
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = _targets(options)
         with _probes(group, found) as events:
             return _record(options, events)
-    except Refused as error:
+    except _Refused as error:
         print(f"uprobe: {error}", file=sys.stderr)
         return 1
 
@@ -65,14 +65,14 @@ def _options(argv: list[str]) -> argparse.Namespace:
 def _targets(options: argparse.Namespace) -> dict[str, dict[str, int]]:
     for path in options.library:
         if not os.path.isfile(path):
-            raise Refused(f"--library {path}: there is no such file")
+            raise _Refused(f"--library {path}: there is no such file")
     if options.pid:
         try:
             paths = probes.libraries_of(options.pid)
         except FileNotFoundError:
-            raise Refused(f"there is no process {options.pid}") from None
+            raise _Refused(f"there is no process {options.pid}") from None
         except PermissionError:
-            raise Refused(
+            raise _Refused(
                 f"process {options.pid} may not be looked into: run as root or as its owner"
             ) from None
     else:
@@ -80,7 +80,7 @@ def _targets(options: argparse.Namespace) -> dict[str, dict[str, int]]:
     found = probes.targets(dict.fromkeys([*map(os.path.realpath, options.library), *paths]))
     if not found:
         what = f"process {options.pid} has" if options.pid else "the program links to"
-        raise Refused(
+        raise _Refused(
             f"{what} no library with CUDA's or HIP's functions; name one with --backend-args '--library PATH'"
         )
     return found
@@ -91,7 +91,7 @@ def _probes(group: str, found: dict[str, dict[str, int]]) -> Iterator[list[str]]
     """Probes on all functions; they are removed in the end. Says which could not be placed."""
     folder = probes.tracefs()
     if folder is None:
-        raise Refused(
+        raise _Refused(
             "tracefs is not there or may not be written: as root, mount -t tracefs nodev /sys/kernel/tracing"
         )
     events: list[str] = []
@@ -107,7 +107,7 @@ def _probes(group: str, found: dict[str, dict[str, int]]) -> Iterator[list[str]]
                     failed.append(f"{name} in {path}")
                     reason = error.strerror or str(error)
         if not events:
-            raise Refused(f"no probe could be placed: {reason}")
+            raise _Refused(f"no probe could be placed: {reason}")
         _warn_missing(failed)
         yield [*events, *probes.tracepoints()[0]]
     finally:
@@ -151,7 +151,7 @@ def _record(options: argparse.Namespace, events: list[str]) -> int:
         with _interrupting(child):
             code = child.wait()
         if not os.path.exists(data):
-            raise Refused(f"perf record left no data (it ended with code {code})")
+            raise _Refused(f"perf record left no data (it ended with code {code})")
         chosen = (
             []
             if options.pid
@@ -166,10 +166,10 @@ def _record(options: argparse.Namespace, events: list[str]) -> int:
             )
         _warn_lost(data)
         if script.returncode:
-            raise Refused(f"perf script: {script.stderr.decode(errors='replace').strip()}")
+            raise _Refused(f"perf script: {script.stderr.decode(errors='replace').strip()}")
     if not options.output.stat().st_size:
         options.output.unlink()
-        raise Refused("none of the functions was called")
+        raise _Refused("none of the functions was called")
     if options.pid:
         return 0
     return 128 - code if code < 0 else code

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsight.recorder.external.tool import Request, Tool
+from warpsight.recorder.external.tool import Tool, ToolRequest
 
 STACKS = "stacks.txt"
 
@@ -24,7 +24,7 @@ def _find() -> list[str] | None:
     return [sys.executable, "-m", "warpsight_plugins.uprobe"]
 
 
-def _arguments(request: Request, folder: Path, program: Sequence[str]) -> list[str]:
+def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = ["--output", str(folder / STACKS)]
     if request.duration:
         own += ["--duration", f"{request.duration:g}"]

@@ -43,11 +43,8 @@ def read(source: Source, target: Target, options: Options) -> None:
     if not source.is_directory:
         read_space(source, target)
         return
-    for path in _files(source.path):
-        with source.member(path) as member:
-            read_space(member, target)
-            if member.truncated:
-                source.ended_early(f"{path.name}: {member.damage}")
+    for member in source.members(_files(source.path)):
+        read_space(member, target)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsight.formats.registry import Coverage, Options
 from warpsight_plugins.xray import function_map, records
-from warpsight_plugins.xray.records import Column, Header, Records
+from warpsight_plugins.xray.records import Column, XrayHeader, XrayRecords
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -36,7 +36,7 @@ def sniff(source: Source) -> bool:
     """Whether the header is one of XRay: it has no magic, so every field is looked at."""
     if len(source.head) < records.HEADER.size:
         return False
-    header = Header.unpack(source.head)
+    header = XrayHeader.unpack(source.head)
     bits = int.from_bytes(source.head[4:8], "little")
     if header.version not in _VERSIONS or header.type not in (0, 1) or header.frequency >= 1 << 36:
         return False
@@ -61,7 +61,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         data = file.read()
     if len(data) < records.HEADER.size:
         raise source.error(f"ends inside the header of {records.HEADER.size} bytes", offset=len(data))
-    header = Header.unpack(data)
+    header = XrayHeader.unpack(data)
     if header.version not in _VERSIONS or header.type not in (records.BASIC, records.FDR):
         raise source.error(
             f"is XRay version {header.version} type {header.type}; versions 1 to 5 of types 0 and 1 are known",
@@ -105,7 +105,7 @@ def nanoseconds(tsc: Column, frequency: int) -> Column:
     return found
 
 
-def _calls(target: Target, found: Records, frequency: int, names: dict[int, str]) -> None:
+def _calls(target: Target, found: XrayRecords, frequency: int, names: dict[int, str]) -> None:
     """Entries and exits as ranges."""
     if not len(found.kind):
         return
@@ -175,7 +175,7 @@ def _walked(enters: Column, function: Column, tid: Column) -> tuple[Column, Colu
     return np.array(begin, np.int64), np.array(end, np.int64), np.array(depth, np.int64), lost
 
 
-def _processes_and_threads(target: Target, found: Records, rows: Column) -> tuple[Column, Column]:
+def _processes_and_threads(target: Target, found: XrayRecords, rows: Column) -> tuple[Column, Column]:
     pairs = np.stack([found.pid[rows], found.tid[rows]], axis=1)
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     known = [(target.process(pid), tid) for pid, tid in distinct.tolist()]
@@ -184,7 +184,7 @@ def _processes_and_threads(target: Target, found: Records, rows: Column) -> tupl
     return columns[:, 0], columns[:, 1]
 
 
-def _events(target: Target, found: Records, frequency: int) -> None:
+def _events(target: Target, found: XrayRecords, frequency: int) -> None:
     """Custom and typed events; their data as text where it is."""
     if not found.events:
         return

@@ -22,7 +22,7 @@ _METADATA_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Header:
+class XrayHeader:
     """The first 32 bytes. `frequency` is the TSC's in Hz, 0 when unknown; `buffer` the size of FDR buffers."""
 
     version: int
@@ -33,7 +33,7 @@ class Header:
     buffer: int
 
     @classmethod
-    def unpack(cls, data: bytes) -> Header:
+    def unpack(cls, data: bytes) -> XrayHeader:
         """Read 32 bytes."""
         version, kind, bits, frequency, free = HEADER.unpack(data[: HEADER.size])
         return cls(
@@ -42,7 +42,7 @@ class Header:
 
 
 @dataclass
-class Records:
+class XrayRecords:
     """Function entries and exits: kind, function id, tsc (uint64), thread, process, the argument logged (or none)."""
 
     kind: Column
@@ -58,7 +58,7 @@ class Records:
     damage: str = ""
 
 
-def basic(data: bytes, header: Header) -> Records:
+def basic(data: bytes, header: XrayHeader) -> XrayRecords:
     """Basic ("naive") mode: records of 32 bytes, argument payloads after the record that they belong to."""
     body = memoryview(data)[HEADER.size :]
     count, rest = divmod(len(body), _BASIC_RECORD.itemsize)
@@ -76,7 +76,7 @@ def basic(data: bytes, header: Header) -> Records:
     unknown = int((rows["type"] > 1).sum())
     damage = f"{rest} bytes after the last whole record" if rest else ""
     damage = damage or (f"{unknown:,} records of unknown types" if unknown else "")
-    return Records(
+    return XrayRecords(
         chosen["kind"].astype(np.int64), chosen["function"].astype(np.int64), chosen["tsc"].copy(),
         chosen["tid"].astype(np.int64), pid.astype(np.int64), arguments=arguments, damage=damage,
     )  # fmt: skip
@@ -85,7 +85,7 @@ def basic(data: bytes, header: Header) -> Records:
 class _Reader:
     """One pass over the buffers of an FDR log: words of function records in runs, metadata one by one."""
 
-    def __init__(self, data: bytes, header: Header) -> None:
+    def __init__(self, data: bytes, header: XrayHeader) -> None:
         self.data = data
         self.header = header
         self.tsc = self.tid = self.pid = 0
@@ -165,7 +165,7 @@ class _Reader:
         self.events.append((tsc, self.tid, self.pid, typed, self.data[after : after + size]))
         return after + size
 
-    def records(self) -> Records:
+    def records(self) -> XrayRecords:
         """All that was read."""
         kind, function, tsc = (
             np.concatenate([piece[i] for piece in self.pieces]) if self.pieces else np.empty(0, t)
@@ -173,10 +173,10 @@ class _Reader:
         )
         lengths = [len(piece[0]) for piece in self.pieces]
         tid, pid = (np.repeat(np.array([p[i] for p in self.pieces], np.int64), lengths) for i in (3, 4))
-        return Records(kind, function, tsc, tid, pid, self.events, self.arguments, self.damage)
+        return XrayRecords(kind, function, tsc, tid, pid, self.events, self.arguments, self.damage)
 
 
-def fdr(data: bytes, header: Header) -> Records:
+def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
     """FDR mode: from version 3 on each buffer begins with its extent, before that all have one size."""
     reader = _Reader(data, header)
     at = HEADER.size

@@ -16,7 +16,7 @@ from warpsight.debug.cuda_gdb_check import compare_view
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.groups import join
 from warpsight.debug.gpucore.layout import Kind
-from warpsight.debug.gpucore.summary import Options, View
+from warpsight.debug.gpucore.summary import SummaryOptions, View
 from warpsight.debug.gpucore.thread import Selector, select, thread_state
 
 CUBINS = ROOT / "tests/golden/cubins"
@@ -24,7 +24,7 @@ WITH_LINES = [name for name in NAMES if not name.endswith(".plain")]
 
 
 def document(name: str, folder: Path) -> dict[str, Any]:
-    options = Options(instructions=False, sources=(str(ROOT / "tests/gpu/broken"),), ptx=(CUBINS,))
+    options = SummaryOptions(instructions=False, sources=(str(ROOT / "tests/gpu/broken"),), ptx=(CUBINS,))
     return View(GpuCore.open(unpack(name, folder)), options).document()
 
 

@@ -17,7 +17,7 @@ import pytest
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.disassembly import find_tool
 from warpsight.sass.code import KernelCode, kernels
-from warpsight.sass.why.advice.finding import Launch
+from warpsight.sass.why.advice.finding import LaunchConfiguration
 from warpsight.sass.why.answer import Answer, why
 from warpsight.sass.why.samples import add_up
 
@@ -40,7 +40,7 @@ def recorded() -> dict[str, tuple[KernelCode, dict[str, Any]]]:
 @cache
 def answer(name: str) -> Answer:
     code, known = recorded()[name]
-    return why(code, add_up(known["samples"]), Launch(**known["launch"]))
+    return why(code, add_up(known["samples"]), LaunchConfiguration(**known["launch"]))
 
 
 @pytest.mark.parametrize(

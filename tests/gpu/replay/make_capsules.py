@@ -105,8 +105,8 @@ class Gpu:
         writer.finish(
             m.Manifest(
                 format="warpsight capsule", version=1, chunk_bytes=1 << 20,
-                device=m.Device("GPU", (9, 0), 132, 80 << 30, 13000),
-                modules=[m.Module("cubin", len(self.cubin), writer.put(self.cubin))],
+                device=m.RecordedDevice("GPU", (9, 0), 132, 80 << 30, 13000),
+                modules=[m.LoadedModule("cubin", len(self.cubin), writer.put(self.cubin))],
                 functions=[function], globals=held,
                 allocations=[
                     m.Allocation(a, len(old), "malloc", before=writer.put(old), after=writer.put(self.read(a, len(old))),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 
 #: Nanoseconds since 1970: floats cannot tell neighbors apart there.
@@ -20,7 +20,7 @@ NAMES = (
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     "softmax",
 )
-Build = Callable[..., Trace]
+Build = Callable[..., StoredTrace]
 
 
 def device(number: int, **more: Any) -> dict[str, Any]:
@@ -51,12 +51,12 @@ def copy(start: int, duration: int, size: int = 1 << 20, kind: str = "HtoD", **m
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Build]:
     """A function that makes a trace of rows by table; `names` become ids from 1; `stacks` likewise."""
-    opened: list[Trace] = []
+    opened: list[StoredTrace] = []
 
     def make(
         names: tuple[str, ...] = NAMES, stacks: tuple[tuple[Any, ...], ...] = (), shapes: tuple[dict[str, Any], ...] = (),
         manifest: dict[str, Any] | None = None, **tables: Any,
-    ) -> Trace:  # fmt: skip
+    ) -> StoredTrace:  # fmt: skip
         path = tmp_path / f"{len(opened)}.warp"
         with TraceWriter(path) as writer:
             for name in names:
@@ -109,7 +109,9 @@ def messy_rows(seed: int, origin: int = EPOCH, count: int = 300) -> dict[str, li
 
 
 @pytest.fixture(params=[0, 1, 2])
-def messy(request: pytest.FixtureRequest, build: Build) -> tuple[Trace, dict[str, list[dict[str, Any]]]]:
+def messy(
+    request: pytest.FixtureRequest, build: Build
+) -> tuple[StoredTrace, dict[str, list[dict[str, Any]]]]:
     """A messy trace at epoch scale, and its rows."""
     rows = messy_rows(request.param)
     return build(**rows), rows

@@ -14,7 +14,7 @@ from warpsight.analysis.account.classes import CLASSES, IDLE
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Result
 from warpsight.errors import WarpsightError
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model.selection import Rows
 from warpsight.ui.cli.output import plain
 
@@ -139,7 +139,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def answers(traces: dict[str, Trace]) -> Answers:
+def answers(traces: dict[str, StoredTrace]) -> Answers:
     """What an analysis answers a case; each is asked once."""
 
     @cache
@@ -149,7 +149,7 @@ def answers(traces: dict[str, Trace]) -> Answers:
     return answer
 
 
-def answered(trace: Trace, name: str, rows: Rows) -> Result | WarpsightError:
+def answered(trace: StoredTrace, name: str, rows: Rows) -> Result | WarpsightError:
     try:
         return ANALYSES[name].run(trace, rows)
     except WarpsightError as error:
@@ -178,7 +178,7 @@ def test_every_analysis_answers_every_trace(answers: Answers, name: str, case: s
 
 @pytest.mark.parametrize("name", list(ANALYSES))
 @pytest.mark.parametrize("window", list(WINDOWS))
-def test_every_analysis_answers_for_any_rows(traces: dict[str, Trace], name: str, window: str) -> None:
+def test_every_analysis_answers_for_any_rows(traces: dict[str, StoredTrace], name: str, window: str) -> None:
     check(answered(traces["everything"], name, WINDOWS[window]))
 
 

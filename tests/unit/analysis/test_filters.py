@@ -10,7 +10,7 @@ import pytest
 from tests.unit.analysis.conftest import Build, kernel
 from warpsight.analysis.base.query import Question, ask
 from warpsight.errors import UsageError
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 
 BEGIN = 1_000_000
 ROWS = [
@@ -28,11 +28,11 @@ OPERATORS = {
 
 
 @pytest.fixture
-def trace(build: Build) -> Trace:
+def trace(build: Build) -> StoredTrace:
     return build(kernel=ROWS)
 
 
-def count(trace: Trace, *filters: str) -> int:
+def count(trace: StoredTrace, *filters: str) -> int:
     question = Question("kernel", filters, (), (), True, None, None, None)
     return int(ask(trace, question).fetchall()[0][0])
 
@@ -41,19 +41,19 @@ def count(trace: Trace, *filters: str) -> int:
 @pytest.mark.parametrize(
     ("text", "value"), [("1500", 1500), ("1.5us", 1500), ("0.0025ms", 2500), ("2KiB", 2048), ("2kB", 2000)]
 )
-def test_comparisons_with_units(trace: Trace, sign: str, text: str, value: int) -> None:
+def test_comparisons_with_units(trace: StoredTrace, sign: str, text: str, value: int) -> None:
     assert count(trace, f"duration{sign}{text}") == sum(
         OPERATORS[sign](row["duration"], value) for row in ROWS
     )
 
 
-def test_times_with_a_unit_count_from_the_begin_and_bare_numbers_do_not(trace: Trace) -> None:
+def test_times_with_a_unit_count_from_the_begin_and_bare_numbers_do_not(trace: StoredTrace) -> None:
     late = [row for row in ROWS if row["start"] >= BEGIN + 14_000]
     assert 0 < len(late) < len(ROWS)
     assert count(trace, "start>=14us") == count(trace, f"start>={BEGIN + 14_000}") == len(late)
 
 
-def test_ranges_hold_both_ends_and_alternatives_are_added(trace: Trace) -> None:
+def test_ranges_hold_both_ends_and_alternatives_are_added(trace: StoredTrace) -> None:
     between = [row for row in ROWS if 1_000 <= row["duration"] <= 2_500]
     assert count(trace, "duration=1us..2.5us") == len(between)
     assert count(trace, "duration!=1us..2.5us") == len(ROWS) - len(between)
@@ -63,7 +63,7 @@ def test_ranges_hold_both_ends_and_alternatives_are_added(trace: Trace) -> None:
     )
 
 
-def test_patterns_truth_values_and_null(trace: Trace) -> None:
+def test_patterns_truth_values_and_null(trace: StoredTrace) -> None:
     names = [name for (name,) in trace.sql("SELECT name FROM kernel").fetchall()]
     assert count(trace, "name~gemm|soft") == sum(re.search("gemm|soft", name) is not None for name in names)
     assert count(trace, "name!~gemm") == sum("gemm" not in name for name in names)
@@ -83,6 +83,6 @@ def test_patterns_truth_values_and_null(trace: Trace) -> None:
         ("name~(", "not a regular expression"),
     ],
 )
-def test_what_is_no_filter_is_refused(trace: Trace, text: str, said: str) -> None:
+def test_what_is_no_filter_is_refused(trace: StoredTrace, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         count(trace, text)

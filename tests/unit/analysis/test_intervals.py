@@ -58,7 +58,6 @@ def test_coverage_counts_the_moments_of_each_window(raw, asked, origin):
     begin, end = columns(asked, origin)
     expected = [len(moments(raw) & set(range(b, b + w))) for b, w in asked]
     assert intervals.coverage(whole, begin, end).tolist() == expected
-    assert intervals.contains(whole, begin).tolist() == [b in moments(raw) for b, _ in asked]
 
 
 @given(RAW, ORIGIN)

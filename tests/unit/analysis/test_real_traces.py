@@ -23,7 +23,7 @@ from warpsight.analysis.stats.launches import launch_latency, queue_depth
 from warpsight.analysis.stats.states import STATES, states
 from warpsight.analysis.stats.utilization import breakdown, concurrency, utilization
 from warpsight.formats.importing import open_any
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model.selection import Rows
 
 DATA = Path(os.environ.get("WARPSIGHT_TEST_DATA", ""))
@@ -37,7 +37,7 @@ ROCPROF = "rocprofv3_results.json.gz"
 
 
 @pytest.fixture(scope="module")
-def traces() -> Iterator[dict[str, Trace]]:
+def traces() -> Iterator[dict[str, StoredTrace]]:
     opened = {name: open_any(DATA / name) for name in (*KINETO, NSYS, ROCPROF)}
     yield opened
     for trace in opened.values():
@@ -81,7 +81,7 @@ def merged(rows: list[tuple[int, int]]) -> int:
 
 
 @pytest.mark.parametrize("name", [*KINETO, NSYS])
-def test_busy_time_is_that_of_the_file(traces: dict[str, Trace], name: str) -> None:
+def test_busy_time_is_that_of_the_file(traces: dict[str, StoredTrace], name: str) -> None:
     rows = device_rows(name)
     window = max(e for r in rows.values() for _, e in r) - min(b for r in rows.values() for b, _ in r)
     found = utilization(traces[name]).tables["devices"].to_pylist()
@@ -94,7 +94,7 @@ def test_busy_time_is_that_of_the_file(traces: dict[str, Trace], name: str) -> N
 
 @pytest.mark.parametrize("name", [*KINETO, NSYS, ROCPROF])
 def test_account_gaps_states_and_breakdown_share_the_same_time_out(
-    traces: dict[str, Trace], name: str
+    traces: dict[str, StoredTrace], name: str
 ) -> None:
     devices = {r["device"]: r for r in utilization(traces[name]).tables["devices"].to_pylist()}
     idle: dict[int, int] = defaultdict(int)
@@ -114,7 +114,7 @@ def test_account_gaps_states_and_breakdown_share_the_same_time_out(
 
 
 @pytest.mark.parametrize("name", KINETO)
-def test_kernel_times_and_latency_are_those_of_the_file(traces: dict[str, Trace], name: str) -> None:
+def test_kernel_times_and_latency_are_those_of_the_file(traces: dict[str, StoredTrace], name: str) -> None:
     events = kineto(name)
     kernels = [e for e in events if e.get("cat") == "kernel"]
     table = kernel_times(traces[name], Rows()).tables["kernel-times"].to_pylist()
@@ -136,7 +136,7 @@ def test_kernel_times_and_latency_are_those_of_the_file(traces: dict[str, Trace]
     assert row["p99"] == pytest.approx(np.percentile(waits, 99))
 
 
-def test_copies_and_streams_are_those_of_the_file(traces: dict[str, Trace]) -> None:
+def test_copies_and_streams_are_those_of_the_file(traces: dict[str, StoredTrace]) -> None:
     database = sqlite3.connect(f"file:{DATA / NSYS}?mode=ro", uri=True)
     sums = database.execute(
         """SELECT deviceId, copyKind, srcKind, dstKind, count(*), sum(bytes), sum(end - start)
@@ -157,7 +157,7 @@ def test_copies_and_streams_are_those_of_the_file(traces: dict[str, Trace]) -> N
     assert sorted(r["busy"] for r in rows) == sorted(merged(own) for own in by_stream.values())
 
 
-def test_waiting_work_is_that_of_the_file(traces: dict[str, Trace]) -> None:
+def test_waiting_work_is_that_of_the_file(traces: dict[str, StoredTrace]) -> None:
     """The device's queue at its deepest: every launched kernel, copy or set that has not begun."""
     events = kineto(KINETO[0])
     called = [e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.unit.capture.segment_writer import SegmentWriter
 from warpsight.capture.converter import Converter
-from warpsight.capture.segments.segment_writer import SegmentWriter
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
 STRINGS = {
     1: "_Z9vectorAddPKfS0_Pfi",
@@ -82,12 +82,12 @@ class Recording:
             out.write("Context", {"context": [1], "device": device, "api": 1})
         return arena
 
-    def finish(self, **request: Any) -> Trace:
+    def finish(self, **request: Any) -> StoredTrace:
         """Convert everything and open the trace."""
         converter = Converter(self.root)
         converter.convert(enough_bytes=0)
         converter.finish(**request)
-        return Trace(self.root, path=str(self.root))
+        return StoredTrace(self.root, path=str(self.root))
 
 
 def launches(first: int, count: int, **other: Any) -> dict[str, Any]:

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from warpsight.capture import correlation
-from warpsight.capture.correlation import FIRST_OPENCL, LAUNCH, UNKNOWN, Correlations, Window
+from warpsight.capture.correlation import FIRST_OPENCL, LAUNCH, UNKNOWN, CallWindow, Correlations
 
 
-def put(window: Window, first: int, count: int) -> np.ndarray:
+def put(window: CallWindow, first: int, count: int) -> np.ndarray:
     ids = window.unwrap(np.arange(first, first + count).astype(np.uint32))
     window.put(ids, (ids % 100).astype(np.int32), ids * 10, np.full(count, LAUNCH, np.uint8))
     return ids
 
 
 def test_calls_are_found_and_unknown_ones_said_so() -> None:
-    window = Window(0)
+    window = CallWindow(0)
     ids = put(window, 50, 10)
     stack, start = window.get(np.array([49, 50, 59, 60]))
     assert stack.tolist() == [UNKNOWN, 50, 59, UNKNOWN]
@@ -27,7 +27,7 @@ def test_calls_are_found_and_unknown_ones_said_so() -> None:
 
 def test_a_long_run_keeps_launches_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correlation, "WINDOW_IDS", 1000)
-    window = Window(0)
+    window = CallWindow(0)
     for first in range(1, 20_000, 200):
         ids = put(window, first, 200)
         window.see(ids[ids % 777 != 0])
@@ -42,7 +42,7 @@ def test_a_long_run_keeps_launches_without_kernels(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_damaged_id_does_not_size_memory() -> None:
-    window = Window(0)
+    window = CallWindow(0)
     put(window, 1, 5)
     put(window, 2_000_000_000, 5)
     assert len(window._arrays["call"]) == correlation.WINDOW_IDS
@@ -67,10 +67,10 @@ def test_ids_of_cuda_and_opencl_have_windows_of_their_own_once_both_are_used() -
 
 def test_state_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correlation, "SAVED_IDS", 10)
-    window = Window(3)
+    window = CallWindow(3)
     ids = put(window, 1, 100)
     window.see(ids[5:])
-    again = Window.restore({name: values.copy() for name, values in window.state().items()})
+    again = CallWindow.restore({name: values.copy() for name, values in window.state().items()})
     stack, _ = again.get(ids[[0, 4, 95]])
     assert stack.tolist() == [1, 5, 96]
     assert again.seen(ids[:6]).tolist() == [False] * 5 + [True]

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.capture.recordings import Recording, kernels, launches
 from warpsight.capture.converter import Converter
 from warpsight.capture.rows import kernel_log
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
 MAIN, STEP = "train.py:10 in main", "train.py:20 in step"
 
@@ -177,5 +177,5 @@ def test_a_log_that_cannot_be_written_costs_a_loss_row_not_the_trace(
 def test_without_a_log_nothing_is_written(recording: Recording, tmp_path: Path) -> None:
     _segment(recording, recording.process(1), 1, 5)
     with recording.finish() as trace:
-        assert isinstance(trace, Trace)
+        assert isinstance(trace, StoredTrace)
     assert [path.name for path in tmp_path.iterdir()] == ["run.warp"]

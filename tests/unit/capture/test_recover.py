@@ -19,7 +19,7 @@ from warpsight.capture.journal import Journal
 from warpsight.capture.recover import recover
 from warpsight.errors import TraceError
 from warpsight.model.storage import manifest, store
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
 
 class Crash(Exception):
@@ -49,7 +49,7 @@ def record(recording: Recording, segments: int = 10) -> None:
 
 def check(root: Path, segments: int = 10) -> None:
     """Everything is there once, joined, and nothing is reported lost."""
-    with Trace(root, path=str(root)) as trace:
+    with StoredTrace(root, path=str(root)) as trace:
         assert trace.sql(
             "SELECT count(*), count(DISTINCT correlation), count(stack), count(start) FROM kernel"
         ).fetchall() == [(100 * segments,) * 4]
@@ -120,7 +120,7 @@ def test_a_recovered_trace_says_that_it_was(recording: Recording) -> None:
         json.dumps({"pid": 2**22 + 1, "settings": {"stacks": "both"}})
     )
     recover(recording.root)
-    with Trace(recording.root, path="") as trace:
+    with StoredTrace(recording.root, path="") as trace:
         assert "recovered" in trace.loss.column("cause")[0].as_py()
         assert trace.manifest["settings"] == {"stacks": "both"}
         assert trace.manifest["processes"][0]["exit"] == "unknown"
@@ -132,7 +132,7 @@ def test_a_file_that_was_being_written_is_recovered(recording: Recording) -> Non
         out.write("Api", launches(1, 5))
         out.write("Kernel", kernels(1, 5))
     recover(recording.root)
-    with Trace(recording.root, path="") as trace:
+    with StoredTrace(recording.root, path="") as trace:
         assert trace.tables["kernel"] == 5
 
 

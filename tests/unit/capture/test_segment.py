@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.capture.segment_writer import SegmentWriter
 from warpsight import _native
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import DTYPES, HEADER, open_segment, read
-from warpsight.capture.segments.segment_writer import SegmentWriter
 
 
 def write_sample(path: Path, kernels: int = 2000) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.cluster.executor import Dask, Executor, Local
+from warpsight.cluster.executor import Dask, Executor, LocalExecutor
 from warpsight.errors import UsageError, WarpsightError
 
 
@@ -31,13 +31,13 @@ def outcomes(executor: Executor, items: list[int]) -> tuple[dict[int, int | None
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_damaged_item_leaves_the_others(workers: int) -> None:
-    values, errors = outcomes(Local(workers), [1, 2, 3, 4])
+    values, errors = outcomes(LocalExecutor(workers), [1, 2, 3, 4])
     assert values == {1: 1, 2: 4, 3: None, 4: 16}
     assert errors == {3: "three is damaged"}
 
 
 def test_a_worker_that_is_killed_costs_its_item_alone() -> None:
-    values, errors = outcomes(Local(2), [1, 2, 5, 4])
+    values, errors = outcomes(LocalExecutor(2), [1, 2, 5, 4])
     assert values == {1: 1, 2: 4, 5: None, 4: 16}
     assert list(errors) == [5] and "died" in errors[5]
 
@@ -69,8 +69,8 @@ def test_a_lost_dask_worker_costs_its_item_alone() -> None:
 def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
     script = tmp_path / "ask.py"
     script.write_text(
-        "from warpsight.cluster.executor import Local\nimport math\nprint('begin')\n"
-        "print(sorted(one.value for one in Local(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
+        "from warpsight.cluster.executor import LocalExecutor\nimport math\nprint('begin')\n"
+        "print(sorted(one.value for one in LocalExecutor(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
     )
     asked = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=True

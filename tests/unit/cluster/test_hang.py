@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import load
 from warpsight.cluster.verdict import judge
@@ -57,7 +57,7 @@ def test_a_rank_that_never_called_is_named_with_its_last_call(tmp_path: Path, pl
     for rank in range(3):
         last = [] if rank == 1 else [entry(5, state="started", line=17)]
         write(tmp_path, rank, done(4) + last, plain=plain)
-    found = judge(load([tmp_path], Local(1))).findings
+    found = judge(load([tmp_path], LocalExecutor(1))).findings
     assert found[0].rule == "cluster/hang" and found[0].values["ranks"] == [1]
     assert "never called number 5" in found[0].text and "train (train.py:17)" in found[0].text
     assert "train (train.py:9)" in str(found[0].evidence)
@@ -106,6 +106,6 @@ def test_a_cut_off_dump_leaves_the_other_ranks_answer(tmp_path: Path) -> None:
     for rank in range(3):
         path = write(tmp_path, rank, done(4) + ([] if rank == 1 else [entry(5, state="started")]))
     path.write_bytes(path.read_bytes()[:-40])
-    found = judge(load([tmp_path], Local(1))).findings
+    found = judge(load([tmp_path], LocalExecutor(1))).findings
     assert found[0].values["ranks"] == [1]
     assert [one.values["path"] for one in found if one.rule == "cluster/unread"] == [str(path)]

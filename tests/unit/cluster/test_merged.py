@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.unit.cluster.generated_jobs import Job
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.merged import merge
 from warpsight.model import open as open_trace
@@ -17,7 +17,7 @@ CLOCKS = {1: (5_000_000_000, 20e-6), 2: (-900_000_000, -35e-6)}
 
 def test_collectives_of_all_ranks_end_together_and_keep_their_names(tmp_path: Path) -> None:
     Job(ranks=3, clock=CLOCKS, steps=30).write(tmp_path / "run")
-    rows = merge(load([tmp_path / "run"], Local(1)), tmp_path / "job.warp")
+    rows = merge(load([tmp_path / "run"], LocalExecutor(1)), tmp_path / "job.warp")
     assert rows["kernel"] == 3 * 30 * 2 * 4
     with open_trace(tmp_path / "job.warp") as trace:
         found = trace.sql(

@@ -11,10 +11,10 @@ from warpsight.analysis.base.tables import table
 from warpsight.cluster.clocks import synchronize
 from warpsight.cluster.collectives import COLUMNS, _coalesced
 from warpsight.cluster.matching import match
-from warpsight.cluster.summary import About, Summary, encoded
+from warpsight.cluster.summary import About, RankSummary, encoded
 
 
-def summary(rank: int, rows: list[dict[str, Any]]) -> Summary:
+def summary(rank: int, rows: list[dict[str, Any]]) -> RankSummary:
     """A rank that did these sends and receives."""
     common = {"bytes": 1 << 20, "dtype": "f32", "ranks": 3, "group": "0", "members": json.dumps([0, 1, 2])}
     rows.sort(key=lambda row: row["start"])
@@ -41,12 +41,12 @@ def summary(rank: int, rows: list[dict[str, Any]]) -> Summary:
         ("", 0),
     )
     none = table("interval:int32 class:int16 name:string time:int64:ns count:int64", [])
-    return Summary(
+    return RankSummary(
         about, listed, none, table("name:string", []), table("start:int64 duration:int64 label:string", [])
     )
 
 
-def pipeline(offsets: tuple[int, ...], drift: float) -> list[Summary]:
+def pipeline(offsets: tuple[int, ...], drift: float) -> list[RankSummary]:
     """Three stages: activations go forward and gradients back, each message some microseconds on its way."""
     random = np.random.default_rng(2)
     rows: list[list[dict[str, Any]]] = [[], [], []]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cluster.generated_jobs import Job
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.matching import match
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import RankSummary
 from warpsight.cluster.verdict import JobVerdict, judge
 from warpsight.errors import WarpsightError
 
@@ -22,7 +22,7 @@ CLOCKS = {1: (5_000_000_000, 20e-6), 2: (-900_000_000, -35e-6), 3: (40_000_000_0
 
 def verdict(folder: Path, job: Job) -> JobVerdict:
     job.write(folder)
-    return judge(load([folder], Local(1)))
+    return judge(load([folder], LocalExecutor(1)))
 
 
 def test_a_rank_with_slower_kernels_on_a_low_clock_is_named_with_its_clock(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_ranks_that_are_late_in_turn_are_a_load_imbalance(tmp_path: Path) -> Non
 
 def test_a_planted_clock_is_recovered_and_its_bound_holds(tmp_path: Path) -> None:
     Job(clock=CLOCKS, steps=60).write(tmp_path)
-    job = load([tmp_path], Local(1))
+    job = load([tmp_path], LocalExecutor(1))
     for row in range(1, 4):
         clock = job.clocks.clocks[job.clocks.of[row]]
         offset, drift = CLOCKS[row]
@@ -112,7 +112,7 @@ def test_a_planted_clock_is_recovered_and_its_bound_holds(tmp_path: Path) -> Non
 def test_a_missing_rank_leaves_a_qualified_answer(tmp_path: Path) -> None:
     paths = Job(factor={2: 1.5}, clock=CLOCKS).write(tmp_path)
     shutil.rmtree(paths[3])
-    found = judge(load([tmp_path], Local(1)))
+    found = judge(load([tmp_path], LocalExecutor(1)))
     assert [one.values["ranks"] for one in found.findings if one.rule == "cluster/missing"] == [[3]]
     assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [2]
 
@@ -121,35 +121,35 @@ def test_a_truncated_partition_leaves_a_qualified_answer(tmp_path: Path) -> None
     paths = Job(factor={2: 1.5}, clock=CLOCKS).write(tmp_path)
     part = next((paths[0] / "table=kernel").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-100])
-    found = judge(load([tmp_path], Local(2)))
+    found = judge(load([tmp_path], LocalExecutor(2)))
     assert [one.values["path"] for one in found.findings if one.rule == "cluster/unread"] == [str(paths[0])]
     assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [2]
 
 
 def test_a_second_question_reads_the_summaries_alone(tmp_path: Path) -> None:
     paths = Job(factor={1: 1.5}).write(tmp_path)
-    before = judge(load([tmp_path], Local(1)))
+    before = judge(load([tmp_path], LocalExecutor(1)))
     for path in paths:
         shutil.rmtree(path / "table=kernel")
-    after = judge(load([tmp_path], Local(1)))
+    after = judge(load([tmp_path], LocalExecutor(1)))
     assert after.to_json() == before.to_json()
 
 
 def test_a_changed_trace_is_read_again(tmp_path: Path) -> None:
     Job(factor={1: 1.5}).write(tmp_path / "run")
-    assert judge(load([tmp_path / "run"], Local(1))).findings[0].values["rank"] == 1
+    assert judge(load([tmp_path / "run"], LocalExecutor(1))).findings[0].values["rank"] == 1
     for path in (tmp_path / "run").iterdir():
         if path.is_dir():
             shutil.rmtree(path)
     Job(factor={2: 1.5}, steps=21).write(tmp_path / "run")
-    assert judge(load([tmp_path / "run"], Local(1))).findings[0].values["rank"] == 2
+    assert judge(load([tmp_path / "run"], LocalExecutor(1))).findings[0].values["rank"] == 2
 
 
 def test_a_recording_that_began_later_is_matched_by_its_ends(tmp_path: Path) -> None:
     """All operations look alike, so only the ends tell by how many places the second rank's recording is behind."""
     Job(ranks=2, buckets=1, jitter=0.2, clock={1: (10**12, 0.0)}, steps=40).write(tmp_path)
-    whole = load([tmp_path], Local(1)).summaries
-    late: Summary = replace(whole[1], collectives=whole[1].collectives.slice(7))
+    whole = load([tmp_path], LocalExecutor(1)).summaries
+    late: RankSummary = replace(whole[1], collectives=whole[1].collectives.slice(7))
     group = match((whole[0], late))[0]
     assert group.row[:7, 1].tolist() == [-1] * 7
     assert (group.row[7:, 1] == range(33)).all()
@@ -158,7 +158,7 @@ def test_a_recording_that_began_later_is_matched_by_its_ends(tmp_path: Path) -> 
 def test_an_unfinished_recording_is_named_with_what_to_do(tmp_path: Path) -> None:
     Job(factor={1: 1.5}, ranks=3).write(tmp_path)
     (tmp_path / "rank=00003" / "raw").mkdir(parents=True)
-    found = judge(load([tmp_path], Local(1)))
+    found = judge(load([tmp_path], LocalExecutor(1)))
     assert [one.text for one in found.findings if "warpsight recover" in one.text]
     assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [1]
     with pytest.raises(WarpsightError, match="warpsight recover"):

@@ -12,14 +12,14 @@ import pytest
 from tests.unit.debug.synthetic_core import Shape, build, write
 from warpsight.debug.gpucore import CoreError, GpuCore
 from warpsight.debug.gpucore.layout import Kind, exception_name, lane_state
-from warpsight.debug.gpucore.summary import Options, View
+from warpsight.debug.gpucore.summary import SummaryOptions, View
 from warpsight.errors import WarpsightError
 
 SMALL = Shape()
 
 
 def document(path: Path) -> dict[str, Any]:
-    return View(GpuCore.open(path), Options(ptx=(Path("/nowhere"),))).document()
+    return View(GpuCore.open(path), SummaryOptions(ptx=(Path("/nowhere"),))).document()
 
 
 def without_file(found: dict[str, Any]) -> dict[str, Any]:

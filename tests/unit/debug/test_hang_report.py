@@ -18,8 +18,8 @@ from warpsight.debug import core_verdict, hang_report
 from warpsight.model import TraceWriter
 from warpsight.recorder.inspect import look
 from warpsight.recorder.ring.progress import Outstanding
-from warpsight.recorder.watch.coredump import Dump
-from warpsight.recorder.watch.event import Event, Suspect
+from warpsight.recorder.watch.coredump import CoreDump
+from warpsight.recorder.watch.event import Incident, StuckProcess
 from warpsight.ui.cli import app
 from warpsight.ui.cli.output import json_text
 
@@ -54,13 +54,16 @@ def end_of(trace: Path) -> int:
 )
 def test_a_report_with_everything_it_can_hold(name: str, trace: str, tmp_path: Path) -> None:
     recorded = GOLDEN / f"{trace}.warp.zip"
-    event = Event("hang", "nothing completed for 5 s", end_of(recorded) + 5_000_000, pid=os.getpid())
-    event.suspects = [Suspect(os.getpid(), 5.04, Outstanding(2, 7, 7), 100), Suspect(1, 5.0, None, 0)]
+    event = Incident("hang", "nothing completed for 5 s", end_of(recorded) + 5_000_000, pid=os.getpid())
+    event.suspects = [
+        StuckProcess(os.getpid(), 5.04, Outstanding(2, 7, 7), 100),
+        StuckProcess(1, 5.0, None, 0),
+    ]
     event.processes = look.look([os.getpid()], 30)
     event.evidence = ["thread 1 of process 1 waits in cuCtxSynchronize"]
     event.trace, event.notes, event.took_s = recorded, ["a note"], 0.5
-    event.dumps = [Dump(1, core(tmp_path, name), "", 0.25), Dump(2, None, "the driver listens on no pipe"),
-                   Dump(3, tmp_path / "none")]  # fmt: skip
+    event.dumps = [CoreDump(1, core(tmp_path, name), "", 0.25), CoreDump(2, None, "the driver listens on no pipe"),
+                   CoreDump(3, tmp_path / "none")]  # fmt: skip
     report = hang_report.build(event, core_verdict.decode, program=["python", "train.py"])
     fulfils(report)
     assert report["processes"][0]["threads"], "the report holds threads"
@@ -81,7 +84,7 @@ def test_a_report_with_launches_that_did_not_complete(tmp_path: Path) -> None:
         writer.add("launch", [{**launch, "start": 1_000, "correlation": 1, "result": 0, "shape_id": shape},
                               {**launch, "start": 9_000, "correlation": 2, "result": 700}])  # fmt: skip
         writer.add("marker", [{**one, "start": 500, "kind": "push/pop", "open": True, "source": "nvtx"}])
-    event = Event("crash", "the program ended", 20_000, exit="signal 6")
+    event = Incident("crash", "the program ended", 20_000, exit="signal 6")
     event.trace = tmp_path / "t"
     report = hang_report.build(event)
     fulfils(report)
@@ -89,7 +92,7 @@ def test_a_report_with_launches_that_did_not_complete(tmp_path: Path) -> None:
 
 
 def test_reports_without_a_trace_or_with_one_that_cannot_be_read(tmp_path: Path) -> None:
-    event = Event("asked", "process 1 was looked at", 5)
+    event = Incident("asked", "process 1 was looked at", 5)
     fulfils(hang_report.build(event))
     event.trace = tmp_path / "none"
     fulfils(hang_report.build(event))
@@ -111,7 +114,7 @@ def test_dump_of_a_process_here(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_schema_refuses_what_is_not_so() -> None:
-    report = json.loads(json_text(hang_report.build(Event("asked", "r", 5))))
+    report = json.loads(json_text(hang_report.build(Incident("asked", "r", 5))))
     check = Draft202012Validator(SCHEMA)
     assert check.is_valid(report)
     for wrong in ({"kind": "later"}, {"more": 1}, {"suspects": [{}]}, {"launches": [{"pid": 1}]}, {"timeline": 3},

@@ -13,7 +13,7 @@ import pytest
 from tests.gpu.broken.truth import truths
 from warpsight.debug.sanitizer import sanitize
 from warpsight.debug.sanitizer_chains import completed
-from warpsight.debug.sanitizer_report import Finding, findings, interesting
+from warpsight.debug.sanitizer_report import SanitizerFinding, findings, interesting
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import short
 from warpsight.errors import WarpsightError
@@ -29,13 +29,13 @@ def report(name: str, folder: Path) -> Path:
     return path
 
 
-def read(name: str, folder: Path) -> list[Finding]:
+def read(name: str, folder: Path) -> list[SanitizerFinding]:
     found, problems = findings([report(name, folder)])
     assert problems == []
     return found
 
 
-def chain(finding: Finding) -> list[tuple[str, int]]:
+def chain(finding: SanitizerFinding) -> list[tuple[str, int]]:
     return [(frame.function, frame.line) for frame in finding.frames]
 
 

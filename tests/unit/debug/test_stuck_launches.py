@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsight.debug.stuck_launches import Launch, join
+from warpsight.debug.stuck_launches import OutstandingLaunch, join
 
 GRID, BLOCK = (4, 1, 1), (128, 1, 1)
 
 
-def launch(start: int, **values: Any) -> Launch:
+def launch(start: int, **values: Any) -> OutstandingLaunch:
     plain = {"process": 1, "pid": 7, "thread": 70, "function": "cuLaunchKernel", "name": "_Z4spinv", "demangled": "spin()",
              "correlation": start, "grid": GRID, "block": BLOCK}  # fmt: skip
-    return Launch(start=start, **{**plain, **values})
+    return OutstandingLaunch(start=start, **{**plain, **values})
 
 
 def test_one_launch_of_that_name_and_size_is_it() -> None:

@@ -24,7 +24,7 @@ from tests.unit.debug.synthetic_hang import (
 )
 from warpsight.debug.core_verdict import sentence
 from warpsight.debug.gpucore import GpuCore
-from warpsight.debug.gpucore.summary import Options, View
+from warpsight.debug.gpucore.summary import SummaryOptions, View
 from warpsight.debug.gpucore.waiting.order import components
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.flow.control_flow import ControlFlow
@@ -57,7 +57,7 @@ def summary(hang: Hang, folder: Path) -> dict[str, Any]:
     path.write_bytes(build(hang))
     core = GpuCore.open(path)
     assert core.problems == []
-    return View(core, Options(instructions=False)).document()
+    return View(core, SummaryOptions(instructions=False)).document()
 
 
 #: Instructions of `flag` behind its loop that tests replace by barriers.

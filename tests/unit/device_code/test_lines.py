@@ -14,7 +14,7 @@ from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.debug_info import ptx
 from warpsight.device_code.debug_info.dwarf_info import inlined_calls
 from warpsight.device_code.debug_info.inline_chain import find_source, source_line
-from warpsight.device_code.debug_info.line_table import Row, Sequence, sequence_at, sequences
+from warpsight.device_code.debug_info.line_table import LineRow, LineSequence, sequence_at, sequences
 from warpsight.device_code.disassembly import Instruction, disassemble, find_tool, parse
 from warpsight.device_code.elf import Elf, ElfError
 from warpsight.device_code.operations import operation
@@ -54,7 +54,7 @@ def test_contexts_count_rows_from_one_within_the_sequence() -> None:
         assert len(all_of_them) == found and problems == []
         for sequence in all_of_them:
             assert sequence.rows == (
-                Row(0, 1, 3, 0, 0, -1), Row(16, 1, 6, 0, 0, -1), Row(16, 1, 1, 0, 2, 12), Row(32, 1, 6, 0, 0, -1),
+                LineRow(0, 1, 3, 0, 0, -1), LineRow(16, 1, 6, 0, 0, -1), LineRow(16, 1, 1, 0, 2, 12), LineRow(32, 1, 6, 0, 0, -1),
             )  # fmt: skip
             assert [row.line for row in sequence.chain(2)] == [1, 6]
             assert sequence.files[1].path == "/src/kernel.cu"
@@ -76,8 +76,8 @@ def test_a_table_without_the_extension_has_no_base_of_names() -> None:
 
 
 def test_call_sites_in_a_circle_end() -> None:
-    rows = (Row(0, 1, 1, 0, 2, 0), Row(0, 1, 2, 0, 1, 0), Row(0, 1, 3, 0, 99, 0))
-    sequence = Sequence(rows, 0, 0, 16, ())
+    rows = (LineRow(0, 1, 1, 0, 2, 0), LineRow(0, 1, 2, 0, 1, 0), LineRow(0, 1, 3, 0, 99, 0))
+    sequence = LineSequence(rows, 0, 0, 16, ())
     assert len(sequence.chain(0)) < 1000
     assert sequence.chain(2) == (rows[2],)
 
@@ -135,10 +135,10 @@ def test_only_lines_with_instructions_make_stretches() -> None:
 
 
 def test_a_stretch_whose_anchors_disagree_changes_nothing() -> None:
-    rows = (Row(0, 1, 6, 0, 0, -1), Row(16, 1, 7, 0, 0, -1), Row(32, 1, 8, 0, 0, -1))
-    lines = Sequence(rows, 0, 0, 80, ())
-    ptx_rows = tuple(Row(16 * i, 0, line, 0, 0, -1) for i, line in enumerate([1, 1, 3, 1, 3]))
-    refined = dict(ptx.refine(lines, Sequence(ptx_rows, 0, 0, 80, ()), [0, 1, 0, 2]))
+    rows = (LineRow(0, 1, 6, 0, 0, -1), LineRow(16, 1, 7, 0, 0, -1), LineRow(32, 1, 8, 0, 0, -1))
+    lines = LineSequence(rows, 0, 0, 80, ())
+    ptx_rows = tuple(LineRow(16 * i, 0, line, 0, 0, -1) for i, line in enumerate([1, 1, 3, 1, 3]))
+    refined = dict(ptx.refine(lines, LineSequence(ptx_rows, 0, 0, 80, ()), [0, 1, 0, 2]))
     assert refined == {
         0: 0,
         16: 1,
@@ -146,8 +146,10 @@ def test_a_stretch_whose_anchors_disagree_changes_nothing() -> None:
         48: 2,
         64: 2,
     }  # lines 6 and 7 both claim stretch 1: 48 keeps its row
-    rows = (*rows[:1], Row(16, 1, 6, 0, 0, -1), rows[2])
-    refined = dict(ptx.refine(Sequence(rows, 0, 0, 80, ()), Sequence(ptx_rows, 0, 0, 80, ()), [0, 1, 0, 2]))
+    rows = (*rows[:1], LineRow(16, 1, 6, 0, 0, -1), rows[2])
+    refined = dict(
+        ptx.refine(LineSequence(rows, 0, 0, 80, ()), LineSequence(ptx_rows, 0, 0, 80, ()), [0, 1, 0, 2])
+    )
     assert rows[refined[48]].line == 6  # they agree now
 
 

@@ -167,7 +167,7 @@ def test_a_note_of_an_instruction_is_a_record_without_operands() -> None:
     assert (events.kind.tolist(), events.pc.tolist(), events.encodings.tolist()) == ([3], [0x70], [0])
 
 
-def points_kinds() -> list[kinds.Kind]:
+def points_kinds() -> list[kinds.EventKind]:
     """The kinds that delay plans can have."""
     from warpsight.race.points import PATCHED
 

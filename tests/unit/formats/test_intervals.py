@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsight.formats.writing.intervals import lanes, nesting
-from warpsight.formats.writing.placing import Depths, Lanes
+from warpsight.formats.writing.placing import Depths, LaneAllocator
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=60)
 
@@ -70,7 +70,7 @@ def test_a_call_across_the_end_of_a_range_goes_instead_of_the_range():
 @given(INTERVALS, st.integers(1, 9))
 def test_lanes_placed_in_windows_never_hold_overlapping_work(pairs, size):
     start, end = columns(pairs, lambda r: r)
-    lanes_of = Lanes()
+    lanes_of = LaneAllocator()
     cut = [i for i in range(1, len(start)) if i % size == 0 and start[i] > start[i - 1]]
     lane = [lanes_of.place(s, e) for s, e in zip(np.split(start, cut), np.split(end, cut), strict=True)]
     rows = list(zip(start, end, np.concatenate(lane), strict=True))

@@ -19,7 +19,7 @@ from tests.unit.formats import nsys_export
 from tests.unit.formats.stored import stored
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[2] / "golden/formats/nsys/every_table.sqlite"
@@ -34,14 +34,14 @@ def real_file() -> Path:
 
 
 @pytest.fixture(scope="module")
-def real(real_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def real(real_file: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredTrace:
     out = tmp_path_factory.mktemp("nsys") / "real.warp"
     assert import_files([real_file], out).files[0].format == "nsys"
     return open_trace(out)
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def every(tmp_path_factory: pytest.TempPathFactory) -> StoredTrace:
     out = tmp_path_factory.mktemp("nsys") / "every.warp"
     import_files([GOLDEN], out)
     return open_trace(out)
@@ -68,7 +68,7 @@ from kernel k join name n on n.id = k.name_id join shape s on s.id = k.shape_id 
 
 
 @pytest.fixture(scope="module")
-def real_path(real: Trace) -> Path:
+def real_path(real: StoredTrace) -> Path:
     return Path(str(real.path))
 
 
@@ -158,7 +158,7 @@ def test_the_golden_file_is_what_its_builder_writes(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def every_path(every: Trace) -> Path:
+def every_path(every: StoredTrace) -> Path:
     return Path(str(every.path))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import warpsight as ws
-from warpsight.device_code.widths import Operation, registers
+from warpsight.device_code.widths import Opcode, registers
 from warpsight.formats.events import kinds
 from warpsight.formats.events.blocks import MAGIC, Records
 from warpsight.formats.events.records import Events, decode
@@ -281,7 +281,7 @@ def test_operands_are_as_wide_as_the_rules_for_whole_instructions_say(
         [str(widths_program)], input=given, capture_output=True, text=True, check=True
     ).stdout
     assert tuple(map(int, said.split())) == widths
-    kind = Operation(opcode.split(".")[0], tuple(opcode.split(".")[1:]))
+    kind = Opcode(opcode.split(".")[0], tuple(opcode.split(".")[1:]))
     places = [-1, 0, 1, 2][: len(widths)]
     accumulators = kind.name == "HGMMA"  # what stands there is a descriptor, if no accumulator
     for place, width in zip(places, widths, strict=True):

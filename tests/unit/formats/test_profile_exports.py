@@ -19,7 +19,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from warpsight.errors import UsageError
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 
 #: Messages as `name: type label`; `*` repeated, other types are messages of the same file.
@@ -83,7 +83,7 @@ def message(name: str, schema: dict[str, dict[int, str]], root: str) -> Any:
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Iterator[Trace]:
+def trace(tmp_path: Path) -> Iterator[StoredTrace]:
     """Three kernels of two names under one stack, a copy without one, an all-reduce; two streams, two threads."""
     with TraceWriter(tmp_path / "x.warp") as made:
         made.add("process", [{"process": 0, "pid": 77, "host": "h", "command": "python x.py", "executable": "python",
@@ -127,7 +127,7 @@ def trace(tmp_path: Path) -> Iterator[Trace]:
         yield opened
 
 
-def written(trace: Trace, form: str, selection: Selection = Selection()) -> bytes:
+def written(trace: StoredTrace, form: str, selection: Selection = Selection()) -> bytes:
     out = io.BytesIO()
     EXPORTERS[form].write(trace, out, selection)
     return out.getvalue()
@@ -141,7 +141,7 @@ EXPECTED = {
 }
 
 
-def test_pprof_has_every_stack_with_work_and_time(trace: Trace) -> None:
+def test_pprof_has_every_stack_with_work_and_time(trace: StoredTrace) -> None:
     profile = message("pprof", PPROF, "Profile")()
     profile.ParseFromString(gzip.decompress(written(trace, "pprof")))
     text = profile.string_table
@@ -159,7 +159,7 @@ def test_pprof_has_every_stack_with_work_and_time(trace: Trace) -> None:
     assert labels["bytes"] == 64 and labels["kind"] in ("kernel", "memcpy")
 
 
-def test_opentelemetry_profiles_have_the_same(trace: Trace) -> None:
+def test_opentelemetry_profiles_have_the_same(trace: StoredTrace) -> None:
     data = message("otlp", OTLP, "ProfilesData")()
     data.ParseFromString(written(trace, "otlp"))
     tables = data.dictionary
@@ -204,7 +204,7 @@ def chakra(data: bytes) -> tuple[Any, list[Any]]:
     return first, [message("chakra", CHAKRA, "Node").FromString(piece) for piece in pieces[1:]]
 
 
-def test_chakra_nodes_depend_on_their_launch_and_their_stream(trace: Trace) -> None:
+def test_chakra_nodes_depend_on_their_launch_and_their_stream(trace: StoredTrace) -> None:
     metadata, nodes = chakra(written(trace, "chakra"))
     assert metadata.version == "0.0.4"
     assert {a.name: a.int64_val for a in metadata.attr} == {"rank": 3, "world_size": 8, "pid": 77}
@@ -224,7 +224,7 @@ def test_chakra_nodes_depend_on_their_launch_and_their_stream(trace: Trace) -> N
     assert (nodes[7].start_time_micros, nodes[7].duration_micros) == (8, 1)
 
 
-def test_chakra_wants_one_rank(trace: Trace, tmp_path: Path) -> None:
+def test_chakra_wants_one_rank(trace: StoredTrace, tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "two.warp") as made:
         for i in range(2):
             made.add(
@@ -234,7 +234,7 @@ def test_chakra_wants_one_rank(trace: Trace, tmp_path: Path) -> None:
         written(two, "chakra")
 
 
-def test_tables_hold_every_row_with_names_and_units(trace: Trace) -> None:
+def test_tables_hold_every_row_with_names_and_units(trace: StoredTrace) -> None:
     archives = {
         form: zipfile.ZipFile(io.BytesIO(written(trace, form)))
         for form in ("parquet", "arrow", "csv", "jsonl")
@@ -254,7 +254,7 @@ def test_tables_hold_every_row_with_names_and_units(trace: Trace) -> None:
     assert {name.split(".")[0] for name in archives["csv"].namelist()} == set(trace.tables)
 
 
-def test_a_window_and_kinds_select_rows(trace: Trace) -> None:
+def test_a_window_and_kinds_select_rows(trace: StoredTrace) -> None:
     chosen = Selection(begin=6_000, end=7_000, kinds=("kernel",))
     archive = zipfile.ZipFile(io.BytesIO(written(trace, "csv", chosen)))
     rows = list(csv.DictReader(io.StringIO(archive.read("kernel.csv").decode())))

@@ -10,7 +10,7 @@ import pytest
 
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -19,7 +19,7 @@ RECORD = re.compile(
 )
 
 
-def imported(tmp_path: Path, path: Path, **options: str) -> Trace:
+def imported(tmp_path: Path, path: Path, **options: str) -> StoredTrace:
     import_files([path], tmp_path / "x.warp", form="xray", force=True, options=options)
     return open_trace(tmp_path / "x.warp")
 

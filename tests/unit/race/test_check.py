@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.debug.sanitizer_report import findings
-from warpsight.race.check import Arm, Provoked, Verdict, suspicious, verdict
+from warpsight.race.check import DetectorResult, Provoked, RaceVerdict, suspicious, verdict
 from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import races
@@ -37,13 +37,13 @@ HAND_OVERS = {
 }
 
 
-def checked(name: str, provoked: Provoked | None = None) -> Verdict:
+def checked(name: str, provoked: Provoked | None = None) -> RaceVerdict:
     """The verdict on a program of the golden traces."""
     trace = EventTrace(FOLDER / f"{name}.events.zst")
     report = FOLDER / f"{name}.racecheck.xml"
     reported = from_racecheck(findings([report])[0]) if report.exists() else []
     traced = from_races(races(trace).races)
-    arms = (Arm(EVENTS, len(traced)), Arm(RACECHECK, len(reported)))
+    arms = (DetectorResult(EVENTS, len(traced)), DetectorResult(RACECHECK, len(reported)))
     return verdict([*traced, *reported], arms, [trace], provoked)
 
 

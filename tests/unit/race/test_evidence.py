@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsight.race.evidence import Evidence, Failure, upper_bound
+from warpsight.race.evidence import Evidence, FailedRun, upper_bound
 
 
 def experiment(
     random: np.random.Generator, control: float, delayed: float, runs: int
 ) -> tuple[bool, bool, int]:
     """Whether each e-value ever exceeded 20, looking after every run, and the run that decided."""
-    failures: list[Failure] = []
+    failures: list[FailedRun] = []
     caused = natural = False
     for run in range(runs):
         share = 0.5 if failures else 0.25  # as the experiment allots: by what was seen before
         arm = bool(random.random() >= share)
         if random.random() < (delayed if arm else control):
-            failures.append(Failure(arm, share))
+            failures.append(FailedRun(arm, share))
             evidence = Evidence.of(failures)
             caused, natural = caused or evidence.caused >= 20, natural or evidence.natural >= 20
             if caused or natural:
@@ -55,9 +55,11 @@ def test_a_natural_failure_is_told_from_an_amplified_one() -> None:
 
 
 def test_five_failures_all_delayed_at_even_odds_suffice_and_four_do_not() -> None:
-    assert Evidence.of([Failure(True, 0.5)] * 5).caused >= 20 > Evidence.of([Failure(True, 0.5)] * 4).caused
+    assert (
+        Evidence.of([FailedRun(True, 0.5)] * 5).caused >= 20 > Evidence.of([FailedRun(True, 0.5)] * 4).caused
+    )
     assert Evidence.of([]).caused == 1 and Evidence.of([]).natural == 1
-    assert Evidence.of([Failure(True, 0.5)] * 2000).caused > 1e100  # no overflow
+    assert Evidence.of([FailedRun(True, 0.5)] * 2000).caused > 1e100  # no overflow
 
 
 def test_the_bound_covers_the_rate_at_every_moment() -> None:

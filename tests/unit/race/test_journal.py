@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from warpsight.errors import WarpsightError
-from warpsight.race.journal import Journal
+from warpsight.race.journal import ExperimentJournal
 
 
 def test_lines_are_there_again_after_every_possible_cut(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    with Journal(path, {"a": (1,)}) as journal:
+    with ExperimentJournal(path, {"a": (1,)}) as journal:
         for number in range(3):
             journal.append({"n": number})
     whole = path.read_bytes()
     for length in range(len(whole) + 1):
         path.write_bytes(whole[:length])
-        with Journal(path, {"a": (1,)}) as journal:
+        with ExperimentJournal(path, {"a": (1,)}) as journal:
             assert [line["n"] for line in journal.lines] == list(
                 range(max(0, whole[:length].count(b"\n") - 1))
             )
@@ -28,17 +28,17 @@ def test_lines_are_there_again_after_every_possible_cut(tmp_path: Path) -> None:
 
 def test_another_experiment_and_damage_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    Journal(path, {"a": 1, "b": 2}).close()
+    ExperimentJournal(path, {"a": 1, "b": 2}).close()
     with pytest.raises(WarpsightError, match=r"another experiment \(b, c differs\)"):
-        Journal(path, {"a": 1, "c": 2})
+        ExperimentJournal(path, {"a": 1, "c": 2})
     path.write_bytes(b'{"a":1,"b":2}\n\xff\n{}\n')
     with pytest.raises(WarpsightError, match="line 2: is damaged"):
-        Journal(path, {"a": 1, "b": 2})
+        ExperimentJournal(path, {"a": 1, "b": 2})
     with pytest.raises(WarpsightError, match="cannot be written"):
-        Journal(tmp_path / "no" / "journal.jsonl", {})
+        ExperimentJournal(tmp_path / "no" / "journal.jsonl", {})
 
 
 def test_a_journal_is_open_once(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j", {}), pytest.raises(WarpsightError, match="in use"):
-        Journal(tmp_path / "j", {})
-    Journal(tmp_path / "j", {}).close()
+    with ExperimentJournal(tmp_path / "j", {}), pytest.raises(WarpsightError, match="in use"):
+        ExperimentJournal(tmp_path / "j", {})
+    ExperimentJournal(tmp_path / "j", {}).close()

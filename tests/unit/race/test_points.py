@@ -10,7 +10,7 @@ import pytest
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import delays
 from warpsight.race.plan import Plan, Point, Where
-from warpsight.race.points import Chosen, Found, matching, points_of
+from warpsight.race.points import Chosen, DiscoveredPoints, matching, points_of
 from warpsight.race.prepare import mapped, plan_of
 from warpsight.sass.events.trace import EventTrace
 from warpsight.ui.cli import app
@@ -19,11 +19,11 @@ FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"
 RULE: dict[str, Any] = {"mode": "random", "seed": 3, "probability": 1.0, "floor_ns": 0, "ceiling_ns": 50}
 
 
-def _found(name: str) -> Found:
+def _found(name: str) -> DiscoveredPoints:
     points = tuple(
         sorted(points_of(EventTrace(FOLDER / f"{name}.events.zst")), key=lambda p: (p.kernel, p.pc, p.kind))
     )
-    return Found(points, {point.kernel: (point.code,) for point in points}, 0, ())
+    return DiscoveredPoints(points, {point.kernel: (point.code,) for point in points}, 0, ())
 
 
 def _plan(name: str, chosen: Chosen, **changes: Any) -> Plan:
@@ -69,7 +69,7 @@ def test_a_repaired_program_gets_the_points_of_the_broken_one() -> None:
 
 def test_points_that_the_changed_program_lacks_are_said() -> None:
     plan = _plan("missing_barrier", Chosen(kinds=("shared",)))
-    moved, notes = mapped(plan, Found((), {}, 0, ()))
+    moved, notes = mapped(plan, DiscoveredPoints((), {}, 0, ()))
     assert moved.points == ()
     assert any("STS at" in note and "missing_barrier.cu:12" in note for note in notes)
 

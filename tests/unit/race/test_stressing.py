@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsight.race.oracle import Outcome
+from warpsight.race.oracle import RunOutcome
 from warpsight.race.plan import Plan
 from warpsight.race.stressing import Drawn, Limits, State
 
@@ -11,7 +11,7 @@ def state(*runs: tuple[int, int, bool, int]) -> State:
     """An experiment after runs of (ceiling, seed, whether it failed, delayed trials)."""
     found = State(Plan(mode="random", seed=0, floor_ns=0, ceiling_ns=100_000, points=()), 0.05, Limits())
     for number, (ceiling, seed, failed, trials) in enumerate(runs):
-        outcome = Outcome(
+        outcome = RunOutcome(
             kind="fail" if failed else "pass",
             why="",
             delayed=trials,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.recorder.inspect import cfi
-from warpsight.recorder.inspect.modules import Module
+from warpsight.recorder.inspect.modules import ElfImage
 from warpsight.recorder.inspect.native_stacks import NotTraceable, Unwinder
 
 SLEEPER = "import time, sys\nprint('ready', flush=True)\ntime.sleep(60)"
@@ -56,7 +56,7 @@ def test_damaged_frame_information_is_an_error_of_its_own() -> None:
     with pytest.raises(cfi.CfiError):
         cfi.evaluate(b"\xff", {}, lambda address, size: None, [])
     with pytest.raises(ValueError, match="ELF"):
-        Module(b"not an ELF file at all")
+        ElfImage(b"not an ELF file at all")
 
 
 def test_expressions_compute_as_dwarf_says() -> None:

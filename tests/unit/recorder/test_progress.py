@@ -7,7 +7,7 @@ import numpy as np
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import DTYPES, Batch
 from warpsight.recorder.ring.progress import Progress
-from warpsight.recorder.ring.tail import Arena, News
+from warpsight.recorder.ring.tail import News, TailedArena
 
 LAUNCH = 307  # cuLaunchKernel
 
@@ -37,7 +37,7 @@ def kernels(*ids: int, end: int = 5000) -> Batch:
 
 
 def take(progress: Progress, at: float = 1.0, **batches: Batch) -> None:
-    progress.take(News(Arena("a"), batches, at))
+    progress.take(News(TailedArena("a"), batches, at))
 
 
 def test_what_has_no_completed_kernel_is_outstanding() -> None:

@@ -8,7 +8,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 BASE = 0x7F00_0000_0000
-DEVICE = m.Device("NVIDIA H100", (9, 0), 132, 80 << 30, 13000)
+DEVICE = m.RecordedDevice("NVIDIA H100", (9, 0), 132, 80 << 30, 13000)
 
 
 def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:
@@ -24,19 +24,19 @@ def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:
         version=1,
         device=DEVICE,
         chunk_bytes=chunk_bytes,
-        modules=[m.Module("cubin", 5000, writer.put(b"\x7fELF!" * 1000))],
+        modules=[m.LoadedModule("cubin", 5000, writer.put(b"\x7fELF!" * 1000))],
         globals=[device_global],
         functions=[m.Function(0, "_Z3addPfS_i", [m.Parameter(0, 8), m.Parameter(8, 8), m.Parameter(16, 4)])],
         allocations=[
             m.Allocation(BASE, len(inputs), "malloc", before=writer.put(inputs), after=writer.put(inputs)),
             m.Allocation(
-                BASE + (1 << 21), 8192, "pool", "parameter at 0", m.Call("cuMemAllocAsync", 1, 7, ["a.py:3 f"]),
-                m.Call("kernel fill", 2, 9), writer.put(old), writer.put(new), [m.Relocation(16, 0)],
+                BASE + (1 << 21), 8192, "pool", "parameter at 0", m.RecordedCall("cuMemAllocAsync", 1, 7, ["a.py:3 f"]),
+                m.RecordedCall("kernel fill", 2, 9), writer.put(old), writer.put(new), [m.Relocation(16, 0)],
             ),
         ],
         streams=[m.Stream(default=True), m.Stream(priority=-1, flags=1)],
         events=1,
-        graphs=[m.Graph([m.Node(launch), m.Node(m.Set(0, BASE, 7, 4, 16), [0]), m.Node(None, [0, 1])])],
+        graphs=[m.Graph([m.GraphNode(launch), m.GraphNode(m.Set(0, BASE, 7, 4, 16), [0]), m.GraphNode(None, [0, 1])])],
         operations=[
             m.Copy(0, 100, destination=BASE, host=writer.put(bytes(300)), rows=3, destination_pitch=128),
             launch,

@@ -16,7 +16,7 @@ from warpsight.replay.capsule.checks import CapsuleError
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.reproducer import export
 from warpsight.replay.schedules.sequence import sequence
-from warpsight.replay.script import Settings
+from warpsight.replay.script import ScriptSettings
 
 FOLDER = Path(__file__).parents[2] / "golden" / "capsules"
 CAPSULES = sorted(FOLDER.glob("*.capsule"))
@@ -26,7 +26,7 @@ CAPSULES = sorted(FOLDER.glob("*.capsule"))
 def test_a_script_holds_the_recorded_memory_and_launch(path: Path, tmp_path: Path) -> None:
     capsule = Capsule.open(path)
     steps = sequence(capsule.manifest)
-    written = script.write(capsule, steps, Settings(3, 1, script.GATE), tmp_path)
+    written = script.write(capsule, steps, ScriptSettings(3, 1, script.GATE), tmp_path)
     data = written.data.read_bytes()
     for index, allocation in enumerate(capsule.manifest.allocations):
         mine = written.pieces[written.owners == index]

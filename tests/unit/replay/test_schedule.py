@@ -13,7 +13,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.schedules import prediction
 from warpsight.replay.schedules.schedule import changed
-from warpsight.replay.schedules.sequence import Sequence, Step, sequence
+from warpsight.replay.schedules.sequence import OperationSequence, Step, sequence
 
 US = 1000
 
@@ -30,7 +30,7 @@ def capsule(*operations: m.Operation, streams: int = 2) -> m.Manifest:
     )  # fmt: skip
 
 
-def text(found: Sequence) -> list[str]:
+def text(found: OperationSequence) -> list[str]:
     def one(step: Step) -> str:
         work = step.work
         if isinstance(work, m.Launch):

@@ -8,12 +8,12 @@ import pytest
 
 from warpsight.errors import UsageError
 from warpsight.replay.capsule import manifest as m
-from warpsight.replay.schedules.sequence import Sequence, sequence
+from warpsight.replay.schedules.sequence import OperationSequence, sequence
 
-DEVICE = m.Device("G", (9, 0), 1, 1, 13000)
+DEVICE = m.RecordedDevice("G", (9, 0), 1, 1, 13000)
 
 
-def of(work: list[Any], streams: list[m.Stream], **part: Any) -> Sequence:
+def of(work: list[Any], streams: list[m.Stream], **part: Any) -> OperationSequence:
     held = m.Manifest(
         format="warpsight capsule", version=1, device=DEVICE, chunk_bytes=4096, streams=streams, events=1,
         allocations=[m.Allocation(1 << 30, 4096, "malloc")], operations=work,
@@ -25,7 +25,7 @@ def fill(stream: int) -> m.Set:
     return m.Set(stream, 1 << 30, 0, 1, 1)
 
 
-def order(found: Sequence) -> list[set[int]]:
+def order(found: OperationSequence) -> list[set[int]]:
     """Of each operation, those that must have ended before it begins: by streams and events."""
     last: dict[int, set[int]] = {}
     events: dict[int, set[int]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.kernels import CHECKSUM, kernel
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.model.storage.writer import TraceWriter
 from warpsight.sass import recorded
@@ -33,7 +33,7 @@ def code() -> KernelCode:
 
 
 @pytest.fixture
-def trace(code: KernelCode, tmp_path: Path) -> Iterator[Trace]:
+def trace(code: KernelCode, tmp_path: Path) -> Iterator[StoredTrace]:
     path = tmp_path / "a.warp"
     with TraceWriter(path) as writer:
         name = writer.name(code.name)
@@ -49,7 +49,7 @@ def trace(code: KernelCode, tmp_path: Path) -> Iterator[Trace]:
         yield opened
 
 
-def test_lines_and_operations_add_up_the_instructions(trace: Trace, code: KernelCode) -> None:
+def test_lines_and_operations_add_up_the_instructions(trace: StoredTrace, code: KernelCode) -> None:
     [found], _ = counted_kernels(trace)
     executions = sum(range(code.length))
     assert found.executions == executions
@@ -62,14 +62,14 @@ def test_lines_and_operations_add_up_the_instructions(trace: Trace, code: Kernel
     assert found.operations["LDG"].executions == sum(loads)
 
 
-def test_counts_stand_beside_the_instructions_of_a_listing(trace: Trace) -> None:
+def test_counts_stand_beside_the_instructions_of_a_listing(trace: StoredTrace) -> None:
     chosen = recorded.choose(recorded.listed_kernels(trace), None, "here")
     assert chosen.code is not None
     rows = listing(chosen.code, chosen.samples, chosen.counts).rows
     assert [row.figures for row in rows[:3]] == [("", "", ""), ("1", "16", "4"), ("2", "16", "4")]
 
 
-def test_kernels_are_shown_with_their_places(trace: Trace, code: KernelCode) -> None:
+def test_kernels_are_shown_with_their_places(trace: StoredTrace, code: KernelCode) -> None:
     stream = io.StringIO()
     shown.show(counted_kernels(trace, levels=("instruction",))[0], [], stream, 0, 1)
     text = stream.getvalue()

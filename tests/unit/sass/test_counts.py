@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import open as open_trace
 from warpsight.model.storage.writer import TraceWriter
-from warpsight.sass.counts.kernels import Counts, Kernel
+from warpsight.sass.counts.kernels import CountedKernel, Counts
 from warpsight.sass.counts.roofline import rooflines
 from warpsight.sass.counts.work import work_of
 
@@ -85,7 +85,7 @@ UNITS = {
 
 
 @contextmanager
-def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, float]) -> Iterator[Trace]:
+def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, float]) -> Iterator[StoredTrace]:
     """A trace of launches of `k`, each in a range that is much longer than its kernel."""
     with TraceWriter(path) as writer:
         name = writer.name("k")
@@ -105,7 +105,7 @@ def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, flo
 def test_the_roof_is_what_would_take_longest(
     tmp_path: Path, operations: float, roof: str, share: float
 ) -> None:
-    kernel = Kernel(name="k", launches=2, arithmetic={("fp32", False): 2 * operations})
+    kernel = CountedKernel(name="k", launches=2, arithmetic={("fp32", False): 2 * operations})
     with measured(tmp_path / "a.warp", 2, 20_000, MEMORY | UNITS) as trace:
         [found], notes = rooflines([kernel], trace)
     assert (found.roofs[0].name, found.share, notes) == (roof, pytest.approx(share), [])
@@ -115,7 +115,7 @@ def test_the_roof_is_what_would_take_longest(
 
 def test_kernels_without_a_measured_time_are_named_as_missing(tmp_path: Path) -> None:
     with measured(tmp_path / "a.warp", 2, 20_000, MEMORY) as trace:
-        found, notes = rooflines([Kernel(name="other"), Kernel(name="k", launches=1)], trace)
+        found, notes = rooflines([CountedKernel(name="other"), CountedKernel(name="k", launches=1)], trace)
     assert [one.name for one in found] == ["k"]
     assert "1 kernels have no roofline" in notes[0]
     assert "a different number of times" in notes[1]

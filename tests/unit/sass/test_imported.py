@@ -17,7 +17,7 @@ from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.sass.records import filters
 from warpsight.sass.records.counting import counts, ordered
 from warpsight.sass.records.query import counts_by_columns
-from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.selection import RecordSelection, select
 from warpsight.sass.records.statements import FIELDS
 from warpsight.sass.records.warps import summary
 from warpsight.ui.cli import app
@@ -71,7 +71,7 @@ _FILTER = st.lists(_GROUP, max_size=3)
 _SIZE = st.none() | st.integers(0, 20)
 
 
-def told(path: Path, selection: Selection) -> Any:
+def told(path: Path, selection: RecordSelection) -> Any:
     """What is found, as far as both hold it."""
     found = select(path, selection)
     groups = {key: [{n: r[n] for n in SHARED if n in r} for r in rs] for key, rs in found.groups.items()}
@@ -99,7 +99,7 @@ def test_counts_of_a_file_are_those_of_its_columns(both: Both, conditions: list[
 def test_records_are_the_file_s(
     both: Both, conditions: list[str], head: int | None, tail: int | None, field: str | None
 ) -> None:
-    selection = Selection(filters.parse(conditions), head, tail, field)
+    selection = RecordSelection(filters.parse(conditions), head, tail, field)
     path, imported = both
     assert told(imported, selection) == told(path, selection)
 
@@ -154,7 +154,7 @@ def test_a_field_that_the_tables_lack_is_refused(both: Both) -> None:
         with pytest.raises(UsageError, match="no field 'ctx'; fields: type, "):
             counts(both[1], filters.parse(conditions), field)
     with pytest.raises(UsageError, match="no field 'ctx'"):
-        select(both[1], Selection(filters.parse(["ctx=1"])))
+        select(both[1], RecordSelection(filters.parse(["ctx=1"])))
 
 
 def test_a_damaged_part_is_said(both: Both, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_trace_without_instructions_is_refused() -> None:
     nothing = filters.parse([])
     for ask in (
         lambda: counts(trace, nothing, "warp"),
-        lambda: select(trace, Selection()),
+        lambda: select(trace, RecordSelection()),
         lambda: summary(trace),
     ):
         with pytest.raises(WarpsightError, match=r"warp\.zip has no records of instructions"):

@@ -53,7 +53,7 @@ def _compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool = Fa
 
 
 def test_the_request_says_what_is_recorded() -> None:
-    selection = tracing.Selection(
+    selection = tracing.TraceSelection(
         events=("registers", "memory"), kernels=("gemm*",), launches=(2, 3), sass=("HGMMA", "^BAR"), when="both",
         predicates=True, warps=(0, 3), every=4, ring_mib=8,
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_the_request_says_what_is_recorded() -> None:
         "file=/x/events", "library=NVBit", "collect=63", "sass=HGMMA", "sass=^BAR", "kernel=gemm*", "launches=2..3", "warps=9",
         "every=4", f"ring={8 << 20}",
     }  # fmt: skip
-    executions = tracing.Selection(events=("instructions",))
+    executions = tracing.TraceSelection(events=("instructions",))
     assert "collect=1" in tracing.nvbit_request(executions, Path("/x/events"))
 
 

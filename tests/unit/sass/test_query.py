@@ -13,7 +13,7 @@ from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError
 from warpsight.sass.records import filters
 from warpsight.sass.records.counting import counts
-from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.selection import RecordSelection, select
 from warpsight.ui.cli import app
 
 NOTHING = filters.parse([])
@@ -21,7 +21,7 @@ NOTHING = filters.parse([])
 
 def found(path: Path, *conditions: str, **selection: Any) -> list[int]:
     """The trace_index of what is selected."""
-    chosen = select(path, Selection(filters.parse(conditions), **{"head": None, **selection}))
+    chosen = select(path, RecordSelection(filters.parse(conditions), **{"head": None, **selection}))
     return [record["trace_index"] for record in chosen.groups[None]]
 
 
@@ -64,7 +64,7 @@ def test_several_conditions_must_all_hold(path: Path) -> None:
 def test_head_tail_and_groups(path: Path) -> None:
     assert found(path, head=2) == [0, 1]
     assert found(path, head=None, tail=2) == [9, 10]
-    groups = select(path, Selection(NOTHING, head=1, group_by="warp")).groups
+    groups = select(path, RecordSelection(NOTHING, head=1, group_by="warp")).groups
     assert {key: [r["trace_index"] for r in records] for key, records in groups.items()} == {
         0: [0],
         1: [1],
@@ -80,13 +80,16 @@ def test_counts_are_sorted_by_size_and_then_by_text(path: Path) -> None:
 
 
 def test_records_carry_their_instruction(path: Path) -> None:
-    (record,) = select(path, Selection(filters.parse(["trace_index=4"]))).groups[None]
+    (record,) = select(path, RecordSelection(filters.parse(["trace_index=4"]))).groups[None]
     assert record["sass"] == "STG.E [R4.64], R2 ;"
 
 
 def test_an_instruction_in_the_record_is_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "t.ndjson", [metadata(), event(0, 0, 0, sass="OLD R1 ;"), event(1, 0, 0)])
-    assert [r["sass"] for r in select(path, Selection()).groups[None]] == ["OLD R1 ;", "LDG.E R2, [R2.64] ;"]
+    assert [r["sass"] for r in select(path, RecordSelection()).groups[None]] == [
+        "OLD R1 ;",
+        "LDG.E R2, [R2.64] ;",
+    ]
     assert found(path, "sass=OLD R1 ;") == [0]
 
 
@@ -102,7 +105,7 @@ def test_the_caller_is_the_innermost_frame_of_either_kind_of_stack(tmp_path: Pat
         {**launch, "callstack_id": "n"},
     ]
     path = write(tmp_path / "events.ndjson", lines)
-    assert [r["caller"] for r in select(path, Selection()).groups[None]] == ["step", "launch"]
+    assert [r["caller"] for r in select(path, RecordSelection()).groups[None]] == ["step", "launch"]
     assert counts(path, NOTHING, "caller")[0] == [("launch", 1), ("step", 1)]
 
 
@@ -110,7 +113,7 @@ def test_what_a_hang_left_is_read_and_said_to_be_cut(tmp_path: Path) -> None:
     whole = ndjson(small())
     path = tmp_path / "cut.ndjson"
     path.write_bytes(whole[: whole.rindex(b'"opcode_id"')])
-    chosen = select(path, Selection(head=None))
+    chosen = select(path, RecordSelection(head=None))
     assert len(chosen.groups[None]) == 10
     assert chosen.notes == [f"{path}: the last record (line 12) is cut off; records up to there were read"]
 

@@ -7,9 +7,9 @@ import pytest
 
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import Launch
+from warpsight.sass.events.trace import TracedLaunch
 from warpsight.sass.races.accesses import BLOCK, DEVICE, SYSTEM, scope_of
-from warpsight.sass.races.order import Clocks, Strong
+from warpsight.sass.races.order import Strong, VectorClocks
 
 FLAG = 7
 
@@ -38,8 +38,8 @@ def ordered(steps: list[tuple[int, str, int]], *, blocks: int) -> bool:
         lanes=np.ones(count, np.int64), pc=zeros, sm=zeros, time=zeros, encodings=zeros, offset=zeros,
         words=np.zeros(1, np.uint64),
     )  # fmt: skip
-    launch = Launch(0, 0, "k", (blocks, 1, 1), (32 if blocks == 2 else 64, 1, 1), (1, 1, 1), {})
-    clocks = Clocks(launch, events)
+    launch = TracedLaunch(0, 0, "k", (blocks, 1, 1), (32 if blocks == 2 else 64, 1, 1), (1, 1, 1), {})
+    clocks = VectorClocks(launch, events)
     strong = {
         at: [Strong(FLAG, scope, what != "set", what != "read")]
         for at, (_, what, scope) in enumerate(own)

@@ -17,7 +17,7 @@ from warpsight.formats.source import Source
 from warpsight.sass.records import filters, query, warps
 from warpsight.sass.records.counting import counts, ordered
 from warpsight.sass.records.query import counts_by_columns
-from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.selection import RecordSelection, select
 from warpsight_plugins.cutracer import fold
 
 LANES = list(range(32))
@@ -144,7 +144,7 @@ def test_matching_records_are_those_of_the_columns(layout: str, processes: int, 
         [],
     ):
         for head, tail in ((3, None), (None, 4), (None, None), (0, None), (None, 0)):
-            wanted = Selection(filters.parse(condition), head, tail)
+            wanted = RecordSelection(filters.parse(condition), head, tail)
             found, expected = select(path, wanted), query.select(path, wanted)
             assert found.groups == expected.groups, (condition, head, tail)
             if head is None:  # a head ends reading before what is missing is noticed
@@ -157,7 +157,7 @@ def test_the_first_records_are_those_of_the_columns(layout: str, tmp_path: Path)
     path.write_bytes(LAYOUTS[layout]())
     for head in (0, 7, 10_000):
         for describing in (False, True):
-            wanted = Selection(head=head, describing=describing)
+            wanted = RecordSelection(head=head, describing=describing)
             found, expected = select(path, wanted), query.select(path, wanted)
             assert (found.groups, found.notes) == (expected.groups, expected.notes)
 

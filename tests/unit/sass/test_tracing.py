@@ -10,17 +10,17 @@ import pytest
 from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import CLASSES
 from warpsight.sass.events import tracing
-from warpsight.sass.events.tracing import Selection, request
+from warpsight.sass.events.tracing import TraceSelection, request
 from warpsight.ui.cli import app
 
 
-def _lines(selection: Selection) -> list[str]:
+def _lines(selection: TraceSelection) -> list[str]:
     return request(selection, Path("/t/events"), Path("/s.so"), [Path("/t/sm_90.cubin")])
 
 
 def test_a_request_says_what_is_traced() -> None:
     lines = _lines(
-        Selection(
+        TraceSelection(
             events=("memory", "values"), kernels=("gemm*",), launches=(2, 5), blocks=(0, 1), warps=(0, 3),
             addresses=(0x1000, 0x2000), offsets=((0, 64), (128, 256)), every=4, first=100, ring_mib=8,
         )
@@ -35,14 +35,14 @@ def test_a_request_says_what_is_traced() -> None:
 
 
 def test_the_file_will_say_what_was_left_out() -> None:
-    said = next(line for line in _lines(Selection(blocks=(0, 2))) if line.startswith("description="))
+    said = next(line for line in _lines(TraceSelection(blocks=(0, 2))) if line.startswith("description="))
     assert json.loads(said.split("=", 1)[1]) == {"events": ["memory"], "blocks": [0, 2]}
 
 
 def test_another_injected_tool_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/other.so")
     with pytest.raises(WarpsightError, match=r"other\.so: another tool"):
-        tracing.trace(["true"], Selection(), tmp_path / "t.events")
+        tracing.trace(["true"], TraceSelection(), tmp_path / "t.events")
 
 
 def test_a_missing_assembler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.sass.kernels import CHECKSUM, image, kernel, only, trace
 from warpsight.sass.listing import listing
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Launch
+from warpsight.sass.why.advice.finding import LaunchConfiguration
 from warpsight.sass.why.answer import why
 from warpsight.sass.why.samples import add_up
 from warpsight.ui.cli import app
@@ -83,7 +83,7 @@ def test_each_kind_of_stall_has_its_advice(name: str, stalled: str, reason: str,
 def test_few_warps_that_wait_are_to_be_more() -> None:
     code = kernel("load_use")
     rows = [(only(code, "FADD") * 16, "long_scoreboard", 980, 980), (0, "selected", 20, 0)]
-    found = why(code, add_up(rows), Launch(132, 32, 16, 0, "9.0", 132)).advice
+    found = why(code, add_up(rows), LaunchConfiguration(132, 32, 16, 0, "9.0", 132)).advice
     (occupancy,) = [one for one in found if one.name == "occupancy"]
     assert occupancy.speedup == pytest.approx(4.0), "one warp leaves three of four schedulers without any"
     assert not [one for one in why(code, add_up(rows)).advice if one.name == "occupancy"], (

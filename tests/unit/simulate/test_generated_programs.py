@@ -94,10 +94,10 @@ def errors(what, tmp_path):
 
 def open_trace_of(execution, folder):
     from warpsight.formats.importing import open_any
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
     path = synthetic.write(execution, folder)
-    return open_any(path, Trace) if path.suffix == ".json" else open_trace(path)
+    return open_any(path, StoredTrace) if path.suffix == ".json" else open_trace(path)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import KERNEL, Work, distinct, summed
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -119,12 +119,12 @@ class Account:
         ]
 
 
-def account(trace: Trace, rows: Rows = _ALL) -> Account:
+def account(trace: StoredTrace, rows: Rows = _ALL) -> Account:
     """The account of the device work that the rows select; kept while the trace is open."""
     return trace.kept.get(("account", rows.key()), lambda: _account(trace, device_work.load(trace, rows)))
 
 
-def _account(trace: Trace, work: Work) -> Account:
+def _account(trace: StoredTrace, work: Work) -> Account:
     calls, call = host_calls.of_work(trace, work, api=True)
     found = gaps_of.find(work, calls, call)
     parts = pieces.cut(trace, work, calls, found)
@@ -135,7 +135,7 @@ def _account(trace: Trace, work: Work) -> Account:
     return Account(work, calls, call, span, ordered, found, parts, tuple(host))
 
 
-def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:
+def _worked(trace: StoredTrace, work: Work, found: Gaps) -> list[Entry]:
     """Compute and communication by kernel, copies and fills by direction."""
     out: list[Entry] = []
     own = np.zeros(len(work))
@@ -160,7 +160,7 @@ def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:
     return out + _copied(trace, work, own, int(total[COPY]))
 
 
-def _copied(trace: Trace, work: Work, own: Column, total: int) -> list[Entry]:
+def _copied(trace: StoredTrace, work: Work, own: Column, total: int) -> list[Entry]:
     mine = np.flatnonzero(work.kind > COLLECTIVE)
     if not len(mine):
         return []

@@ -15,7 +15,7 @@ from warpsight.model.naming import api_names
 from warpsight.model.work import Work, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _NO_THREAD = np.iinfo(np.int32).min
@@ -82,7 +82,7 @@ def axis(process: Column, thread: Column, begin: int, end: int) -> Axis:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTime:
     """Stretches of an :class:`Axis`, disjoint and ascending; `name` indexes `names`."""
 
     start: Column
@@ -96,7 +96,7 @@ def names(calls: Calls) -> list[str]:
     return [*calls.functions, *_WAITS.values()]
 
 
-def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
+def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> HeldTime:
     """The calls that block or work long, of the threads on the axis; of nested ones the outermost."""
     held = np.array([api_names.blocks(function) for function in calls.functions], bool)
     gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
@@ -116,7 +116,7 @@ def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
     return _disjoint(start, end, name, names(calls), early)
 
 
-def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, ...]:
+def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Column, ...]:
     """Host waits of table sync whose call is not in the trace: the waiting thread is unknown, so all of the process waits."""
     none = np.zeros(0, np.int64)
     waits = model_waits.load(trace)
@@ -135,14 +135,14 @@ def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, ...
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def recorder_work(trace: Trace, on: Axis) -> Held:
+def recorder_work(trace: StoredTrace, on: Axis) -> HeldTime:
     """What the recorder itself is known to have done on the threads of the axis.
 
     Rows without a thread count for all of the process.
     """
     none = np.zeros(0, np.int64)
     if not trace.count("overhead"):
-        return Held(none, none, none, [])
+        return HeldTime(none, none, none, [])
     numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
     columns, texts = trace.columns("overhead", numbers, ["kind"])
     kinds = [text.casefold() for text in texts["kind"]]
@@ -160,7 +160,7 @@ def recorder_work(trace: Trace, on: Axis) -> Held:
     return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"], on.early(begin))
 
 
-def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
+def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column]:
     """Moments of the axis, ascending, at which the recorder's callbacks ran after calls and in ranges, and how long each (ns).
 
     The recorder times some of its callbacks; each counts with the mean of its kind. Traces of others have none.
@@ -189,12 +189,12 @@ def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
     return moments[order], lengths[order]
 
 
-def stamping_time(trace: Trace) -> int:
+def stamping_time(trace: StoredTrace) -> int:
     """How much later work begins for being timed, where that is known (ns)."""
     return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 
-def _disjoint(start: Column, end: Column, name: Column, names: list[str], early: Column) -> Held:
+def _disjoint(start: Column, end: Column, name: Column, names: list[str], early: Column) -> HeldTime:
     """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off.
 
     `early` is how long before the axis each began (ns): of those that the axis cuts off at one place, the first to begin counts.
@@ -204,4 +204,4 @@ def _disjoint(start: Column, end: Column, name: Column, names: list[str], early:
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
     start = np.maximum(start, before)
     real = end > start
-    return Held(start[real], end[real], name[real], names)
+    return HeldTime(start[real], end[real], name[real], names)

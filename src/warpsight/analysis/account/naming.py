@@ -19,7 +19,7 @@ from warpsight.analysis.account.calls_held import Axis
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.pieces import Pieces
-from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
+from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, CutRanges
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.steps import loops
 from warpsight.model.calls import Calls
@@ -28,7 +28,7 @@ from warpsight.model.naming.api_names import is_gpu_api
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
@@ -74,7 +74,9 @@ class HostTime:
         return f"{self.name}, at {self.function}" if self.function else self.name
 
 
-def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces, launched: Column) -> list[HostTime]:
+def host_time(
+    trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, launched: Column
+) -> list[HostTime]:
     """All host time by name, largest first; the times add up to the host time of the account.
 
     `launched` is the call of each row of device work, -1 unknown.
@@ -141,7 +143,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _turns(trace: Trace, ranges: Ranges, calls: Calls, launched: Column) -> Column:
+def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
     """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
     known = launched[launched >= 0]
@@ -159,7 +161,7 @@ def _turns(trace: Trace, ranges: Ranges, calls: Calls, launched: Column) -> Colu
 
 
 def _announced(
-    ranges: Ranges, turns: Column, begin: Column, end: Column, total: int
+    ranges: CutRanges, turns: Column, begin: Column, end: Column, total: int
 ) -> tuple[int, Column] | None:
     """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
     if not len(ranges.names):
@@ -187,7 +189,7 @@ def _announced(
     return None
 
 
-def _functions_in(ranges: Ranges, begin: Column, end: Column) -> Callable[[Column], Places]:
+def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
     """A function that names the user's functions that some stretches were in, by ranges."""
     library = np.array([is_library(name) for name in ranges.names], bool)
 
@@ -225,7 +227,7 @@ def _innermost(
 
 
 def _functions_at(
-    trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
+    trace: StoredTrace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
     """A function that names, from stacks, the user's functions that some pieces were in."""
     if not trace.count("stack"):
@@ -242,7 +244,7 @@ def _functions_at(
     return named
 
 
-def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked) -> Places:
+def _places(trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
     """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
     time, depth = stacks_over.by_function(tree, found)
     total = float(found.time.sum())
@@ -255,7 +257,9 @@ def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacke
     )
 
 
-def _with_line(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked, function: int) -> str:
+def _with_line(
+    trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime, function: int
+) -> str:
     """The function with its file and the line that most of the time was spent at, as `name (file:line)`."""
     weight: dict[str, float] = {}
     here = f"{tree.names[function]} ({tree.files[function]}"

@@ -11,7 +11,7 @@ from warpsight.analysis.account.account import account
 from warpsight.analysis.account.classes import RECORDER
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class OwnCost:
         return self.waited / max(self.span - self.waited, 1)
 
 
-def own_cost(trace: Trace) -> OwnCost | None:
+def own_cost(trace: StoredTrace) -> OwnCost | None:
     """The cost of recording as the account has it; None without device work or for recordings that did not measure it.
 
     Where the device was busy all the time, what the recorder took on the host cost nothing.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account import calls_held
-from warpsight.analysis.account.calls_held import Held
+from warpsight.analysis.account.calls_held import HeldTime
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     CLASSES,
@@ -27,7 +27,7 @@ from warpsight.model.naming import api_names
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Names of idle time that no call has: before work of a program that the trace begins in, and before the driver's own copies.
@@ -70,7 +70,7 @@ class Pieces:
         return np.flatnonzero(chosen[self.kind])
 
 
-def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
+def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
     names = [*calls.functions, "", NO_CALL, MIGRATION]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
@@ -97,7 +97,7 @@ def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
 
 
 def _of_the_thread(
-    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
+    trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
     """From the moment the device becomes idle to the call's return, by what the launching thread was doing.
 
@@ -179,7 +179,7 @@ def _numbered(names: list[str], text: str) -> int:
 
 
 def _split(
-    pieces: tuple[Column, Column, Column], held: Held
+    pieces: tuple[Column, Column, Column], held: HeldTime
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
     """The parts of pieces (gap, begin, end) that held stretches cover, with the stretch's name, and the parts that are left.
 
@@ -206,7 +206,7 @@ def _split(
 
 
 def _afterwards(
-    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
+    trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
     """From the call's return to the work: latency as long as that is usual, else waiting for something."""
     rows = known[gaps.end[known] > gaps.returned[known]]
@@ -232,7 +232,7 @@ def _afterwards(
     return tuple(np.concatenate(pair) for pair in columns)
 
 
-def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Column) -> Column:
+def _stream_wait(trace: StoredTrace, work: Work, calls: Calls, row: Column, call: Column) -> Column:
     """The function by which the stream of each row was made to wait since the work before it was launched, -1 none.
 
     A wait counts when it was issued after the call of the stream's previous work and before the row's own call: for the row's
@@ -267,7 +267,7 @@ def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Colu
 _ANY = np.iinfo(np.int64).min
 
 
-def _streams_of_waits(trace: Trace, calls: Calls, index: Column) -> Column:
+def _streams_of_waits(trace: StoredTrace, calls: Calls, index: Column) -> Column:
     """The stream that each stream-wait call names, where table sync has it."""
     out = np.full(len(index), _ANY, np.int64)
     waits = model_waits.load(trace)

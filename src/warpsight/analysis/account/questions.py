@@ -19,7 +19,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -27,7 +27,7 @@ _ALL = Rows()
 TOP = 20
 
 
-def spans(trace: Trace, rows: Rows = _ALL) -> Result:
+def spans(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """The account: every nanosecond of every device from its first to its last work, once, by class and name.
 
     Returns:
@@ -48,7 +48,7 @@ def spans(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
 
 
-def gaps(trace: Trace, rows: Rows = _ALL, *, top: int = TOP) -> Result:
+def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP) -> Result:
     """Every idle gap of every device, cut along time by cause; the causes add up to the idle time of the account.
 
     Returns:
@@ -109,7 +109,7 @@ def pieces_of(found: Account, kind: int, name: str) -> Column:
     return out
 
 
-def _top(trace: Trace, found: Account, parts: dict[int, Column], rows: Column) -> pa.Table:
+def _top(trace: StoredTrace, found: Account, parts: dict[int, Column], rows: Column) -> pa.Table:
     """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
     names = names_of.texts(trace, "short")
     where = np.full(len(found.pieces), -1)

@@ -19,7 +19,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Levels of names: what people or frameworks announced, Python functions, operators of a framework.
@@ -31,7 +31,7 @@ _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
 
 
 @dataclass(frozen=True)
-class Ranges:
+class CutRanges:
     """Ranges of the launching threads as columns, cut to their :class:`Axis`; `name` indexes `names`, `length` is uncut.
 
     Only the outermost of nested ranges with one name are kept: a function that calls itself covers its time once.
@@ -58,7 +58,7 @@ class Ranges:
         return self.start[mine], self.end[mine]
 
 
-def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
+def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
     """The ranges that cover some of these stretches of the axis."""
     before = measure(begin, end)
     known: dict[tuple[int, str], int] = {}
@@ -84,10 +84,10 @@ def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
         parts.append((start[hit], stop[hit], code[place], columns["duration"][good][hit]))
     start, stop, code, length = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     kept = _outermost(start, stop, code)
-    return Ranges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))
+    return CutRanges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))
 
 
-def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
+def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
     """Ranges by level: their columns (`name` is an id) and the text of each id."""
     texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):

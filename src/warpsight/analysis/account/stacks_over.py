@@ -18,7 +18,7 @@ from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Name of the function of frames that table frame does not have.
@@ -26,7 +26,7 @@ NO_FRAME = "?"
 
 
 @dataclass(frozen=True)
-class Functions:
+class FunctionTree:
     """The stack tree by functions instead of lines: `node` of each stack id, `parent`, `depth` and `function` of each node.
 
     Node 0 is the root. `names` has the text of each function, `files` the file it is in.
@@ -45,12 +45,12 @@ class Functions:
         return np.where(known, self.node[np.where(known, stack, 0)], 0)
 
 
-def functions(trace: Trace) -> Functions:
+def functions(trace: StoredTrace) -> FunctionTree:
     """The functions of all stacks, kept while the trace is open."""
     return trace.kept.get("stack functions", lambda: _functions(trace))
 
 
-def _functions(trace: Trace) -> Functions:
+def _functions(trace: StoredTrace) -> FunctionTree:
     stacks = model_stacks.load(trace)
     ids = np.flatnonzero(stacks.depth | stacks.frame)
     ids = ids[np.argsort(stacks.depth[ids], kind="stable")]
@@ -76,12 +76,12 @@ def _functions(trace: Trace) -> Functions:
         depth.append(np.full(len(ups), level))
         count += len(ups)
     listed = list(known)
-    return Functions(node, np.concatenate(parent), np.concatenate(depth), np.concatenate(function),
+    return FunctionTree(node, np.concatenate(parent), np.concatenate(depth), np.concatenate(function),
                      [name for name, _ in listed], [file for _, file in listed])  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedTime:
     """Host time by stack node: `time` of each entry (ns) spent at `node` or deeper, and the stack it was read from."""
 
     node: Column
@@ -91,8 +91,8 @@ class Stacked:
 
 
 def over(
-    trace: Trace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
-) -> Stacked:
+    trace: StoredTrace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
+) -> StackedTime:
     """Where pieces of host time were: thread number, begin and end on the trace's clock (ns), and the call that ends each."""
     tree = functions(trace)
     begins, ends = on.at(number, begin), on.at(number, end)
@@ -109,7 +109,7 @@ def over(
     good = (before > 0) & (after > 0)
     left, before, after = left[good], before[good], after[good]
     shared = _common(tree, tree.nodes(before), tree.nodes(after))
-    return Stacked(
+    return StackedTime(
         np.concatenate([tree.nodes(seen), shared]),
         np.concatenate([weight, (ends - begins)[left].astype(float)]),
         np.concatenate([seen, after]),
@@ -117,7 +117,7 @@ def over(
     )
 
 
-def _samples(trace: Trace, on: Axis) -> tuple[Column, Column]:
+def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
     """Places on the axis and stacks of the samples of its threads, ascending."""
     if not trace.count("sample"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -144,7 +144,7 @@ def _call_before(on: Axis, calls: Calls, at: Column) -> Column:
     return np.where(same, calls.stack[rows[np.maximum(last, 0)]], 0).astype(np.int64)
 
 
-def _common(tree: Functions, one: Column, other: Column) -> Column:
+def _common(tree: FunctionTree, one: Column, other: Column) -> Column:
     """The innermost function node that two nodes share."""
     one, other = one.copy(), other.copy()
     while True:
@@ -157,7 +157,7 @@ def _common(tree: Functions, one: Column, other: Column) -> Column:
         other[shallow] = tree.parent[other[shallow]]
 
 
-def by_function(tree: Functions, found: Stacked) -> tuple[Column, Column]:
+def by_function(tree: FunctionTree, found: StackedTime) -> tuple[Column, Column]:
     """Time at or below each function (ns), a recursive one once, and its mean depth; by index of `tree.names`."""
     nodes, place = distinct(found.node)
     time = np.bincount(place, weights=found.time, minlength=len(nodes))

@@ -25,7 +25,7 @@ _SLICE_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Histogram:
+class ValueCounts:
     """How often each value occurs in each group; sorted by group, then value. `group` counts from 0."""
 
     group: Column
@@ -34,7 +34,7 @@ class Histogram:
     groups: int
 
 
-def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, Histogram]:
+def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, ValueCounts]:
     """Histogram of a relation of two integer columns, id and value, both not null and not negative ids.
 
     Returns:
@@ -44,10 +44,10 @@ def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, Histogram]:
     return count_columns([(b.column(0).to_numpy(), b.column(1).to_numpy()) for b in batches if len(b)])
 
 
-def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, Histogram]:
+def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, ValueCounts]:
     """The same for pieces of the two columns; a piece must have rows."""
     if not chunks:
-        return np.empty(0, np.int64), Histogram(*(np.empty(0, np.int64),) * 3, 0)
+        return np.empty(0, np.int64), ValueCounts(*(np.empty(0, np.int64),) * 3, 0)
     low = min(int(values.min()) for _, values in chunks)
     shift = max(1, (max(int(values.max()) for _, values in chunks) - low).bit_length())
     if max(int(names.max()) for names, _ in chunks).bit_length() + shift > 62:
@@ -61,7 +61,7 @@ def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, Histogra
     counts = np.add.reduceat(np.concatenate([n for _, n in counted])[order], first)
     keys = keys[first]
     found, group = np.unique(keys >> shift, return_inverse=True)
-    return found, Histogram(group, (keys & ((1 << shift) - 1)) + low, counts, len(found))
+    return found, ValueCounts(group, (keys & ((1 << shift) - 1)) + low, counts, len(found))
 
 
 def _batched(chunks: list[tuple[Column, Column]]) -> list[tuple[Column, Column]]:
@@ -85,33 +85,33 @@ def _count(names: Column, values: Column, low: int, shift: int) -> tuple[Column,
     return keys[first], np.diff(np.append(first, len(keys)))
 
 
-def _count_wide(names: Column, values: Column) -> tuple[Column, Histogram]:
+def _count_wide(names: Column, values: Column) -> tuple[Column, ValueCounts]:
     """The same for values that span too many bits for one integer: a kernel that ran for days."""
     found, group = np.unique(names, return_inverse=True)
     order = np.lexsort((values, group))
     group, values = group[order], values[order]
     first = np.flatnonzero(np.concatenate([[True], (values[1:] != values[:-1]) | (group[1:] != group[:-1])]))
-    return found, Histogram(group[first], values[first], np.diff(np.append(first, len(values))), len(found))
+    return found, ValueCounts(group[first], values[first], np.diff(np.append(first, len(values))), len(found))
 
 
-def without(ids: Column, histogram: Histogram, value: int) -> tuple[Column, Histogram, int]:
+def without(ids: Column, histogram: ValueCounts, value: int) -> tuple[Column, ValueCounts, int]:
     """The histogram without the rows of one value, and how many they were; groups that held nothing else vanish."""
     kept = histogram.value != value
     removed = int(histogram.count[~kept].sum())
     if not removed:
         return ids, histogram, 0
     found, group = np.unique(histogram.group[kept], return_inverse=True)
-    return ids[found], Histogram(group, histogram.value[kept], histogram.count[kept], len(found)), removed
+    return ids[found], ValueCounts(group, histogram.value[kept], histogram.count[kept], len(found)), removed
 
 
-def regroup(histogram: Histogram, onto: Column, groups: int) -> Histogram:
+def regroup(histogram: ValueCounts, onto: Column, groups: int) -> ValueCounts:
     """The histogram with group i counted in group `onto[i]`: several ids that have one name."""
     group = onto[histogram.group]
     order = np.lexsort((histogram.value, group))
-    return Histogram(group[order], histogram.value[order], histogram.count[order], groups)
+    return ValueCounts(group[order], histogram.value[order], histogram.count[order], groups)
 
 
-def summarize(histogram: Histogram) -> dict[str, Column]:
+def summarize(histogram: ValueCounts) -> dict[str, Column]:
     """The columns of :data:`SUMMARY`, one value per group; groups must not be empty.
 
     Percentiles interpolate linearly between the two nearest rows, the standard deviation is the population's: both as

@@ -11,10 +11,10 @@ from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def memory(trace: Trace, rows: Rows, by: str) -> Result:
+def memory(trace: StoredTrace, rows: Rows, by: str) -> Result:
     """Allocations by allocator with peak and what was not freed; with `by` stack, by the stack that allocated."""
     where = rows.where(time="time")
     if by == "stack":
@@ -38,7 +38,7 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
     return Result({"memory": with_units(table, total="B", peak="B", at_end="B")}, findings)
 
 
-def _by_stack(trace: Trace, where: str) -> Result:
+def _by_stack(trace: StoredTrace, where: str) -> Result:
     found = trace.sql(
         f"""SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
           coalesce(sum(bytes) FILTER (after IS DISTINCT FROM 'free'), 0)::BIGINT AS at_end
@@ -51,7 +51,7 @@ def _by_stack(trace: Trace, where: str) -> Result:
     return Result({"memory": with_units(table, total="B", at_end="B")})
 
 
-def counters(trace: Trace, rows: Rows) -> Result:
+def counters(trace: StoredTrace, rows: Rows) -> Result:
     """Samples, minimum, mean and maximum of every counter.
 
     Samples that are not a number are counted apart (`nan`) and left out of everything else.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _MISSING_COLUMN = re.compile(
     r'column "?([A-Za-z_0-9.]+)"? (?:not found|does not exist|cannot be found)', re.IGNORECASE
@@ -40,7 +40,7 @@ class Question:
     tail: int | None = None
 
 
-def ask(trace: Trace, question: Question) -> duckdb.DuckDBPyRelation:
+def ask(trace: StoredTrace, question: Question) -> duckdb.DuckDBPyRelation:
     """Run a question.
 
     Raises:
@@ -101,7 +101,7 @@ def _rows(question: Question, columns: dict[str, str], where: str) -> str:
     return f"SELECT {chosen} {source}{forward}" + ("" if question.head is None else f" LIMIT {question.head}")
 
 
-def arrow(trace: Trace, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+def arrow(trace: StoredTrace, relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise.
 
     Raises:
@@ -161,7 +161,7 @@ def _shown(table: pa.Table) -> pa.Table:
     return table
 
 
-def run(trace: Trace, sql: str) -> duckdb.DuckDBPyRelation:
+def run(trace: StoredTrace, sql: str) -> duckdb.DuckDBPyRelation:
     """Run SQL; an error about a column that does not exist names those that do.
 
     Raises:

@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Result
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 
@@ -24,9 +24,9 @@ class Analysis:
     function: str
     meaning: str
 
-    def run(self, trace: Trace, rows: Rows) -> Result:
+    def run(self, trace: StoredTrace, rows: Rows) -> Result:
         """Run it on the rows that count; the module is imported now."""
-        function: Callable[[Trace, Rows], Result] = getattr(
+        function: Callable[[StoredTrace, Rows], Result] = getattr(
             importlib.import_module(self.module), self.function
         )
         return function(trace, rows)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: What counters of other recorders call the same thing, lower case; and the factor of each unit to the one used here.
@@ -78,7 +78,7 @@ class Series:
 NOTHING = Series(np.empty(0, np.int64), np.empty(0), 0)
 
 
-def load(trace: Trace, names: tuple[str, ...]) -> dict[int | None, Series]:
+def load(trace: StoredTrace, names: tuple[str, ...]) -> dict[int | None, Series]:
     """The counter of one of these names (any case) of every device, in MHz or W where its unit says so.
 
     The last sample holds as long as the samples before it held in the middle. Of several readings at one moment the last

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff.calltree import CallTree
-from warpsight.analysis.diff.runs import Run, Values
+from warpsight.analysis.diff.runs import ReducedRun, RunValues
 
 Column = npt.NDArray[Any]
 #: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
@@ -20,7 +20,7 @@ _SAME_WORK = 0.25
 
 
 @dataclass(frozen=True)
-class Loop:
+class ComparedLoop:
     """The loop that is compared.
 
     Attributes:
@@ -29,7 +29,7 @@ class Loop:
         note: Why whole recordings are compared although there are iterations; "" when there is nothing to say.
     """
 
-    values: list[Values]
+    values: list[RunValues]
     name: str
     note: str
 
@@ -39,30 +39,30 @@ class Loop:
         return self.name != "recording"
 
 
-def loop(runs: Sequence[Run]) -> Loop:
+def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
     """The loop that all runs have in common, else their whole recordings."""
     whole = [run.recording for run in runs]
     sources = sorted({run.source or "none" for run in runs})
     own = [run.iteration for run in runs if run.iteration is not None]
     if not own:
-        return Loop(whole, "recording", "")
+        return ComparedLoop(whole, "recording", "")
     if len(own) < len(runs) or len(sources) > 1:
         found = "; ".join(sources)
-        return Loop(
+        return ComparedLoop(
             whole, "recording", f"the runs have no loop in common ({found}), so whole recordings are compared"
         )
     if sources[0].startswith(REPETITION):
         scaled = _per_turn(runs, own)
         if scaled is None:
             text = "the loops that repeat in the runs do different work, so whole recordings are compared"
-            return Loop(whole, "recording", text)
+            return ComparedLoop(whole, "recording", text)
         own = scaled
     names = {run.name for run in runs}
     name = names.pop() if len(names) == 1 else None
-    return Loop(own, name or "iteration", "")
+    return ComparedLoop(own, name or "iteration", "")
 
 
-def _per_turn(runs: Sequence[Run], values: Sequence[Values]) -> list[Values] | None:
+def _per_turn(runs: Sequence[ReducedRun], values: Sequence[RunValues]) -> list[RunValues] | None:
     """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
     kernels: dict[str, int] = {}
     for run in runs:
@@ -82,7 +82,7 @@ def _per_turn(runs: Sequence[Run], values: Sequence[Values]) -> list[Values] | N
     return [_divided(value, float(turn)) for value, turn in zip(values, turns, strict=True)]
 
 
-def _divided(value: Values, turns: float) -> Values:
+def _divided(value: RunValues, turns: float) -> RunValues:
     if turns == 1:
         return value
     measures = {name: time / turns for name, time in value.measures.items()}
@@ -109,7 +109,7 @@ class Labeled:
         return out
 
 
-def labeled(runs: Sequence[Run], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
+def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
     """The rows of a grouping; `renamed` joins texts that stand for the same thing."""
     rows: dict[str, int] = {}
     of = []
@@ -123,7 +123,9 @@ def labeled(runs: Sequence[Run], grouping: str, renamed: dict[str, str] | None =
     return Labeled(list(rows), of)
 
 
-def renamed(tree: CallTree, runs: Sequence[Run], time: Sequence[Column], after: Column) -> dict[str, str]:
+def renamed(
+    tree: CallTree, runs: Sequence[ReducedRun], time: Sequence[Column], after: Column
+) -> dict[str, str]:
     """Kernels that one side has in the place of others: text → "before → after" for both.
 
     A pair counts when each is what the other was matched with most, and neither is on the other side anywhere.

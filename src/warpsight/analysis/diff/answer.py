@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.diff import rows, sentences
-from warpsight.analysis.diff.alignment import Loop
+from warpsight.analysis.diff.alignment import ComparedLoop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import Judged
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.analysis.diff.statistics import Estimates
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class Difference:
 class Compared:
     """Everything a comparison measured and tested; `headline` has the test of an iteration, the smallest visible change (log)."""
 
-    every: Sequence[Run]
+    every: Sequence[ReducedRun]
     design: Design
-    loop: Loop
+    loop: ComparedLoop
     headline: tuple[Estimates, float] | None
     judged: Judged
     kernels: Sequence[str]
@@ -175,7 +175,7 @@ def _all_alike(found: Compared) -> bool:
     )  # fmt: skip
 
 
-def _lost(every: Sequence[Run]) -> tuple[tuple[str, str, int], ...]:
+def _lost(every: Sequence[ReducedRun]) -> tuple[tuple[str, str, int], ...]:
     counts: dict[tuple[str, str], int] = {}
     for run in every:
         for source, cause, count in run.lost:

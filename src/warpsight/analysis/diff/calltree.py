@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff.roles import role
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.analysis.flame.tree import Tree
 
 Column = npt.NDArray[Any]
@@ -59,7 +59,7 @@ class CallTree:
         return out
 
 
-def build(runs: Sequence[Run], counts: Sequence[Column], after: Column) -> CallTree:
+def build(runs: Sequence[ReducedRun], counts: Sequence[Column], after: Column) -> CallTree:
     """The common tree of some runs.
 
     Args:
@@ -96,7 +96,7 @@ def _upward(parent: Column, values: Column, joined: np.ufunc) -> None:
         joined.at(values, parent[level], values[level])
 
 
-def _renumbered(run: Run, numbers: dict[Label, int]) -> Column:
+def _renumbered(run: ReducedRun, numbers: dict[Label, int]) -> Column:
     """The paths of a run in numbers that all runs share."""
     onto = np.array([*(numbers.setdefault(label, len(numbers)) for label in run.labels), -1], np.int64)
     return onto[run.paths]

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff import alignment, answer, calltree, rows, runs, statistics, tables
-from warpsight.analysis.diff.alignment import Labeled, Loop
+from warpsight.analysis.diff.alignment import ComparedLoop, Labeled
 from warpsight.analysis.diff.answer import Compared, Difference
 from warpsight.analysis.diff.design import Design
-from warpsight.analysis.diff.runs import GROUPINGS, Run
+from warpsight.analysis.diff.runs import GROUPINGS, ReducedRun
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -24,13 +24,15 @@ _ALL = Rows()
 SHARED = 0.2
 
 
-def compare(before: Trace | Sequence[Trace], after: Trace | Sequence[Trace], rows: Rows = _ALL) -> Difference:
+def compare(
+    before: StoredTrace | Sequence[StoredTrace], after: StoredTrace | Sequence[StoredTrace], rows: Rows = _ALL
+) -> Difference:
     """Compare open traces, one or several runs a side; see :func:`compare_runs`."""
     sides = [list(side) if isinstance(side, Sequence) else [side] for side in (before, after)]
     return compare_runs(*([runs.read(trace, rows) for trace in side] for side in sides))
 
 
-def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
+def compare_runs(before: Sequence[ReducedRun], after: Sequence[ReducedRun]) -> Difference:
     """Compare runs per iteration of their steady state (as wholes where they have no loop in common).
 
     Tables:
@@ -48,7 +50,7 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     names = alignment.renamed(tree, every, time, design.after)
     groups = {name: alignment.labeled(every, name, names if name == "kernel" else None) for name in GROUPINGS}
     measures = _measures(loop)
-    judged = rows.judge(rows.Rows(
+    judged = rows.judge(rows.ComparedRows(
         {**{name: group.summed for name, group in groups.items()}, "tree": tree.totals},
         {"summary": np.array(list(measures.values()))}, "kernel", groups["kernel"].of, time, design,
     ))  # fmt: skip
@@ -66,7 +68,7 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     return answer.put(Compared(every, design, loop, headline, judged, groups["kernel"].texts, found, by_role))
 
 
-def _measures(loop: Loop) -> dict[str, Column]:
+def _measures(loop: ComparedLoop) -> dict[str, Column]:
     """Measures that all runs have: name → one value per run, ns."""
     names = [name for name in loop.values[0].measures if all(name in one.measures for one in loop.values)]
     return {name: np.array([one.measures[name] for one in loop.values]) for name in names}

@@ -62,7 +62,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ComparedRows:
     """What is compared, row by row.
 
     Attributes:
@@ -86,7 +86,7 @@ class Rows:
         return {**self.measures, **{name: summed(self.time) for name, summed in self.groups.items()}}
 
 
-def judge(rows: Rows) -> Judged:
+def judge(rows: ComparedRows) -> Judged:
     """Test all rows together and give each its verdict."""
     values = rows.values()
     if not rows.design.testable:
@@ -127,7 +127,7 @@ def _most_changed(beside: Estimates, known: Sequence[int]) -> list[int]:
 class _Tests:
     """All rows of a comparison as one family of tests."""
 
-    def __init__(self, rows: Rows, values: Mapping[str, Column]) -> None:
+    def __init__(self, rows: ComparedRows, values: Mapping[str, Column]) -> None:
         self.rows, self.values = rows, values
         self.total = np.array([one.sum() for one in rows.time])
         self.nothing = _NOTHING * max(float(self.total.mean()), 1.0)

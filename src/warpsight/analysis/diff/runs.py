@@ -17,7 +17,7 @@ import numpy.typing as npt
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff import turns
 from warpsight.analysis.diff.roles import role
-from warpsight.analysis.diff.turns import Turns
+from warpsight.analysis.diff.turns import RunTurns
 from warpsight.analysis.flame import ranges as open_ranges
 from warpsight.analysis.flame.ranges import Chains
 from warpsight.model import work as device_work
@@ -26,7 +26,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COPY, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -44,7 +44,7 @@ _EPOCH_NS = 10**18
 
 
 @dataclass(frozen=True)
-class Values:
+class RunValues:
     """What a run took per iteration (or as a whole).
 
     Attributes:
@@ -61,7 +61,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReducedRun:
     """A trace, reduced. Labels are (kind, text) pairs; columns hold their numbers, -1 for none.
 
     Attributes:
@@ -93,8 +93,8 @@ class Run:
     paths: Column
     groups: dict[str, Column]
     position: Column
-    iteration: Values | None
-    recording: Values
+    iteration: RunValues | None
+    recording: RunValues
     sequence: tuple[Column, Column]
     lost: tuple[tuple[str, str, int], ...] = ()
 
@@ -109,7 +109,7 @@ class _Labels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
 
-def read(trace: Trace, rows: Rows = _ALL) -> Run:
+def read(trace: StoredTrace, rows: Rows = _ALL) -> ReducedRun:
     """Reduce a trace to a run."""
     work = device_work.load(trace, rows, cut=False)
     found, everything = turns.find(trace, rows, work), turns.whole(work)
@@ -132,7 +132,7 @@ def read(trace: Trace, rows: Rows = _ALL) -> Run:
         **{name: _innermost(chains, chain, kind, labels) for name, kind in (("range", "range"), ("operator", "op"))},
     }  # fmt: skip
     part = found or everything
-    return Run(
+    return ReducedRun(
         trace.path, _when(trace, work), _machine(trace), found.source if found else "", found.name if found else None,
         len(part), part.kinds, list(labels.numbers), np.concatenate([frames, above, leaves[:, None]], axis=1), groups,
         _positions(cell, part, len(leaf)), _values(work, cell, len(leaf), found) if found else None,
@@ -140,7 +140,7 @@ def read(trace: Trace, rows: Rows = _ALL) -> Run:
     )  # fmt: skip
 
 
-def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
+def _values(work: Work, cell: Column, cells: int, part: RunTurns) -> RunValues:
     """What the iterations took; each cell by its own undisturbed launches."""
     length = work.end - work.start
     time = np.bincount(cell, length * part.undisturbed(cell, length), minlength=cells)
@@ -154,10 +154,10 @@ def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
         "device idle": max(duration - busy, 0.0),
         "device time": float(time.sum()),
     }
-    return Values(measures, float(count.sum()), time, count)
+    return RunValues(measures, float(count.sum()), time, count)
 
 
-def _positions(cell: Column, part: Turns, cells: int) -> Column:
+def _positions(cell: Column, part: RunTurns, cells: int) -> Column:
     """The mean place in its iteration of each cell's work; work is sorted by begin, so a place is a rank among its iteration."""
     inside = np.flatnonzero(part.place >= 0)
     place = part.place[inside]
@@ -171,14 +171,14 @@ def _positions(cell: Column, part: Turns, cells: int) -> Column:
     return out
 
 
-def _typical(work: Work, cell: Column, leaves: Column, part: Turns) -> tuple[Column, Column]:
+def _typical(work: Work, cell: Column, leaves: Column, part: RunTurns) -> tuple[Column, Column]:
     """Labels and ns of the work of the iteration of median length, in order of begin."""
     chosen = int(np.argsort(part.duration, kind="stable")[len(part) // 2])
     rows = np.flatnonzero(part.place == chosen)[:LONGEST_SEQUENCE]
     return leaves[cell[rows]], (work.end - work.start)[rows]
 
 
-def _leaves(trace: Trace, leaf: Column, labels: _Labels) -> Column:
+def _leaves(trace: StoredTrace, leaf: Column, labels: _Labels) -> Column:
     names = names_of.texts(trace)
     ids, back = np.unique(leaf, return_inverse=True)
     own = [
@@ -197,7 +197,7 @@ def _roles(leaves: Column, labels: _Labels) -> Column:
     return np.array(own, np.int64)[back]
 
 
-def _frames(trace: Trace, stack: Column, labels: _Labels) -> Column:
+def _frames(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
     """For each cell the labels of its host frames, outermost first, -1 behind the last; lines and folders are left out."""
     wanted, back = np.unique(stack, return_inverse=True)
     columns = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
@@ -214,7 +214,7 @@ def _frames(trace: Trace, stack: Column, labels: _Labels) -> Column:
     return upward[:, ::-1][back]
 
 
-def _frame_labels(trace: Trace, most: int, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, most: int, labels: _Labels) -> Column:
     rows = trace.sql("SELECT id, kind, function, file FROM frame").fetchall()
     out = np.full(max(most, *(row[0] for row in rows), 0) + 1, -1, np.int64)
     for number, kind, function, file in rows:
@@ -255,7 +255,7 @@ def _innermost(chains: Chains | None, chain: Column, kind: str, labels: _Labels)
     return inner[chain]
 
 
-def _own_stacks(trace: Trace, stack: Column, labels: _Labels) -> Column:
+def _own_stacks(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
     """For each cell the program's own innermost frames as one label, by function and file."""
     ids, back = np.unique(stack, return_inverse=True)
     frames = trace.stacks(int(i) for i in ids if i > 0)
@@ -272,7 +272,7 @@ def _own(frames: Sequence[str]) -> str:
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:_FRAMES]))
 
 
-def _when(trace: Trace, work: Work) -> int | None:
+def _when(trace: StoredTrace, work: Work) -> int | None:
     """When the device work began, ns since 1970."""
     if not len(work):
         return None
@@ -284,12 +284,12 @@ def _when(trace: Trace, work: Work) -> int | None:
     return int(work.begin + found[0][1] - found[0][0]) if found and found[0][0] is not None else None
 
 
-def _machine(trace: Trace) -> str:
+def _machine(trace: StoredTrace) -> str:
     devices = sorted({str(d.get("name")) for d in trace.manifest.get("devices", []) if d.get("name")})
     return ", ".join(filter(None, (str(trace.manifest.get("host") or ""), *devices)))
 
 
-def _lost(trace: Trace) -> tuple[tuple[str, str, int], ...]:
+def _lost(trace: StoredTrace) -> tuple[tuple[str, str, int], ...]:
     rows = trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
                         GROUP BY source, cause ORDER BY n DESC, cause""").fetchall()
     return tuple((source, cause, int(count)) for source, cause, count in rows)

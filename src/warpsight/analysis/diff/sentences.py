@@ -9,7 +9,7 @@ from typing import Any
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.diff.design import ADVISED, LEVEL, Design
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 
 _HOW_MANY = ("no", "one", "two", "three", "four")
 
@@ -102,7 +102,7 @@ def _number(count: int) -> str:
     return _HOW_MANY[count] if count < len(_HOW_MANY) else str(count)
 
 
-def notes(design: Design, runs: Sequence[Run]) -> Iterator[Finding]:
+def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
     """Notes on how the runs were taken."""
     one, two = design.counts
     least = min(one, two)

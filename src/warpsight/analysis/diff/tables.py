@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.diff import sequence as sequences
-from warpsight.analysis.diff.alignment import REPETITION, Labeled, Loop
+from warpsight.analysis.diff.alignment import REPETITION, ComparedLoop, Labeled
 from warpsight.analysis.diff.calltree import CallTree
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import FASTER, NOT_SHOWN, SLOWER, UNTESTED, Judged
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.analysis.diff.statistics import Estimates
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Maker:
     count: Sequence[Column]
     design: Design
 
-    def summary(self, names: Sequence[str], headline: tuple[Estimates, float] | None, loop: Loop) -> pa.Table:
+    def summary(
+        self, names: Sequence[str], headline: tuple[Estimates, float] | None, loop: ComparedLoop
+    ) -> pa.Table:
         """The measures; the first is what the headline is about and has its test."""
         work = np.array([[one.work for one in loop.values]])
         rows = self._changes("summary", np.repeat(work, len(names), axis=0))
@@ -134,7 +136,12 @@ def _least(time: Estimates | None, beside: Estimates | None, row: int) -> float 
 
 
 def sequence(
-    every: Sequence[Run], loop: Loop, design: Design, *, by_role: bool, renamed: Mapping[str, str]
+    every: Sequence[ReducedRun],
+    loop: ComparedLoop,
+    design: Design,
+    *,
+    by_role: bool,
+    renamed: Mapping[str, str],
 ) -> pa.Table:
     """Where the typical iterations of the typical run of each side differ in their order of kernels."""
     columns = (
@@ -154,7 +161,7 @@ def sequence(
     ])  # fmt: skip
 
 
-def _typical(every: Sequence[Run], loop: Loop, side: Column) -> sequences.Iteration:
+def _typical(every: Sequence[ReducedRun], loop: ComparedLoop, side: Column) -> sequences.Iteration:
     """The typical iteration of the run in the middle of its side."""
     length = [next(iter(loop.values[i].measures.values())) for i in side]
     run = every[int(side[np.argsort(length, kind="stable")[len(side) // 2]])]
@@ -166,7 +173,7 @@ def _names(names: Sequence[str]) -> str | None:
     return ", ".join(dict.fromkeys(names[:20])) or None
 
 
-def runs(every: Sequence[Run], loop: Loop, design: Design) -> pa.Table:
+def runs(every: Sequence[ReducedRun], loop: ComparedLoop, design: Design) -> pa.Table:
     """Every run in the order given."""
     columns = "side:string path:string began:int64 order:int64 iterations:int64 kinds:int64 time:float64:ns machine:string"
     return table(columns, [

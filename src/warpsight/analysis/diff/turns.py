@@ -1,7 +1,7 @@
 """The iterations of a run that count, and how much each counts: the only place where `diff` looks for iterations.
 
 What else the machine does makes some iterations slower and none faster, so the faster half counts: of iterations for the time of
-an iteration, and of alike launches for device time (:meth:`Turns.undisturbed`). Iterations of different kinds (every tenth
+an iteration, and of alike launches for device time (:meth:`RunTurns.undisturbed`). Iterations of different kinds (every tenth
 evaluates, say) are distinguished by the kernels they launch; each kind counts by how often it occurs. Device time is summed up
 from cells, so rows add up. What happens to the slow iterations shows in the measure `slowest tenth`.
 """
@@ -22,7 +22,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Share of the iterations of a kind that is left out, the slowest ones.
@@ -36,7 +36,7 @@ _LIBRARY = re.compile(r"nccl|rccl|cuda|cudnn|cublas|cu[A-Z]|hip[A-Z]|cl[A-Z]|MPI
 
 
 @dataclass(frozen=True)
-class Turns:
+class RunTurns:
     """Iterations of a run, or the whole recording as one.
 
     Attributes:
@@ -111,15 +111,15 @@ def _ordinal(turn: Column, cell: Column) -> Column:
     return out
 
 
-def whole(work: Work) -> Turns:
+def whole(work: Work) -> RunTurns:
     """The whole recording as one iteration: from the first to the last device work."""
     one = np.ones(1)
     length = np.array([max(work.finish - work.begin, 0)])
-    return Turns("", None, 1, np.zeros(len(work), np.int64), one, length, np.array([work.of_kind().total]),
+    return RunTurns("", None, 1, np.zeros(len(work), np.int64), one, length, np.array([work.of_kind().total]),
                  np.zeros(1, np.int64), one)  # fmt: skip
 
 
-def find(trace: Trace, rows: Rows, work: Work) -> Turns | None:
+def find(trace: StoredTrace, rows: Rows, work: Work) -> RunTurns | None:
     """The steady iterations of all processes of a run; None where it has none."""
     loops = iterations.find(trace, rows, work)
     if not loops:
@@ -142,7 +142,7 @@ def find(trace: Trace, rows: Rows, work: Work) -> Turns | None:
         durations.append(duration)
         busy.append(_busy(loop))
     sources = dict.fromkeys(_NUMBER.sub("#", loop.source) for loop in loops)
-    return Turns(", ".join(sources), _name(loops), kinds, place, np.concatenate(weights), np.concatenate(durations),
+    return RunTurns(", ".join(sources), _name(loops), kinds, place, np.concatenate(weights), np.concatenate(durations),
                  np.concatenate(busy), np.concatenate(each), np.concatenate(shares))  # fmt: skip
 
 

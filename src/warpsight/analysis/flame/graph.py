@@ -25,7 +25,7 @@ from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 WEIGHTS = tuple(flame_rows.WEIGHTS)
@@ -75,7 +75,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Account:
+class FlameAccount:
     """What was measured and what is drawn: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
@@ -119,7 +119,7 @@ class FlameGraph:
     count: Column
     labels: Sequence[str]
     kinds: Sequence[str]
-    accounts: tuple[Account, ...]
+    accounts: tuple[FlameAccount, ...]
     traces: tuple[str, ...] = ()
     runs: Runs | None = None
 
@@ -138,7 +138,7 @@ class FlameGraph:
         return str(import_module("warpsight.ui.jupyter.display").flame_html(self))
 
 
-def flame(trace: Trace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
+def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
     """The flame graph of one trace.
 
     Args:
@@ -153,7 +153,7 @@ def flame(trace: Trace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph
 
 
 def flame_diff(
-    before: Trace, after: Trace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
+    before: StoredTrace, after: StoredTrace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
 ) -> FlameGraph:
     """One graph of two traces; frames, ranges and kernels are the same when their texts are.
 
@@ -179,7 +179,7 @@ class _Labels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
 
-def _graph(sources: Sequence[tuple[Trace, Rows]], shape: Shape) -> FlameGraph:
+def _graph(sources: Sequence[tuple[StoredTrace, Rows]], shape: Shape) -> FlameGraph:
     shape.check()
     labels = _Labels()
     parts = [_Part.of(trace, rows, shape, labels) for trace, rows in sources]
@@ -226,7 +226,7 @@ class _Part:
     runs: Runs | None
 
     @classmethod
-    def of(cls, trace: Trace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
+    def of(cls, trace: StoredTrace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
         leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
@@ -254,8 +254,10 @@ class _Part:
             weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time, runs
         )  # fmt: skip
 
-    def account(self, shown: int) -> Account:
-        return Account(self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time)
+    def account(self, shown: int) -> FlameAccount:
+        return FlameAccount(
+            self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time
+        )
 
 
 def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
@@ -334,7 +336,7 @@ def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) ->
     return back.reshape(-1), np.array(named, np.int64).reshape(-1, 1)
 
 
-def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
+def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
     wanted = np.unique(ids)
     by_range = wanted == _TOLD_BY_RANGE
@@ -360,7 +362,7 @@ def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     return paths
 
 
-def _frame_labels(trace: Trace, shape: Shape, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, shape: Shape, labels: _Labels) -> Column:
     """Label of each frame id."""
     rows = trace.sql("SELECT id, kind, function, file, line FROM frame").fetchall()
     used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]

@@ -20,7 +20,7 @@ from warpsight.model.work import named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: CUPTI decodes ten times a second: samples can come a window later than the kernels they are of.
@@ -54,7 +54,7 @@ SELECT process, context, coalesce(device, -1)::SMALLINT AS device, coalesce(name
 """
 
 
-def load(trace: Trace, rows: Rows) -> pa.Table:
+def load(trace: StoredTrace, rows: Rows) -> pa.Table:
     """Samples by instruction, reason and host stack: process, context, device, name_id, checksum, pc, reason, stack, weight.
 
     Raises:
@@ -67,14 +67,16 @@ def load(trace: Trace, rows: Rows) -> pa.Table:
     return table.filter(np.asarray(table.column("weight")) > 0)
 
 
-def measured(trace: Trace, rows: Rows) -> int:
+def measured(trace: StoredTrace, rows: Rows) -> int:
     """The samples, summed by SQL over the same conditions."""
     where = f"{rows.where(stream=False)}{named(trace, rows.name)}"
     found = trace.sql(f"SELECT coalesce(sum(samples), 0)::BIGINT FROM pc_sample_ids WHERE {where}").fetchall()
     return int(found[0][0])
 
 
-def places(trace: Trace, table: pa.Table, names: list[str]) -> tuple[Column, Column, list[str], list[str]]:
+def places(
+    trace: StoredTrace, table: pa.Table, names: list[str]
+) -> tuple[Column, Column, list[str], list[str]]:
     """The way down from the kernel of each row.
 
     Args:

@@ -55,7 +55,7 @@ class Chains:
 
 
 def chains(
-    trace: Trace,
+    trace: StoredTrace,
     sources: tuple[str, ...],
     process: Column,
     moments: Callable[[], tuple[Column, Column]],
@@ -111,7 +111,7 @@ class _Ranges:
     texts: list[tuple[str, str]]
 
     @classmethod
-    def load(cls, trace: Trace, sources: tuple[str, ...], beside_stacks: bool) -> _Ranges | None:
+    def load(cls, trace: StoredTrace, sources: tuple[str, ...], beside_stacks: bool) -> _Ranges | None:
         asked = [(s, _SOURCES[s] + (_IN_STACKS if s == "range" and beside_stacks else "")) for s in sources]
         tables = [(s, trace.sql(sql).to_arrow_table()) for s, sql in asked]
         tables = [(s, t) for s, t in tables if len(t)]
@@ -147,7 +147,7 @@ def _thread_codes(process: Column, thread: Column) -> Column:
     return (process.astype(np.int64) << 32) | (thread.astype(np.int64) & 0xFFFFFFFF)
 
 
-def calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, Column]:
+def calls(trace: StoredTrace, process: Column, correlation: Column) -> tuple[Column, Column]:
     """Begin and thread of the call with each (process, correlation); time -1 and thread 0 where none was recorded.
 
     A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.

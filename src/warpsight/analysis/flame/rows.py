@@ -74,7 +74,7 @@ class Leaves:
         return len(self.leaf)
 
 
-def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
+def load(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
     """The rows of one weight; those that reach into the window are cut at its ends, copies by time too."""
     if weight == "samples":
         return _samples(trace, rows)
@@ -200,7 +200,7 @@ def _directions(trace: Trace, work: Work, moved: Column) -> tuple[list[str], Col
     return [re.sub(", pageable$", " (pageable)", texts[number]) for number in order], place[code]
 
 
-def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
+def _launched(trace: StoredTrace, rows: Rows, names: str) -> _PartRows:
     """Kernels, those that never finished among them; each weighs 1."""
     condition = f"{_where(rows, cut=False)}{named(trace, rows.name)}"
     table = trace.sql(
@@ -210,12 +210,12 @@ def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
     return columns, _names(trace, names, columns["leaf"]), "kernel"
 
 
-def _calls_alone(trace: Trace) -> bool:
+def _calls_alone(trace: StoredTrace) -> bool:
     """Whether launches were recorded without the device's side of them, as uprobes record them."""
     return not trace.count("kernel") and trace.count("launch") > 0
 
 
-def _called(trace: Trace, rows: Rows, names: str) -> Leaves:
+def _called(trace: StoredTrace, rows: Rows, names: str) -> Leaves:
     """Calls that launched something; each weighs 1. Their names are the kernels', where they are known."""
     text = f"coalesce({'name' if names == 'mangled' else names}, function)"
     condition, parameters = f"NOT captured AND {rows.where(device=False, stream=False)}", {}
@@ -244,7 +244,7 @@ def _columns(table: pa.Table) -> dict[str, Column]:
     return {name: table.column(name).to_numpy() for name in table.column_names if name != "text"}
 
 
-def _names(trace: Trace, names: str, used: Column) -> list[str]:
+def _names(trace: StoredTrace, names: str, used: Column) -> list[str]:
     """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
@@ -268,7 +268,7 @@ def _moved(trace: Trace, rows: Rows, table: str) -> _PartRows:
     return _coded(found.to_arrow_table(), "copy" if table == "memcpy" else "set")
 
 
-def _allocations(trace: Trace, rows: Rows) -> _PartRows:
+def _allocations(trace: StoredTrace, rows: Rows) -> _PartRows:
     text = "coalesce(allocator, '') || CASE WHEN coalesce(tag, '') = '' THEN '' ELSE ' ' || tag END"
     condition, parameters = rows.where(time="time"), {}
     if rows.name is not None:
@@ -279,7 +279,7 @@ def _allocations(trace: Trace, rows: Rows) -> _PartRows:
     return _coded(trace.sql(sql, **parameters).to_arrow_table(), "allocation")
 
 
-def _samples(trace: Trace, rows: Rows) -> Leaves:
+def _samples(trace: StoredTrace, rows: Rows) -> Leaves:
     """Samples of host threads; leaves are the threads' states."""
     columns, labels, _ = _coded(flame_samples.load(trace, rows), flame_samples.RUNNING)
     kinds = [
@@ -289,7 +289,7 @@ def _samples(trace: Trace, rows: Rows) -> Leaves:
     return _timed(columns, labels, kinds, measured)
 
 
-def _pc_samples(trace: Trace, rows: Rows, names: str) -> Leaves:
+def _pc_samples(trace: StoredTrace, rows: Rows, names: str) -> Leaves:
     """Samples of warps; leaves are ways from the kernel to the stall reason."""
     table = flame_pc_samples.load(trace, rows)
     called = _names(trace, names, table.column("name_id").to_numpy())
@@ -329,7 +329,7 @@ def _idle_before(start: Column, duration: Column, device: Column) -> Column:
     return out
 
 
-def _measured(trace: Trace, rows: Rows, weight: str, weights: Column) -> int:
+def _measured(trace: StoredTrace, rows: Rows, weight: str, weights: Column) -> int:
     """The sum of the weights, by SQL over the same conditions: the graph is checked against it."""
     if weight == "idle":  # no column of a table holds it
         return int(weights.sum())
@@ -348,7 +348,7 @@ def _measured(trace: Trace, rows: Rows, weight: str, weights: Column) -> int:
     )
 
 
-def _unfinished(trace: Trace, rows: Rows) -> int:
+def _unfinished(trace: StoredTrace, rows: Rows) -> int:
     where = f"{rows.where()}{named(trace, rows.name)}"
     return int(
         trace.sql(f"SELECT count(*) FROM kernel_ids WHERE duration IS NULL AND {where}").fetchall()[0][0]

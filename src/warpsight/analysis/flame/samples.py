@@ -13,7 +13,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 RUNNING, WAITING = "running", "waiting"
@@ -27,7 +27,7 @@ _STATE = (
 )
 
 
-def load(trace: Trace, rows: Rows) -> pa.Table:
+def load(trace: StoredTrace, rows: Rows) -> pa.Table:
     """Samples with the columns that leaves of flame graphs have, and their state as `text`.
 
     Raises:
@@ -43,12 +43,12 @@ def load(trace: Trace, rows: Rows) -> pa.Table:
     return trace.sql(sql, **parameters).to_arrow_table()
 
 
-def count(trace: Trace) -> int:
+def count(trace: StoredTrace) -> int:
     """How many samples a trace has."""
     return int(trace.sql("SELECT count(*) FROM sample").fetchall()[0][0])
 
 
-def threads(trace: Trace, process: Column, thread: Column) -> tuple[Column, list[str]]:
+def threads(trace: StoredTrace, process: Column, thread: Column) -> tuple[Column, list[str]]:
     """Which thread each row belongs to, numbered, and the names of the threads; thread 0 is unknown."""
     rows = np.stack([process, thread], axis=1).astype(np.int64)
     distinct, back = np.unique(rows, axis=0, return_inverse=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def iteration_window(trace: Trace, number: int, begin: int | None, end: int | None) -> tuple[int, int]:
+def iteration_window(trace: StoredTrace, number: int, begin: int | None, end: int | None) -> tuple[int, int]:
     """Begin and end of an iteration, cut to the requested window.
 
     Raises:

@@ -23,7 +23,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -68,7 +68,7 @@ class Allocations:
         return np.flatnonzero((self.time <= time) & (self.freed > time))
 
 
-def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
+def load(trace: StoredTrace, rows: Rows = _ALL) -> Allocations:
     """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation.
 
     Rows without an address (of old profiles, and frees of null) belong to nothing.
@@ -100,7 +100,7 @@ def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
     return _paired(c, layer, layers)
 
 
-def _threads(trace: Trace, c: dict[str, Column]) -> None:
+def _threads(trace: StoredTrace, c: dict[str, Column]) -> None:
     """Where an event does not say its thread, that of the call which allocated or freed."""
     missing = np.flatnonzero((c["thread"] < 0) & (c["correlation"] >= 0))
     if not len(missing) or not trace.count("api"):
@@ -157,7 +157,7 @@ def usage(found: Allocations, place: int) -> tuple[Column, Column]:
     return time[order], level
 
 
-def memory(trace: Trace, rows: Rows = _ALL) -> Result:
+def memory(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Memory in use over time, its peak and holders, leaks, wrong frees, fragmentation and churn.
 
     Tables:
@@ -239,7 +239,7 @@ def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
 class _Texts:
     """Groups allocations by stack and range and names them."""
 
-    def __init__(self, trace: Trace, found: Allocations) -> None:
+    def __init__(self, trace: StoredTrace, found: Allocations) -> None:
         self._trace, self._found = trace, found
         known = ranges.load(trace) if trace.count("marker") else None
         self._range = np.zeros(len(found), np.int64)
@@ -270,7 +270,7 @@ class _Texts:
         ]  # fmt: skip
 
 
-def _pools(trace: Trace) -> Any:
+def _pools(trace: StoredTrace) -> Any:
     rows = trace.sql("""SELECT process, device, pool, time, operation, pool_size, pool_used FROM memory
                         WHERE pool IS NOT NULL ORDER BY process, pool, time""").to_arrow_table()  # fmt: skip
     columns = "process:int32 device:int16 pool:uint64 time:int64:ns operation:string pool_size:int64:B pool_used:int64:B"

@@ -25,7 +25,7 @@ _MOST_BINS = 1 << 22
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockOffset:
     """The other clock's time of a moment `c` is `c + offset(c)`; offsets are interpolated between `at`.
 
     `explained` is the share of moments that have a partner where the offset says, `rival` that of the best offset
@@ -71,7 +71,7 @@ class Clock:
         return float(self._relative()[-1]) / span if span > 0 else 0.0
 
 
-def find(ours: Column, theirs: Column) -> Clock | None:
+def find(ours: Column, theirs: Column) -> ClockOffset | None:
     """The clock relation of two sorted lists of int64 ns; None when one of them is too short."""
     if not len(ours) or not len(theirs):
         return None
@@ -87,7 +87,7 @@ def find(ours: Column, theirs: Column) -> Clock | None:
     others = [_fit(stretch, theirs, o, width, best.drift) for o in candidates]
     rival = max((f.explained for f in others if abs(f.offset - best.offset) > 4 * width), default=0.0)
     at, offsets = _followed(ours, theirs, best, first)
-    return Clock(at, offsets, best.explained, rival)
+    return ClockOffset(at, offsets, best.explained, rival)
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ def _detrended(moments: Column, middle: int, drift: float) -> Column:
     return moments + np.rint((moments - middle) * drift).astype(np.int64) if drift else moments
 
 
-def _few(ours: Column, theirs: Column) -> Clock:
+def _few(ours: Column, theirs: Column) -> ClockOffset:
     """Too few moments to find an offset: both clocks are taken as the same."""
     step = _width(theirs)
     explained = _explained(ours, theirs, 0, max(step, 1_000_000))
-    return Clock(ours[:1], np.zeros(1, np.int64), explained, 0.0)
+    return ClockOffset(ours[:1], np.zeros(1, np.int64), explained, 0.0)
 
 
 def _busiest(moments: Column) -> tuple[Column, int]:

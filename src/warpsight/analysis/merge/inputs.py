@@ -13,7 +13,7 @@ from warpsight.formats.reading.samples import Samples, called, function_of, is_l
 from warpsight.model.definitions import Frame
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Calls besides launches whose work on the device can be merged.
@@ -21,7 +21,7 @@ _COPIES = ("cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset", "hipMemcpy", "hip
 
 
 @dataclass(frozen=True)
-class Calls:
+class LaunchingCalls:
     """Calls that launched device work.
 
     `start` is their begin (ns), `process` an id of the trace, `function` a place in `functions`.
@@ -40,8 +40,8 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Work:
-    """Device work: which call launched it (a place in `Calls`, -1 none), its label (in `labels`), ns and bytes."""
+class LaunchedWork:
+    """Device work: which call launched it (a place in `LaunchingCalls`, -1 none), its label (in `labels`), ns and bytes."""
 
     call: Column
     label: Column
@@ -54,7 +54,7 @@ class Work:
         return len(self.call)
 
 
-def calls_of(trace: Trace) -> Calls:
+def calls_of(trace: StoredTrace) -> LaunchingCalls:
     """Launches, and copies and sets that have a correlation."""
     copies = " OR ".join(f"starts_with(function, '{name}')" for name in _COPIES)
     source = f"""SELECT start, thread, process, coalesce(correlation, -1) AS correlation, function FROM launch_ids
@@ -69,7 +69,7 @@ def calls_of(trace: Trace) -> Calls:
     start, thread, process, correlation = (data[name].to_numpy().astype(np.int64) for name in wanted)
     listed = sorted(set(names))
     place = np.array([listed.index(name) for name in names] or [0], np.int64)
-    return Calls(
+    return LaunchingCalls(
         start,
         thread,
         process,
@@ -79,7 +79,7 @@ def calls_of(trace: Trace) -> Calls:
     )
 
 
-def work_of(trace: Trace, calls: Calls) -> Work:
+def work_of(trace: StoredTrace, calls: LaunchingCalls) -> LaunchedWork:
     """Kernels, copies and sets, joined with their calls by process and correlation."""
     data = trace.sql("""
         SELECT process, coalesce(correlation, -1) AS correlation, duration, 0 AS bytes, short AS name, 'Kernel' AS kind
@@ -96,10 +96,10 @@ def work_of(trace: Trace, calls: Calls) -> Work:
     place = joined(calls, process, correlation)
     indices = encoded.indices.to_numpy().astype(np.int64)
     labels = [text.replace(";", ":") for text in encoded.dictionary.to_pylist()]
-    return Work(place, indices, labels, duration, data["bytes"].to_numpy().astype(np.int64))
+    return LaunchedWork(place, indices, labels, duration, data["bytes"].to_numpy().astype(np.int64))
 
 
-def joined(calls: Calls, process: Column, correlation: Column) -> Column:
+def joined(calls: LaunchingCalls, process: Column, correlation: Column) -> Column:
     """The call of each piece of work, -1 without one; where two calls share an id, the later one (the driver's)."""
     if not len(calls) or not len(process):
         return np.full(len(process), -1, np.int64)
@@ -124,7 +124,7 @@ def joined(calls: Calls, process: Column, correlation: Column) -> Column:
     return found
 
 
-def pids_of(trace: Trace) -> dict[int, int]:
+def pids_of(trace: StoredTrace) -> dict[int, int]:
     """Process ids of the trace by pid."""
     return {pid: process for process, pid in trace.sql("SELECT process, pid FROM process").fetchall()}
 
@@ -172,7 +172,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
         return samples
 
 
-def _from_trace(trace: Trace) -> Samples:
+def _from_trace(trace: StoredTrace) -> Samples:
     """The stacks of a trace's calls; where no call has one, those of its samples."""
     columns = "start, process, thread, stack, function, coalesce(correlation, -1) AS correlation"
     called_in = f"""SELECT {columns} FROM launch_ids WHERE stack IS NOT NULL
@@ -210,7 +210,7 @@ def _chain(stack: int, tree: dict[int, tuple[int | None, int]], names: dict[int,
     return tuple(reversed(chain))
 
 
-def by_id(samples: Samples, calls: Calls, process: Column, at: Column, names: list[str]) -> Column:
+def by_id(samples: Samples, calls: LaunchingCalls, process: Column, at: Column, names: list[str]) -> Column:
     """The call of each sample by process and correlation, -1 without one.
 
     Ids count only when both files speak of the same ones: nearly all that are found must be calls of the same function.

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.merge import clocks, inputs, matching
-from warpsight.analysis.merge.inputs import Calls, Work
+from warpsight.analysis.merge.inputs import LaunchedWork, LaunchingCalls
 from warpsight.analysis.merge.matching import ALONE, AMBIGUOUS, FOREIGN, MATCHED
 from warpsight.errors import UsageError
 from warpsight.formats.reading.samples import Samples, is_launch
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 
@@ -36,11 +36,11 @@ class Merged:
     """A merge: `call` is the call of each stack or -1, `state` the outcome for each stack (see `matching`)."""
 
     samples: Samples
-    calls: Calls
-    work: Work
+    calls: LaunchingCalls
+    work: LaunchedWork
     call: Column
     state: Column
-    clock: clocks.Clock | None
+    clock: clocks.ClockOffset | None
     #: Stacks were compared thread by thread
     by_thread: bool
     by_id: int = 0
@@ -226,7 +226,7 @@ class Merged:
         return found
 
 
-def merge(samples: Samples, trace: Trace, tolerance_ns: int = 10_000_000) -> Merged:
+def merge(samples: Samples, trace: StoredTrace, tolerance_ns: int = 10_000_000) -> Merged:
     """Find the launch that each stack belongs to.
 
     Args:
@@ -271,7 +271,7 @@ def merge(samples: Samples, trace: Trace, tolerance_ns: int = 10_000_000) -> Mer
     return Merged(samples, calls, work, call, state, clock, threaded, identified)
 
 
-def _processes(samples: Samples, trace: Trace, calls: Calls) -> Column:
+def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> Column:
     """The trace's process of every sample, -1 for none; where no pid fits and each side has one process, that one."""
     known = inputs.pids_of(trace)
     pids, place = np.unique(samples.pid, return_inverse=True)
@@ -290,13 +290,13 @@ def _processes(samples: Samples, trace: Trace, calls: Calls) -> Column:
     return processes
 
 
-def _threads_tell(samples: Samples, calls: Calls, own: Column) -> bool:
+def _threads_tell(samples: Samples, calls: LaunchingCalls, own: Column) -> bool:
     """Whether thread ids say which stack can belong to which call: some profilers write the pid in their place."""
     ours, theirs = np.unique(samples.tid[own]), np.unique(calls.thread)
     return bool(np.isin(ours, theirs).all()) and (len(ours) >= len(theirs) or len(theirs) == 1)
 
 
-def _groups(at: Column, names: list[str], calls: Calls) -> tuple[Column, Column]:
+def _groups(at: Column, names: list[str], calls: LaunchingCalls) -> tuple[Column, Column]:
     """Which stacks and calls can be pairs: those of one function, else any launch with any launch.
 
     Returns int64[samples] and int64[calls] of equal numbers where a pair is possible, -1 where none is.
@@ -320,7 +320,7 @@ def _groups(at: Column, names: list[str], calls: Calls) -> tuple[Column, Column]
 
 def _sequences(
     samples: Samples,
-    calls: Calls,
+    calls: LaunchingCalls,
     process: Column,
     group: Column,
     call_group: Column,

@@ -20,7 +20,7 @@ from warpsight.model.storage import manifest
 from warpsight.model.storage.writer import INTERNED, TraceWriter
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 
@@ -33,7 +33,7 @@ _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 
 def write(
-    merged: Merged, trace: Trace, path: str | os.PathLike[str], origin: str, force: bool = False
+    merged: Merged, trace: StoredTrace, path: str | os.PathLike[str], origin: str, force: bool = False
 ) -> None:
     """Write a new trace: every row of `trace`, with the matched stacks in place of what its calls and work had.
 
@@ -72,7 +72,7 @@ def _stack_ids(merged: Merged, writer: TraceWriter) -> Column:
     return of_call
 
 
-def _with_stacks(table: str, merged: Merged, trace: Trace, stack_of_call: Column) -> pa.Table:
+def _with_stacks(table: str, merged: Merged, trace: StoredTrace, stack_of_call: Column) -> pa.Table:
     rows = trace.arrow(table)
     if not len(rows):
         return rows

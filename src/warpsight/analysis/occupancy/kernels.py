@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
-from warpsight.analysis.occupancy.limits import Limits, blocks_per_multiprocessor, limits
+from warpsight.analysis.occupancy.limits import OccupancyLimits, blocks_per_multiprocessor, limits
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 _SPEC = """device:int16 name:string grid:string block:string registers:int32 shared:int64:B kernels:int64 time:int64:ns
@@ -24,7 +24,7 @@ _SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "regist
           "shared_config", "cluster_x", "cluster_y", "cluster_z")  # fmt: skip
 
 
-def occupancy(trace: Trace, rows: Rows = _ALL) -> Result:
+def occupancy(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Theoretical occupancy, waves and tail of every kernel name and shape on every device, most time first.
 
     Occupancy is the warps of the blocks that fit on a multiprocessor at once (by threads, blocks, registers and shared
@@ -67,7 +67,7 @@ def occupancy(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, _doubts(found, clustered))
 
 
-def _limits(row: tuple[Any, ...]) -> Limits | None:
+def _limits(row: tuple[Any, ...]) -> OccupancyLimits | None:
     capability, threads, blocks, registers, shared, _, vendor = row
     if not str(vendor).upper().startswith("NVIDIA"):
         return None
@@ -75,7 +75,7 @@ def _limits(row: tuple[Any, ...]) -> Limits | None:
 
 
 def _judged(
-    shape: dict[str, Any], of: Limits | None, multiprocessors: int | None, time: int
+    shape: dict[str, Any], of: OccupancyLimits | None, multiprocessors: int | None, time: int
 ) -> dict[str, Any]:
     grid, block = ([shape[f"{what}_{axis}"] or 0 for axis in "xyz"] for what in ("grid", "block"))
     threads, count = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]

@@ -13,7 +13,7 @@ _KIB = 1024
 
 
 @dataclass(frozen=True)
-class Limits:
+class OccupancyLimits:
     """Limits per multiprocessor, and the units in which it hands resources out."""
 
     threads: int
@@ -46,7 +46,7 @@ _TABLE: dict[tuple[int, int], tuple[int, int, int, int]] = {
 def limits(
     capability: str | None, *, threads: int | None = None, blocks: int | None = None, registers: int | None = None,
     shared: int | None = None,
-) -> Limits | None:  # fmt: skip
+) -> OccupancyLimits | None:  # fmt: skip
     """The limits of a compute capability such as "9.0", with the device's own values where known; None for an unknown one.
 
     A capability that is newer than the table is taken as the newest of its major version, as such devices run its code.
@@ -59,7 +59,7 @@ def limits(
     if not known:
         return None
     row = _TABLE[max(known)]
-    found = Limits(
+    found = OccupancyLimits(
         threads=row[0], blocks=row[1], registers=row[2], shared=row[3] * _KIB, reserved=_KIB if major >= 8 else 0,
         shared_unit=128 if major >= 8 else 256, partitions=2 if (major, minor) == (6, 0) else 4,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def limits(
 
 
 def blocks_per_multiprocessor(
-    of: Limits, block: int, registers: int, shared: int, configured: int = 0
+    of: OccupancyLimits, block: int, registers: int, shared: int, configured: int = 0
 ) -> tuple[int, str]:
     """How many blocks run at once on a multiprocessor, and what limits them (`+` between equal limits).
 
@@ -95,7 +95,7 @@ def blocks_per_multiprocessor(
     return least, "+".join(name for name, count in found.items() if count == least)
 
 
-def _by_registers(of: Limits, warps: int, registers: int) -> int:
+def _by_registers(of: OccupancyLimits, warps: int, registers: int) -> int:
     """Registers are given to warps in units; a warp's lie in one part of the multiprocessor."""
     per_warp = -(-registers * of.warp // of.register_unit) * of.register_unit
     if not per_warp:
@@ -106,7 +106,7 @@ def _by_registers(of: Limits, warps: int, registers: int) -> int:
     return of.registers // of.partitions // per_warp * of.partitions // warps
 
 
-def _by_shared(of: Limits, shared: int, configured: int) -> int:
+def _by_shared(of: OccupancyLimits, shared: int, configured: int) -> int:
     taken = -(-(shared + of.reserved) // of.shared_unit) * of.shared_unit
     if not taken:
         return of.blocks

@@ -18,7 +18,7 @@ from warpsight.analysis.ops.rows import Operators
 from warpsight.model import calls
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: What the engine names the evaluation of a node, and the nodes that add gradients up, which have no number.
@@ -42,12 +42,12 @@ class Backward:
     node: Column
 
 
-def of_operators(trace: Trace, ops: Operators) -> Backward:
+def of_operators(trace: StoredTrace, ops: Operators) -> Backward:
     """Which forward operator each backward operator belongs to, kept while the trace is open."""
     return trace.kept.get("backward", lambda: _joined(trace, ops))
 
 
-def _joined(trace: Trace, ops: Operators) -> Backward:
+def _joined(trace: StoredTrace, ops: Operators) -> Backward:
     names = [call.name for call in ops.calls]
     evaluation = _flags(ops, [name.startswith(_EVALUATION) for name in names])
     accumulation = _flags(ops, [_ACCUMULATION.search(name) is not None for name in names])
@@ -67,7 +67,7 @@ def _flags(ops: Operators, of_call: list[bool]) -> Column:
     return np.array([*of_call, False], bool)[ops.call] if len(ops) else np.zeros(0, bool)
 
 
-def _of_nodes(trace: Trace, ops: Operators, nodes: Column, made: Column) -> Column:
+def _of_nodes(trace: StoredTrace, ops: Operators, nodes: Column, made: Column) -> Column:
     """The forward operator of each node: by the thread that made it, and its number there."""
     ranges = ops.ranges
     threads = ranges.group
@@ -114,7 +114,7 @@ def _thread(
     return first[0] if best and len(first) == 1 else None
 
 
-def _arrows(trace: Trace, ops: Operators) -> tuple[Column, Column]:
+def _arrows(trace: StoredTrace, ops: Operators) -> tuple[Column, Column]:
     """The operators at the ends of Kineto's arrows; some of them are enough to tell threads apart."""
     if not trace.count("flow"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

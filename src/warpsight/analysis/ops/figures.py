@@ -24,7 +24,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: Words of kernels that multiply floats as TF32, and of those that do not.
@@ -97,13 +97,13 @@ class Figures:
     own_bytes: Column
 
 
-def of_trace(trace: Trace, rows: Rows) -> Figures:
+def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
     """The figures of the operators that the conditions select: those that begin in the requested time."""
     key = ("operator figures", Rows(rows.begin, rows.end, rows.devices, rows.streams, rows.processes).key())
     return trace.kept.get(key, lambda: _figures(trace, rows))
 
 
-def owned(trace: Trace, ops: Operators, rows: Rows) -> Owned:
+def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> Owned:
     """The device work of the operators; a piece belongs to the innermost one open when its call began."""
     work = device_work.load(trace, Rows(None, None, rows.devices, rows.streams, rows.processes))
     issued, call = calls.of_work(trace, work, api=True)
@@ -126,7 +126,7 @@ def owned(trace: Trace, ops: Operators, rows: Rows) -> Owned:
     return Owned(work, owner, counts, call, issued, chosen)
 
 
-def _figures(trace: Trace, rows: Rows) -> Figures:
+def _figures(trace: StoredTrace, rows: Rows) -> Figures:
     ops = load_operators(trace)
     found = owned(trace, ops, rows)
     chosen = np.flatnonzero((found.owner >= 0) & found.counts)
@@ -218,7 +218,7 @@ def _kind(one: Estimate) -> int:
 
 
 def _least(
-    trace: Trace,
+    trace: StoredTrace,
     ops: Operators,
     found: Owned,
     chosen: Column,
@@ -264,7 +264,7 @@ def _devices(ops: Operators, found: Owned, chosen: Column) -> Column:
 
 
 def _float_rates(
-    trace: Trace, ops: Operators, found: Owned, chosen: Column, rate: Column, tensor_floats: Column
+    trace: StoredTrace, ops: Operators, found: Owned, chosen: Column, rate: Column, tensor_floats: Column
 ) -> Column:
     """Rates of products of floats, where a device has TF32: what the names of the kernels say, NaN where they do not."""
     names = names_of.texts(trace, "name")

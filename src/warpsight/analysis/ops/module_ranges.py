@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.ops.module_tree import PREFIX, Module, Tree, named
+from warpsight.analysis.ops.module_tree import PREFIX, Module, ModuleTree, named
 from warpsight.analysis.ranges.open import Ranges, levels, selected
 from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 Column = NDArray[Any]
@@ -29,7 +29,7 @@ class RangeModules:
     """Ranges of modules, the tree they make, and the node of each range."""
 
     ranges: Ranges
-    tree: Tree
+    tree: ModuleTree
     node: Column
 
     def at(self, process: Column, thread: Column, moment: Column) -> Column:
@@ -39,7 +39,7 @@ class RangeModules:
         return found
 
 
-def load(trace: Trace) -> RangeModules | None:
+def load(trace: StoredTrace) -> RangeModules | None:
     """The modules of the trace's ranges, None when there are none."""
     texts = dict(
         trace.sql(
@@ -95,9 +95,9 @@ def _outer(name: str) -> list[str]:
 _Paths = dict[tuple[int, int], list[tuple[int, int]]]
 
 
-def _nodes(ranges: Ranges, modules: dict[int, Module], usual: _Paths) -> tuple[Tree, Column]:
+def _nodes(ranges: Ranges, modules: dict[int, Module], usual: _Paths) -> tuple[ModuleTree, Column]:
     """The tree, and the node of each range, outermost first; outermost ranges are put below their `usual` path."""
-    tree = Tree()
+    tree = ModuleTree()
     depth = levels(ranges.parent)
     node = np.full(len(ranges), -1, np.int64)
     for level in [np.flatnonzero(ranges.parent < 0), *reversed(depth)]:
@@ -113,7 +113,7 @@ def _nodes(ranges: Ranges, modules: dict[int, Module], usual: _Paths) -> tuple[T
     return tree, node
 
 
-def _usual(tree: Tree, runs: Column) -> _Paths:
+def _usual(tree: ModuleTree, runs: Column) -> _Paths:
     """Where instances that run outermost somewhere run inside of others, where they do so most often.
 
     A checkpoint runs a module again on an autograd thread, where nothing is around it: it is still the same part of the model.

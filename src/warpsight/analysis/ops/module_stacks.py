@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.ops.module_tree import PREFIX, Module, Tree, named
+from warpsight.analysis.ops.module_tree import PREFIX, Module, ModuleTree, named
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _CALLER = re.compile(r"(?:^|[/\\])torch[/\\]nn[/\\]modules[/\\]module\.py$")
@@ -26,7 +26,7 @@ _LOCALS = "<locals>."
 class StackModules:
     """The tree, and the innermost node of each stack by id (-1 none)."""
 
-    tree: Tree
+    tree: ModuleTree
     node: Column
 
     def of(self, stacks: Column) -> Column:
@@ -36,7 +36,7 @@ class StackModules:
         return found
 
 
-def load(trace: Trace) -> StackModules | None:
+def load(trace: StoredTrace) -> StackModules | None:
     """The modules in the trace's stacks, None when there are none."""
     rows = trace.sql(
         """SELECT s.id, coalesce(s.parent, 0), f.id, f.kind, f.function, coalesce(f.file, ''), coalesce(f.line, 0)
@@ -44,7 +44,7 @@ def load(trace: Trace) -> StackModules | None:
     ).fetchall()
     if not rows:
         return None
-    tree = Tree()
+    tree = ModuleTree()
     most = max(row[0] for row in rows)
     node = np.full(most + 1, -1, np.int64)
     frames: dict[
@@ -76,7 +76,7 @@ def _module(kind: str, function: str, called: bool) -> Module | None:
     return Module("", own.rpartition(_LOCALS)[2], None)
 
 
-def _with_number(tree: Tree, above: int, module: Module) -> Module:
+def _with_number(tree: ModuleTree, above: int, module: Module) -> Module:
     """A module with its number among those of its class below the same node, when the stack has no instance."""
     if module.name:
         return module

@@ -38,7 +38,7 @@ def named(text: str) -> Module:
 
 
 @dataclass
-class Tree:
+class ModuleTree:
     """Nodes in the order in which they were first seen; `parent` is -1 for the outermost.
 
     Attributes:

@@ -16,7 +16,7 @@ from warpsight.analysis.ops.backward import Backward
 from warpsight.analysis.ops.figures import Figures
 from warpsight.analysis.ops.module_ranges import RangeModules
 from warpsight.analysis.ops.module_stacks import StackModules
-from warpsight.analysis.ops.module_tree import Tree
+from warpsight.analysis.ops.module_tree import ModuleTree
 from warpsight.errors import UsageError, choices
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -24,7 +24,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -38,12 +38,12 @@ _FIGURES = """calls:int64 host:int64:ns kernels:int64 device_own:int64:ns device
 class Placed:
     """Device work on modules: the tree, the node of each piece of work (-1 none), and which pieces are of backward."""
 
-    tree: Tree
+    tree: ModuleTree
     node: Column
     in_backward: Column
 
 
-def modules(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
+def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
     """Device time (own, with the modules inside, and backward's part of it), host time and operations of each module.
 
     Args:
@@ -72,7 +72,7 @@ def modules(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
     return Result({"modules": _matching(trace, made, rows.name, by)}, _findings(found, joined, placed))
 
 
-def place(trace: Trace, found: Figures, joined: Backward, rows: Rows) -> Placed | None:
+def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> Placed | None:
     """Put every piece of device work on a module; None when the trace knows no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
@@ -172,7 +172,7 @@ def _by_instance(found: Figures, placed: Placed) -> pa.Table:
 
 
 def _values(
-    found: Figures, tree: Tree, order: list[int], sums: dict[str, Column], totals: dict[str, Column]
+    found: Figures, tree: ModuleTree, order: list[int], sums: dict[str, Column], totals: dict[str, Column]
 ) -> dict[str, Any]:
     whole = max(int((found.owned.work.end - found.owned.work.start)[found.owned.counts].sum()), 1)
     return {
@@ -190,7 +190,7 @@ def _by_class(found: Figures, placed: Placed) -> pa.Table:
     tree, sums = placed.tree, _sums(found, placed)
     kinds = list(dict.fromkeys(module.kind for module in tree.module))
     number = {kind: place for place, kind in enumerate(kinds)}
-    merged = Tree(
+    merged = ModuleTree(
         calls=None if tree.calls is None else [0] * len(kinds),
         host=None if tree.host is None else [0] * len(kinds),
     )
@@ -216,7 +216,7 @@ def _by_class(found: Figures, placed: Placed) -> pa.Table:
     return table(_spec("class"), columns)
 
 
-def _matching(trace: Trace, made: pa.Table, pattern: str | None, by: str) -> pa.Table:
+def _matching(trace: StoredTrace, made: pa.Table, pattern: str | None, by: str) -> pa.Table:
     """The rows whose module or class a regular expression matches, as SQL finds it."""
     if pattern is None:
         return made

@@ -22,7 +22,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -40,7 +40,7 @@ _LABELS = {
 }
 
 
-def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
+def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
     """Host and device time, arithmetic, bytes and shares of the peaks of every operator, most device time first.
 
     Args:
@@ -72,7 +72,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
     return Result({"ops": made}, _findings(trace, found, chosen))
 
 
-def _named(trace: Trace, found: Figures, pattern: str | None) -> Column:
+def _named(trace: StoredTrace, found: Figures, pattern: str | None) -> Column:
     if pattern is None:
         return np.ones(len(found.ops), bool)
     return np.isin(found.ops.ranges.name_id, device_work.matching(trace, pattern))
@@ -250,7 +250,7 @@ def _dtypes(found: Figures, groups: _Groups) -> list[str | None]:
     return [", ".join(one) or None for one in told]
 
 
-def _findings(trace: Trace, found: Figures, chosen: Column) -> tuple[Finding, ...]:
+def _findings(trace: StoredTrace, found: Figures, chosen: Column) -> tuple[Finding, ...]:
     if not len(found.ops):
         text = "the trace has no operators of a framework: a Kineto file has some, or a recording with --ranges torch"
         return (Finding("note", text),)
@@ -316,7 +316,7 @@ def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
     return [Finding("note", text, {"time": total, "operators": len(time)}, evidence=evidence)]
 
 
-def _without_peaks(trace: Trace, found: Figures) -> list[Finding]:
+def _without_peaks(trace: StoredTrace, found: Figures) -> list[Finding]:
     """Devices whose peaks are not known, so that there are no shares."""
     from warpsight.analysis.ops import peaks
 

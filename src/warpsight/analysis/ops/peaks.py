@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _TERA, _GIGA = 1e12, 1e9
 
@@ -164,7 +164,7 @@ def _times(rates: Mapping[str, float], scale: float) -> dict[str, float]:
     return {name: rate * scale for name, rate in rates.items()}
 
 
-def of_trace(trace: Trace) -> dict[int, Peaks]:
+def of_trace(trace: StoredTrace) -> dict[int, Peaks]:
     """The peaks of the trace's devices, by device id; unknown ones are absent."""
     sql = "SELECT device, name, compute_capability, multiprocessors, clock_khz, memory_bandwidth FROM device"
     found = {

@@ -15,7 +15,7 @@ from warpsight.model import work as device_work
 from warpsight.model.naming import texts as names_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _MISSING = np.iinfo(np.int64).min
@@ -87,12 +87,12 @@ class Operators:
         return out
 
 
-def load(trace: Trace) -> Operators:
+def load(trace: StoredTrace) -> Operators:
     """The operators of table `op`, kept while the trace is open."""
     return trace.kept.get("operators", lambda: _load(trace))
 
 
-def _load(trace: Trace) -> Operators:
+def _load(trace: StoredTrace) -> Operators:
     columns, texts = trace.columns("op", _NUMBERS, ["shapes", "attributes"])
     known = (columns["duration"] != _MISSING) & (columns["start"] != _MISSING)
     if not known.all():
@@ -137,7 +137,7 @@ def _arguments(codes: Column, texts: list[str]) -> tuple[Column, Column, list[ar
 
 
 def _calls(
-    trace: Trace,
+    trace: StoredTrace,
     name: Column,
     shapes: Column,
     texts: list[str],

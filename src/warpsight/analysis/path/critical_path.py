@@ -25,7 +25,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -147,7 +147,7 @@ def chain(parent: Column, last: int) -> Column:
     return out.astype(parent.dtype)
 
 
-def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:
+def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """What the recorded time was spent on, along the chain of what released what.
 
     Tables:
@@ -171,7 +171,7 @@ def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, tuple(_findings(path, graph)))
 
 
-def _steady(trace: Trace, rows: Rows, path: CriticalPath) -> CriticalPath:
+def _steady(trace: StoredTrace, rows: Rows, path: CriticalPath) -> CriticalPath:
     """The part of a path within the steady state of the main loop."""
     windows = [w for w in (one.window() for one in iterations.find(trace, rows)) if w is not None]
     begin, end = min((w[0] for w in windows), default=0), max((w[1] for w in windows), default=0)
@@ -183,7 +183,7 @@ def _steady(trace: Trace, rows: Rows, path: CriticalPath) -> CriticalPath:
 class Labels:
     """Names of calls and device nodes: a text has a number, and each point the number of its text."""
 
-    def __init__(self, trace: Trace, graph: DependencyGraph) -> None:
+    def __init__(self, trace: StoredTrace, graph: DependencyGraph) -> None:
         """Read the names of the kernels, copies and functions."""
         self._graph = graph
         work = graph.work
@@ -297,7 +297,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     return with_units(table, start="ns", duration="ns")
 
 
-def _host(trace: Trace, path: CriticalPath) -> pa.Table:
+def _host(trace: StoredTrace, path: CriticalPath) -> pa.Table:
     """What host threads did on the path outside of calls."""
     chosen = np.flatnonzero(path.cause == _BETWEEN)
     found: dict[str, int] = {}

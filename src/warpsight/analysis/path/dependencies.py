@@ -21,7 +21,7 @@ from warpsight.model.waits import BLOCKING_CALL, OF_CONTEXT, OF_EVENT, OF_STREAM
 from warpsight.model.work import Queue, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -102,7 +102,7 @@ class DependencyGraph:
 
 
 def build(
-    trace: Trace, chosen: Rows = _ALL, *, edges: bool = True, host_rows: Rows | None = None
+    trace: StoredTrace, chosen: Rows = _ALL, *, edges: bool = True, host_rows: Rows | None = None
 ) -> DependencyGraph:
     """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear).
 
@@ -119,7 +119,7 @@ def build(
 class _Builder:
     """The state of one build; the steps run in the order in which they are written."""
 
-    def __init__(self, trace: Trace, chosen: Rows, of_host: Rows, edges: bool) -> None:
+    def __init__(self, trace: StoredTrace, chosen: Rows, of_host: Rows, edges: bool) -> None:
         self.trace = trace
         self.with_edges = edges
         self.calls = host_calls.load(trace, api=True)
@@ -359,7 +359,7 @@ class _Builder:
         )  # fmt: skip
 
 
-def _waits(trace: Trace, rows: Rows, work: Work) -> tuple[model_waits.Waits, model_waits.EventRecords]:
+def _waits(trace: StoredTrace, rows: Rows, work: Work) -> tuple[model_waits.Waits, model_waits.EventRecords]:
     """The waits and event records of the chosen time and processes, with streams numbered as those of some work."""
     waits, records = model_waits.load(trace), model_waits.records(trace)
     keep = np.ones(len(waits), bool)

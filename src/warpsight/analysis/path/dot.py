@@ -16,7 +16,7 @@ from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
     from warpsight.formats.selection import Selection
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -27,7 +27,7 @@ _COLORS = {"launch": "blue", "stream": "black", "host": "gray50", "call": "gray5
            "hand-over": "gray50"}  # fmt: skip
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the dependency graph of a selection (the exporter `dot`); returns counts of nodes and edges.
 
     Raises:
@@ -39,7 +39,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return {"nodes": nodes, "edges": edges}
 
 
-def write_dot(trace: Trace, rows: Rows, file: IO[str]) -> None:
+def write_dot(trace: StoredTrace, rows: Rows, file: IO[str]) -> None:
     """Write the dependency graph of some rows.
 
     Raises:
@@ -48,7 +48,7 @@ def write_dot(trace: Trace, rows: Rows, file: IO[str]) -> None:
     file.write(_text(trace, rows)[0])
 
 
-def _text(trace: Trace, rows: Rows) -> tuple[str, int, int]:
+def _text(trace: StoredTrace, rows: Rows) -> tuple[str, int, int]:
     graph = dependency.build(trace, rows)
     nodes, source, target, kind = contracted(graph)
     if len(nodes) > MOST_NODES:

@@ -14,7 +14,7 @@ from warpsight.model.waits import EventRecords, Waits, queue_numbers
 from warpsight.model.work import Everything, Queue, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Steps from a node of an executable graph to the graph whose edges are known.
@@ -62,7 +62,7 @@ class StreamKinds:
     unordered: tuple[int, ...]
 
 
-def stream_kinds(trace: Trace, queues: tuple[Queue, ...]) -> StreamKinds:
+def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> StreamKinds:
     """Read them from the tables context and stream; a stream whose flags are not known is taken as non-blocking."""
     contexts = trace.rows("context", "process", "device", "context", "null_stream", "api")
     default = [row[:4] for row in contexts if row[3] is not None and row[4] == "cuda"]
@@ -131,7 +131,7 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
     return np.where((at >= 0) & (mine[found] == theirs), found, -1)
 
 
-def graphs(trace: Trace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
+def graphs(trace: StoredTrace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
     """Graph and graph node of each row of work, 0 for none; None for traces without graphs, which most are."""
     tables = ("kernel", "memcpy", "memset")
     if not any(trace.has(table, column) for table in tables for column in ("graph", "graph_node")):
@@ -148,7 +148,7 @@ def graphs(trace: Trace, whole: Everything, work: Work) -> tuple[Column, Column]
     return (graph, node) if work.source is None else (graph[work.source], node[work.source])
 
 
-def graph_edges(trace: Trace, work: Work, graph_node: Column) -> tuple[Column, Column, int]:
+def graph_edges(trace: StoredTrace, work: Work, graph_node: Column) -> tuple[Column, Column, int]:
     """Edges between work of one graph launch, from the graphs' own edges; and how many contradicted the times.
 
     Nodes that leave no row (empty nodes, event nodes, host nodes) are bridged. A node's edges may be known only for the
@@ -183,7 +183,7 @@ def graph_edges(trace: Trace, work: Work, graph_node: Column) -> tuple[Column, C
     return one[forward], two[forward], int((~forward).sum())
 
 
-def _bridged(trace: Trace, seen: set[int]) -> Column:
+def _bridged(trace: StoredTrace, seen: set[int]) -> Column:
     """Edges (from, to) between nodes that have rows, as pairs of node ids."""
     edges = trace.sql("SELECT DISTINCT from_node, to_node FROM graph_edge").fetchall()
     known = {node for edge in edges for node in edge}
@@ -215,7 +215,7 @@ def _bridged(trace: Trace, seen: set[int]) -> Column:
     return np.array(out, np.int64).reshape(-1, 2)
 
 
-def listed_edges(trace: Trace, work: Work) -> tuple[Column, Column, Column, Column]:
+def listed_edges(trace: StoredTrace, work: Work) -> tuple[Column, Column, Column, Column]:
     """Explicit dependencies (table flow).
 
     Returns:

@@ -22,13 +22,13 @@ from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
 
 
-def overlay(trace: Trace, rows: Rows = _ALL) -> Overlay:
+def overlay(trace: StoredTrace, rows: Rows = _ALL) -> Overlay:
     """The critical path of the rows: a track of segments, and an arrow from each row on the path to the next one.
 
     A segment is named by the work or call that ran, or by what was waited for and what came then.

@@ -16,14 +16,14 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
 _OPEN = np.iinfo(np.int64).max
 
 
-def range_instances(trace: Trace, rows: Rows = _ALL) -> Result:
+def range_instances(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Every range with device work, on the host and on the device, and the pace of ranges of one name.
 
     `lag` is from the begin of the range on the host to the begin of its first work; `pace` from the begin of the work of the
@@ -82,7 +82,7 @@ def _paces(names: list[str], pace: Column, follows: Column, span: Column, lag: C
     return table(columns, rows).sort_by([("instances", "descending"), ("name", "ascending")])
 
 
-def range_kernels(trace: Trace, rows: Rows = _ALL) -> Result:
+def range_kernels(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """The kernels of each range: by the innermost range at their launch and by name.
 
     Tables:
@@ -118,7 +118,7 @@ def range_kernels(trace: Trace, rows: Rows = _ALL) -> Result:
     )
 
 
-def _names(trace: Trace, ids: Column, form: str = "name") -> list[str]:
+def _names(trace: StoredTrace, ids: Column, form: str = "name") -> list[str]:
     texts = names_of.texts(trace, form)
     return [texts.get(i, "") for i in ids.tolist()]
 

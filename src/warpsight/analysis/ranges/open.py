@@ -25,7 +25,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -89,14 +89,14 @@ class Ranges:
         return out
 
 
-def load(trace: Trace, source: str = "marker") -> Ranges:
+def load(trace: StoredTrace, source: str = "marker") -> Ranges:
     """The ranges of table `marker`, or the framework's operators of table `op`."""
     kind = "kind = 'start/end'" if source == "marker" else "false"
     is_range = "kind <> 'instant'" if source == "marker" else "duration IS NOT NULL"
     return selected(trace, source, is_range, kind)
 
 
-def selected(trace: Trace, source: str, where: str, shared: str = "false") -> Ranges:
+def selected(trace: StoredTrace, source: str, where: str, shared: str = "false") -> Ranges:
     """The rows of table `marker` or `op` that a condition selects; `shared` marks those that hold for their whole process."""
     sql = f"""SELECT process, thread, start, CASE WHEN duration IS NULL THEN {_OPEN} ELSE start + greatest(duration, 0) END AS e,
         coalesce(name_id, 0), {shared}
@@ -134,7 +134,7 @@ def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Co
         left = left[found[left] >= 0]
 
 
-def of_work(trace: Trace, work: Work, source: str = "marker") -> tuple[Ranges, Column, Column]:
+def of_work(trace: StoredTrace, work: Work, source: str = "marker") -> tuple[Ranges, Column, Column]:
     """For each row of device work the innermost range at its launch call.
 
     Returns:
@@ -145,7 +145,9 @@ def of_work(trace: Trace, work: Work, source: str = "marker") -> tuple[Ranges, C
     return ranges, place, call >= 0
 
 
-def of_calls(trace: Trace, issued: Calls, call: Column, source: str = "marker") -> tuple[Ranges, Column]:
+def of_calls(
+    trace: StoredTrace, issued: Calls, call: Column, source: str = "marker"
+) -> tuple[Ranges, Column]:
     """The ranges, and for each call (an index, -1 none) the index of the innermost one at its begin, -1 none."""
     ranges = load(trace, source)
     known = np.flatnonzero(call >= 0)
@@ -194,7 +196,7 @@ class Projection:
         return tuple(out)
 
 
-def projected(trace: Trace, rows: Rows = _ALL) -> Projection:
+def projected(trace: StoredTrace, rows: Rows = _ALL) -> Projection:
     """The device work of every range and of the ranges inside it."""
     work = device_work.load(trace, rows, cut=False)
     source = "marker" if trace.count("marker") or not trace.count("op") else "op"
@@ -215,7 +217,7 @@ def projected(trace: Trace, rows: Rows = _ALL) -> Projection:
     return Projection(work, found, source, place, count, own, total, first, last)
 
 
-def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
+def ranges(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Device work by the range (NVTX, annotate) it was launched in, whichever thread's or device's it is.
 
     A kernel, copy or set belongs to the innermost range open on its launching thread when the launch call began. `own`

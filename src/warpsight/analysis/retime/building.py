@@ -19,7 +19,7 @@ from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -29,7 +29,7 @@ _LATENCY, _GAP = 5_000, 1_000
 _BETWEEN_NODES = (path.EVENT, path.DEFAULT, path.GRAPH, path.LISTED)
 
 
-def build(trace: Trace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Program:
+def build(trace: StoredTrace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Program:
     """The program of some rows; solved as it is, it gives the recorded times.
 
     `host_rows` chooses calls where they lie in another time than the device work.

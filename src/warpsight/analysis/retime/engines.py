@@ -13,7 +13,7 @@ from warpsight.analysis.retime.program import Program
 from warpsight.model.work import COPY, distinct, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Directions that one engine serves: over the bus, to the device or from it.
@@ -22,7 +22,7 @@ _DIRECTIONS = ("HtoD", "DtoH")
 _GAP = 1_000
 
 
-def with_copy_engines(trace: Trace, program: Program) -> Program:
+def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
     """The program in which a copy waits for the one before it of its direction, where the recording has none side by side."""
     graph = program.graph
     rows = np.flatnonzero(graph.work.kind == COPY)

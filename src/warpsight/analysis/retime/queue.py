@@ -17,7 +17,7 @@ from warpsight.analysis.retime import usual
 from warpsight.analysis.retime.program import QUEUE, Program
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Launches that a CUDA stream holds.
@@ -36,7 +36,7 @@ _NEAR, _MOSTLY = 20_000, 0.7
 _MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min
 
 
-def marked(trace: Trace, program: Program) -> Column | None:
+def marked(trace: StoredTrace, program: Program) -> Column | None:
     """By place, the calls during which CUPTI found the launch queue full; None where the trace has no such mark."""
     if not trace.count("overhead"):
         return None

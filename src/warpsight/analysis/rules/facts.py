@@ -22,7 +22,7 @@ from warpsight.model.selection import Rows, begin_of
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -33,7 +33,7 @@ _TURNS = 3
 class Facts:
     """The facts of one trace; all are computed on first use."""
 
-    def __init__(self, trace: Trace, rows: Rows = _ALL) -> None:
+    def __init__(self, trace: StoredTrace, rows: Rows = _ALL) -> None:
         """Keep the trace and the rows; nothing is read yet."""
         self.trace = trace
         self.rows = rows

@@ -14,7 +14,7 @@ from warpsight.model.calls import load as load_calls
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 #: Family → what its rules are about.
@@ -56,7 +56,7 @@ def run(facts: Facts) -> tuple[Finding, ...]:
     return in_order(savings.with_savings(facts, found))
 
 
-def findings(trace: Trace, rows: Rows = _ALL) -> Result:
+def findings(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Everything the rules have to say.
 
     Tables:

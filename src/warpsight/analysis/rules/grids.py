@@ -10,13 +10,13 @@ import numpy.typing as npt
 from warpsight.model.work import KERNEL, everything, wanted
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 Column = npt.NDArray[Any]
 
 
-def blocks(trace: Trace) -> Column:
+def blocks(trace: StoredTrace) -> Column:
     """Blocks of each launch shape by its id, 0 where they were not recorded; the last one stands for no shape."""
     shapes, _ = trace.columns("shape", {"id": 0, "grid_x": 0, "grid_y": 0, "grid_z": 0})
     out = np.zeros(int(shapes["id"].max(initial=0)) + 2, np.int64)
@@ -24,7 +24,7 @@ def blocks(trace: Trace) -> Column:
     return out
 
 
-def kernels(trace: Trace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
+def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
     """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
 
     Only those that took longer than `longer` ns, and no collectives: few blocks suffice for those, whatever the device.

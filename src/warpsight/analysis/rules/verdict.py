@@ -15,7 +15,7 @@ from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 #: A change is named in the headline when it saves this share of the span.
@@ -30,7 +30,7 @@ _OF_THE_HOST = (
 
 
 @dataclass(frozen=True)
-class Loop:
+class MainLoop:
     """The iterations of the main loop.
 
     Attributes:
@@ -88,7 +88,7 @@ class Verdict:
     chosen: str
     length: int
     account: Account
-    iterations: Loop | None
+    iterations: MainLoop | None
     findings: tuple[Finding, ...]
     leading: tuple[Finding, ...]
 
@@ -103,7 +103,7 @@ class Verdict:
         }  # fmt: skip
 
 
-def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
+def verdict(trace: StoredTrace, rows: Rows = _ALL) -> Verdict:
     """Judge a recording: account for its time, run all rules and say what matters most."""
     facts = Facts(trace, rows)
     found = families.run(facts)
@@ -116,14 +116,14 @@ def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
     )  # fmt: skip
 
 
-def _loop(facts: Facts, found: tuple[Finding, ...]) -> Loop | None:
+def _loop(facts: Facts, found: tuple[Finding, ...]) -> MainLoop | None:
     if not facts.iterations:
         return None
     one: Iterations = max(facts.iterations, key=lambda one: (len(one), -one.process))
     steady = one.window() if int(one.steady.sum()) > 1 else None
     busy = facts.share_busy(*steady) if steady else 0.0
     first = _first_of(facts, steady, found) if steady else None
-    return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy, first)
+    return MainLoop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy, first)
 
 
 def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...]) -> Finding | None:
@@ -159,7 +159,7 @@ def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
     return "; ".join(parts)
 
 
-def _summary(facts: Facts, loop: Loop | None) -> str:
+def _summary(facts: Facts, loop: MainLoop | None) -> str:
     account = facts.account
     if not account.span:
         return _without_device(facts)

@@ -22,7 +22,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, KERNEL, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -40,7 +40,7 @@ _OVER_TIME = (
 )
 
 
-def clocks(trace: Trace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result:
+def clocks(trace: StoredTrace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result:
     """SM clock, power and throttle reasons of each device while its kernels ran.
 
     A sample holds until the next one. Time lost to clocks is the integral over busy time of (1 - clock / maximum), never below
@@ -181,7 +181,7 @@ def _shared_out(power: Series, start: Column, end: Column, alone: Column) -> Col
     return out
 
 
-def _throttles(trace: Trace) -> dict[int | None, dict[str, Series]]:
+def _throttles(trace: StoredTrace) -> dict[int | None, dict[str, Series]]:
     """For each device the throttle reasons, as series of 0 and 1."""
     names = trace.sql(
         "SELECT DISTINCT name FROM counter WHERE name LIKE 'throttle\\_%' ESCAPE '\\'"

@@ -19,7 +19,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, KERNEL, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -29,7 +29,7 @@ _SIZED = """operation:string ranks:int32 dtype:string group:string size:int64:B 
     algorithm_bandwidth:float64:B/s bus_bandwidth:float64:B/s"""
 
 
-def communication(trace: Trace, rows: Rows = _ALL) -> Result:
+def communication(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Communication kernels by collective, and the bandwidth of collectives whose sizes are recorded.
 
     A kernel's name says which collective it is (see :mod:`warpsight.model.naming.collective_names`). `time` is summed over
@@ -79,7 +79,7 @@ def bus_factor(operation: str, ranks: int) -> float:
             "all-to-all": (ranks - 1) / ranks}.get(operation, 1.0)  # fmt: skip
 
 
-def _names(trace: Trace, work: Work) -> tuple[list[collective_names.CollectiveName], Column]:
+def _names(trace: StoredTrace, work: Work) -> tuple[list[collective_names.CollectiveName], Column]:
     """The distinct collectives, and for each row of the work the number of its own, -1 for other work."""
     known: dict[collective_names.CollectiveName, int] = {}
     onto = np.full(int(work.name_id.max(initial=0)) + 1, -1, np.int32)
@@ -96,7 +96,7 @@ def _summary(duration: Column) -> dict[str, Any]:
     return {"time": values["total"], **{name: values[name] for name in ("mean", "median", "p99", "max")}}
 
 
-def _sized(trace: Trace, rows: Rows, work: Work) -> tuple[list[dict[str, Any]], tuple[Finding, ...]]:
+def _sized(trace: StoredTrace, rows: Rows, work: Work) -> tuple[list[dict[str, Any]], tuple[Finding, ...]]:
     sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, -1), bytes, operation, coalesce(ranks, -1), dtype,
         "group" FROM collective WHERE bytes IS NOT NULL AND {Rows(None, None, (), (), rows.processes).where()}"""
     data = trace.sql(sql).to_arrow_table()

@@ -12,7 +12,7 @@ from warpsight.model.selection import TIMED
 from warpsight.model.storage import store
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: ns; for a clock reading without an uncertainty of its own.
 _UNKNOWN_UNCERTAINTY = 1_000
@@ -31,7 +31,7 @@ _DEVICE = (
 )
 
 
-def contents(trace: Trace) -> dict[str, Any]:
+def contents(trace: StoredTrace) -> dict[str, Any]:
     """Everything `info` shows, as plain data; the JSON of `info --json`."""
     tables = _tables(trace)
     begin, end = _extent(trace)
@@ -64,7 +64,7 @@ def contents(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _tables(trace: Trace) -> list[dict[str, Any]]:
+def _tables(trace: StoredTrace) -> list[dict[str, Any]]:
     out = []
     for name in TABLES:
         parts = [Path(part) for part in store.parts(trace.folder, name)]
@@ -81,7 +81,7 @@ def _tables(trace: Trace) -> list[dict[str, Any]]:
     return out
 
 
-def _extent(trace: Trace) -> tuple[int | None, int | None]:
+def _extent(trace: StoredTrace) -> tuple[int | None, int | None]:
     first, last = [], []
     for table, column in TIMED.items():
         length = " + coalesce(duration, 0)" if column == "start" else ""
@@ -91,14 +91,14 @@ def _extent(trace: Trace) -> tuple[int | None, int | None]:
     return min(first, default=None), max(last, default=None)
 
 
-def _rows(trace: Trace, table: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(trace: StoredTrace, table: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     quoted = ", ".join(f'"{c}"' for c in columns)
     return [
         dict(zip(columns, row, strict=True)) for row in trace.sql(f"SELECT {quoted} FROM {table}").fetchall()
     ]
 
 
-def _realtime(trace: Trace, moment: int | None) -> int | None:
+def _realtime(trace: StoredTrace, moment: int | None) -> int | None:
     if moment is None:
         return None
     sql = f"SELECT realtime + ({moment} - monotonic) FROM clock ORDER BY abs({moment} - monotonic) LIMIT 1"
@@ -106,7 +106,7 @@ def _realtime(trace: Trace, moment: int | None) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def _clocks(trace: Trace) -> list[dict[str, Any]]:
+def _clocks(trace: StoredTrace) -> list[dict[str, Any]]:
     """Per device (none: the host): readings, and how far its clock drifted against CLOCK_MONOTONIC, in ppm.
 
     No drift is given that the readings' uncertainty could explain: over 50 ms, 10 µs at both ends look like 400 ppm.

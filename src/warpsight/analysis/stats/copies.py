@@ -11,7 +11,7 @@ from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 _COPIES = """device:int16 kind:string source:string destination:string source_device:int16 destination_device:int16 count:int64
@@ -22,7 +22,7 @@ _HABITS = """habit:string device:int16 kind:string count:int64 bytes:int64:B tim
     bandwidth:float64:B/s"""
 
 
-def copies(trace: Trace, rows: Rows = _ALL) -> Result:
+def copies(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """How much was copied from where to where, how fast, and which known causes made it slow.
 
     `bandwidth` is bytes / summed duration on the device, `link` the speed of the path
@@ -64,7 +64,7 @@ def _where(rows: Rows) -> tuple[str, dict[str, Any]]:
     return f"{rows.where()} AND regexp_matches('memcpy ' || kind, $pattern)", {"pattern": rows.name}
 
 
-def _sums(trace: Trace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _sums(trace: StoredTrace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     sql = f"""SELECT device, kind, source_kind, destination_kind, source_device, destination_device, count(*), sum(bytes)::BIGINT,
         sum(greatest(duration, 0))::BIGINT, min(bytes), median(bytes), max(bytes) FROM memcpy WHERE {where} GROUP BY ALL
         ORDER BY 8 DESC, 2, 3, 4, 1, 5, 6"""
@@ -72,7 +72,7 @@ def _sums(trace: Trace, where: str, parameters: dict[str, Any]) -> list[dict[str
     return [dict(zip(names, row, strict=True)) for row in trace.sql(sql, **parameters).fetchall()]
 
 
-def _sizes(trace: Trace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _sizes(trace: StoredTrace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     # The logarithm of numbers just below a power of two rounds up to it.
     sql = f"""SELECT kind, CASE WHEN bytes <= 0 THEN 0 WHEN (1::HUGEINT << log) > bytes THEN log ELSE log + 1 END AS bits,
         count(*), sum(bytes)::BIGINT, sum(greatest(duration, 0))::BIGINT
@@ -84,7 +84,7 @@ def _sizes(trace: Trace, where: str, parameters: dict[str, Any]) -> list[dict[st
     ]  # fmt: skip
 
 
-def _habits(trace: Trace, rows: Rows, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _habits(trace: StoredTrace, rows: Rows, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     pageable = "'pageable' IN (source_kind, destination_kind)"
     of_copies = f"SELECT {{}} AS habit, device, kind, bytes, duration, process, correlation FROM memcpy WHERE {where} AND {{}}"
     parts = [
@@ -106,7 +106,7 @@ def _habits(trace: Trace, rows: Rows, where: str, parameters: dict[str, Any]) ->
     return [{**row, "bandwidth": _rate(row["bytes"], row["time"])} for row in found]
 
 
-def _peers(trace: Trace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _peers(trace: StoredTrace, where: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     sql = f"""SELECT source_device, destination_device, count(*), sum(bytes)::BIGINT, sum(greatest(duration, 0))::BIGINT
         FROM memcpy WHERE {where} AND source_device <> destination_device GROUP BY ALL ORDER BY ALL"""
     names = ("source_device", "destination_device", "count", "bytes", "time")

@@ -14,14 +14,14 @@ from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 _TIMING = {"name": "name", "count": "count", "total": "total", "avg": "mean", "min": "min", "max": "max", "p50": "median",
            "p95": "p95", "p99": "p99", "std": "std"}  # fmt: skip
 
 
-def kernel_times(trace: Trace, rows: Rows = _ALL) -> Result:
+def kernel_times(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Exact times of every kernel name in ns, the longest total first.
 
     Returns:
@@ -35,7 +35,7 @@ def kernel_times(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result({"kernel-times": table(spec, data)}, summary.findings)
 
 
-def kernel_durations(trace: Trace, rows: Rows = _ALL) -> Result:
+def kernel_durations(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """How kernel durations are distributed over the devices: kernels and their summed time per power of two.
 
     Returns:

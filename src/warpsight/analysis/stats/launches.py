@@ -19,7 +19,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -30,7 +30,7 @@ STRETCH_KERNELS = 10
 WINDOWS = 50
 
 
-def launch_latency(trace: Trace, rows: Rows = _ALL) -> Result:
+def launch_latency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Per device, the time from the begin of the launch call to the begin of the kernel, and what it is made of.
 
     Latency is start of the kernel - start of its launch call. `call` is the length of the call itself, `queue` the part of
@@ -71,7 +71,7 @@ def launch_latency(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result({"latency": table(spec, found)}, tuple(findings))
 
 
-def queue_depth(trace: Trace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result:
+def queue_depth(trace: StoredTrace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result:
     """How much launched work waited for the device: per stream, and per device over time.
 
     Work waits from the begin of its launch call to its begin on the device. Depth is how many wait at a moment; means are over
@@ -114,7 +114,7 @@ def queue_depth(trace: Trace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> R
     return Result(tables, doubts(work) + nothing(work) + _unmatched(work, call, every=True))
 
 
-def launch_bound(trace: Trace, rows: Rows = _ALL) -> Result:
+def launch_bound(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Stretches in which the device waited for every single launch: the host could not launch as fast as the device worked.
 
     A kernel is launch-bound when its launch call began after all earlier work of the device had ended. A stretch is a run of
@@ -159,7 +159,7 @@ def launch_bound(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, doubts(work) + nothing(work) + _unmatched(work, call))
 
 
-def launch_overhead(trace: Trace, rows: Rows = _ALL) -> Result:
+def launch_overhead(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Per device, the share of short kernels, of kernels that run shorter than their launch call took, and of graph kernels.
 
     `short` kernels run less than :data:`SHORT_NS`; `dominated` ones less than their launch call (a graph's call counts in
@@ -197,7 +197,9 @@ def launch_overhead(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result({"launch-overhead": table(spec, found)}, doubtful)
 
 
-def _joined(trace: Trace, rows: Rows, *, api: bool = False, cut: bool = False) -> tuple[Work, Calls, Column]:
+def _joined(
+    trace: StoredTrace, rows: Rows, *, api: bool = False, cut: bool = False
+) -> tuple[Work, Calls, Column]:
     work = device_work.load(trace, rows, cut=cut)
     return work, *calls.of_work(trace, work, api=api)
 
@@ -224,7 +226,7 @@ def _sums(rows: Column) -> Column:
     return np.concatenate([np.zeros((len(rows), 1), np.int64), np.cumsum(rows, axis=1)], axis=1)
 
 
-def _graph_rows(trace: Trace, rows: Rows, work: Work) -> Column:
+def _graph_rows(trace: StoredTrace, rows: Rows, work: Work) -> Column:
     """Which rows are kernels of a graph: their launch correlations are those of graph kernels."""
     where = Rows(None, None, rows.devices, rows.streams, rows.processes).where()
     sql = f"SELECT DISTINCT process, correlation FROM kernel_ids WHERE graph IS NOT NULL AND correlation IS NOT NULL AND {where}"

@@ -8,7 +8,7 @@ from warpsight.errors import WarpsightError
 from warpsight.machine import links as measured
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: (source device or None for the host, destination) → bytes per second, and how it is known.
 Speeds = dict[tuple[int | None, int | None], tuple[float, str]]
@@ -17,7 +17,7 @@ _HOST_TO_DEVICE, _DEVICE_TO_HOST = ("HtoD", "HtoA"), ("DtoH", "AtoH")
 _ON_DEVICE = ("DtoD", "DtoA", "AtoD", "AtoA")
 
 
-def speeds(trace: Trace) -> Speeds:
+def speeds(trace: StoredTrace) -> Speeds:
     """The speed of every path that is known, pinned memory on the host's side.
 
     A trace may carry measurements in its manifest (`links`); else those kept on this machine count, where they are of the same
@@ -59,7 +59,7 @@ def path(
     return None
 
 
-def _links(trace: Trace) -> list[dict[str, Any]]:
+def _links(trace: StoredTrace) -> list[dict[str, Any]]:
     stored = trace.manifest.get("links")
     if isinstance(stored, list):
         return [link for link in stored if isinstance(link, dict)]

@@ -10,7 +10,7 @@ from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _GRID = "'grid ' || grid_x || '×' || grid_y || '×' || grid_z || ' block ' || block_x || '×' || block_y || '×' || block_z"
 _BYTES = "bytes || ' B'"
@@ -38,7 +38,7 @@ DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 KINDS = tuple(_KINDS)
 
 
-def events(trace: Trace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int | None = 50) -> Result:
+def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int | None = 50) -> Result:
     """Events in order of their begin, times relative to the begin of the recording.
 
     Args:

@@ -15,12 +15,12 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 
 
-def overlap(trace: Trace, rows: Rows = _ALL) -> Result:
+def overlap(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Per device, the time of each activity, how much of it had another one beside it, and how much stood alone.
 
     Activities are `compute` (kernels), `communication` (communication kernels) and `copy` (copies and sets); the time of

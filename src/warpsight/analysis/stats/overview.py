@@ -17,7 +17,7 @@ from warpsight.model.selection import Rows, begin_of
 from warpsight.model.work import KERNEL, KINDS, Work, load
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -65,7 +65,7 @@ class Picture:
         origin: 0 of the times that people see.
     """
 
-    def __init__(self, trace: Trace, work: Work, most_lanes: int = 48) -> None:
+    def __init__(self, trace: StoredTrace, work: Work, most_lanes: int = 48) -> None:
         """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
         self.work = work
         self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
@@ -75,7 +75,7 @@ class Picture:
         self._rows: dict[int, _Rows] = {}
 
     @classmethod
-    def of(cls, trace: Trace, rows: Rows = _ALL, most_lanes: int = 48) -> Picture:
+    def of(cls, trace: StoredTrace, rows: Rows = _ALL, most_lanes: int = 48) -> Picture:
         """The picture of the rows that count."""
         return cls(trace, load(trace, rows), most_lanes)
 
@@ -119,7 +119,7 @@ class Picture:
         return busy, which
 
 
-def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
+def _lanes(trace: StoredTrace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
     """The lanes, the lane of each row's stream (its device's where it has none), and the streams without one."""
     brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
     sql = f"SELECT device, {brief} FROM device"
@@ -155,7 +155,7 @@ def _busiest(work: Work, counts: Column, room: int) -> set[int]:
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 
 
-def _names(trace: Trace, work: Work) -> tuple[list[str], list[int], Column]:
+def _names(trace: StoredTrace, work: Work) -> tuple[list[str], list[int], Column]:
     """The names with most time (the others share the first), their kinds, and the name of each row."""
     texts = {i: short or name for i, name, short in trace.sql("SELECT id, name, short FROM name").fetchall()}
     code = (

@@ -13,14 +13,14 @@ from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
 
 
 @dataclass(frozen=True)
-class Series:
+class OverviewSeries:
     """One line: at `time` (ns) the `value` with the least and the most around it.
 
     `step`: the value holds until the next time (memory); else it is a sample (counters).
@@ -38,7 +38,7 @@ class Series:
     rows: int
 
 
-def memory(trace: Trace, rows: Rows = _ALL, points: int = 1_000) -> list[Series]:
+def memory(trace: StoredTrace, rows: Rows = _ALL, points: int = 1_000) -> list[OverviewSeries]:
     """Bytes allocated on each device by each allocator over time; a free gives back what its allocation took.
 
     A free whose allocation was not seen changes nothing: memory allocated before the recording is not counted either.
@@ -60,22 +60,22 @@ def memory(trace: Trace, rows: Rows = _ALL, points: int = 1_000) -> list[Series]
     return sorted(out, key=lambda s: -int(s.high.max(initial=0)))
 
 
-def _stepped(name: str, device: int | None, time: Column, level: Column, points: int) -> Series:
+def _stepped(name: str, device: int | None, time: Column, level: Column, points: int) -> OverviewSeries:
     """The level at the end of each of `points` bins, with the least and the most in it."""
     count = len(time)
     if count <= points:
-        return Series(name, "B", device, time, level, level, level, True, count)
+        return OverviewSeries(name, "B", device, time, level, level, level, True, count)
     begin, end = int(time[0]), int(time[-1]) + 1
     place = ((time - begin) * points) // max(end - begin, 1)
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     last = np.append(first[1:], count) - 1
-    return Series(
+    return OverviewSeries(
         name, "B", device, time[last], level[last], np.minimum.reduceat(level, first), np.maximum.reduceat(level, first),
         True, count,
     )  # fmt: skip
 
 
-def counters(trace: Trace, rows: Rows = _ALL, points: int = 400) -> list[Series]:
+def counters(trace: StoredTrace, rows: Rows = _ALL, points: int = 400) -> list[OverviewSeries]:
     """Every counter of every device; readings that share one of `points` bins are averaged, their extremes are kept."""
     where = rows.where(time="time", stream=False)
     found = trace.sql(f"""WITH c AS (SELECT * FROM counter WHERE {where}),
@@ -89,18 +89,20 @@ def counters(trace: Trace, rows: Rows = _ALL, points: int = 400) -> list[Series]
     if not keys:
         return []
     edges = [i for i in range(len(keys)) if not i or keys[i] != keys[i - 1]]
-    out: list[Series] = []
+    out: list[OverviewSeries] = []
     columns = [found.column(c).to_numpy() for c in ("time", "value", "low", "high", "n")]
     for begin, end in zip(edges, [*edges[1:], len(keys)], strict=True):
         time, value, low, high, n = (c[begin:end] for c in columns)
         name, device, unit = keys[begin]
         out.append(
-            Series(name, "" if unit == "1" else unit, device, time, value, low, high, False, int(n.sum()))
+            OverviewSeries(
+                name, "" if unit == "1" else unit, device, time, value, low, high, False, int(n.sum())
+            )
         )
     return out
 
 
-def extent(series: Sequence[Series]) -> tuple[int, int] | None:
+def extent(series: Sequence[OverviewSeries]) -> tuple[int, int] | None:
     """The time all lines span; None without points."""
     times = [s.time for s in series if len(s.time)]
     return (int(min(t[0] for t in times)), int(max(t[-1] for t in times))) if times else None

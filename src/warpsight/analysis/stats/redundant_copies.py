@@ -14,7 +14,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import matches, numbered, split
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -32,7 +32,7 @@ _SPEC = """process:int32 device:int16 kind:string source:uint64 destination:uint
     time:int64:ns"""
 
 
-def redundant(trace: Trace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Finding, ...]]:
+def redundant(trace: StoredTrace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Finding, ...]]:
     """Copies that repeat an earlier one of the process: source, destination and size are the same.
 
     No copy or set in between wrote to any byte of either. What kernels and the host wrote is not recorded, so these are
@@ -88,7 +88,7 @@ def _repeats(process: Column, size: Column, source: Column, target: Column) -> t
 
 
 def _written(
-    trace: Trace,
+    trace: StoredTrace,
     process: Column,
     start: Column,
     size: Column,
@@ -118,7 +118,7 @@ def _written(
     return out
 
 
-def _writes(trace: Trace) -> tuple[Column, ...]:
+def _writes(trace: StoredTrace) -> tuple[Column, ...]:
     """Process, time, bytes and address of what copies and sets wrote, by process and time."""
     fields = {"process": 0, "start": 0, "bytes": 0}
     parts = []

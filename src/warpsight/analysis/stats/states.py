@@ -20,7 +20,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Queue, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -28,7 +28,7 @@ _ALL = Rows()
 STATES = ("running", "waiting", "queued", "complete", "idle")
 
 
-def states(trace: Trace, rows: Rows = _ALL) -> Result:
+def states(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """How long each stream was in each state; the times of a stream add up to the window exactly.
 
     running   at least one kernel, copy or set of the stream ran
@@ -57,7 +57,7 @@ def states(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result({"streams": table(spec, found)}, doubts(work) + nothing(work) + _unqueued(trace, work))
 
 
-def state_history(trace: Trace, rows: Rows = _ALL) -> Result:
+def state_history(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Every stretch of every stream in one state, by stream and time; stretches of a stream share the window out.
 
     Returns:
@@ -86,7 +86,7 @@ def state_history(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result({"history": history}, doubts(work) + nothing(work) + _unqueued(trace, work))
 
 
-def _all(trace: Trace, work: Work, rows: Rows) -> list[tuple[Queue, list[Intervals]]]:
+def _all(trace: StoredTrace, work: Work, rows: Rows) -> list[tuple[Queue, list[Intervals]]]:
     """For each stream the disjoint sets of its first four states."""
     issued, call = calls.of_work(trace, work, api=True)
     waits, syncs = _waits(trace)
@@ -111,7 +111,7 @@ def _all(trace: Trace, work: Work, rows: Rows) -> list[tuple[Queue, list[Interva
     return out
 
 
-def _waits(trace: Trace) -> tuple[dict[str, Column], dict[str, Column]]:
+def _waits(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column]]:
     """Waits of streams for events, and waits of the host, as columns; `wide` waits are for more than one stream."""
     names = ("process", "context", "stream", "start", "duration", "wide", "whole")
     sql = "SELECT process, context, stream, start, duration, kind <> 'stream', kind = 'context' FROM sync WHERE {} ORDER BY start"
@@ -151,7 +151,7 @@ def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
     return intervals.union(start, start + np.maximum(syncs["duration"][chosen], 0))
 
 
-def _unqueued(trace: Trace, work: Work) -> tuple[Finding, ...]:
+def _unqueued(trace: StoredTrace, work: Work) -> tuple[Finding, ...]:
     """The finding that the trace does not say when work was launched."""
     if not len(work) or trace.count("launch") or trace.count("api"):
         return ()

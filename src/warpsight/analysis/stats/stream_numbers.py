@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What identifies a stream.
 COLUMNS = ("process", "context", "stream")
@@ -26,12 +26,12 @@ class StreamNumbers:
 
     source: str
     expression: str
-    _trace: Trace
+    _trace: StoredTrace
     #: Least value and number of possible values of each column; none where they span more than 62 bits.
     _spans: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, trace: Trace) -> StreamNumbers:
+    def of(cls, trace: StoredTrace) -> StreamNumbers:
         """Number the streams of a trace's kernels.
 
         Ids usually lie close together, and then arithmetic makes one number of three: of processes 0 and 1, context 1 and streams

@@ -18,7 +18,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import named
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What `stats` can be asked about.
 SUBJECTS = (
@@ -39,7 +39,7 @@ _UNKNOWN = -1
 
 
 def stats(
-    trace: Trace, subject: str = "kernels", rows: Rows = _ALL, *, by: str = "name", names: str = "demangled",
+    trace: StoredTrace, subject: str = "kernels", rows: Rows = _ALL, *, by: str = "name", names: str = "demangled",
     latency: bool = False,
 ) -> Result:  # fmt: skip
     """Summaries of one subject, the longest total first.
@@ -76,7 +76,7 @@ def stats(
     return _SIMPLE[subject](trace, rows)
 
 
-def _of_framework(trace: Trace, subject: str, rows: Rows, by: str) -> Result:
+def _of_framework(trace: StoredTrace, subject: str, rows: Rows, by: str) -> Result:
     if subject == "ops":
         from warpsight.analysis.ops.operators import operators
 
@@ -86,7 +86,7 @@ def _of_framework(trace: Trace, subject: str, rows: Rows, by: str) -> Result:
     return modules(trace, rows, by)
 
 
-def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Result:
+def _kernels(trace: StoredTrace, rows: Rows, by: str, names: str, latency: bool) -> Result:
     where = f"{rows.where()}{named(trace, rows.name)}"
     streams = StreamNumbers.of(trace) if by == "stream" else None
     key = streams.expression if streams else {"name": "name_id", "shape": "shape_id"}.get(by, by)
@@ -126,7 +126,7 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
     return Result({"kernels": table}, findings)
 
 
-def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.Histogram]:
+def _by_range(trace: StoredTrace, by: str, where: str) -> tuple[Any, distribution.ValueCounts]:
     """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: not known."""
     sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"""
     process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
@@ -140,7 +140,7 @@ def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.Hist
     return distribution.count_columns([(ids + 1, duration)])
 
 
-def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]:
+def _labels(trace: StoredTrace, by: str, ids: Any, names: str) -> dict[str, list[Any]]:
     """The columns that name each group, given the ids of the groups."""
     wanted = [int(i) for i in ids]
     if by == "name":
@@ -163,7 +163,7 @@ def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]
     return {"process": wanted, "command": [known.get(i, "?") for i in wanted]}
 
 
-def _shapes(trace: Trace, wanted: list[int]) -> dict[str, list[Any]]:
+def _shapes(trace: StoredTrace, wanted: list[int]) -> dict[str, list[Any]]:
     sql = """SELECT id, grid_x || '×' || grid_y || '×' || grid_z, block_x || '×' || block_y || '×' || block_z, registers,
              shared_static + shared_dynamic FROM shape"""
     known = {row[0]: row[1:] for row in trace.sql(sql).fetchall()}
@@ -184,7 +184,7 @@ def _merged(labels: dict[str, list[Any]]) -> tuple[Any, dict[str, list[Any]]]:
     return np.array(onto, np.int64), dict(zip(labels, map(list, columns), strict=True))
 
 
-def _summary(histogram: distribution.Histogram) -> dict[str, Any]:
+def _summary(histogram: distribution.ValueCounts) -> dict[str, Any]:
     summary = distribution.summarize(histogram)
     whole = max(int(summary["total"].sum()), 1)
     out: dict[str, Any] = {
@@ -195,7 +195,9 @@ def _summary(histogram: distribution.Histogram) -> dict[str, Any]:
     return out | {name: summary[name] for name in distribution.SUMMARY[2:]}
 
 
-def _with_latency(trace: Trace, table: pa.Table, key: str, rows: str, group_of: dict[int, int]) -> pa.Table:
+def _with_latency(
+    trace: StoredTrace, table: pa.Table, key: str, rows: str, group_of: dict[int, int]
+) -> pa.Table:
     """Waiting time between the begin of the launch call and the begin of the kernel, and the time of the call."""
     joined = f"""(SELECT k.id, k.start - l.start AS latency, l.duration AS call FROM
         (SELECT coalesce({key}, 0) AS id, start, process, correlation FROM {rows}) k
@@ -221,7 +223,9 @@ def _by_total(table: pa.Table) -> pa.Table:
     return table.sort_by([("total", "descending"), (table.column_names[0], "ascending")])
 
 
-def _grouped(trace: Trace, source: str, labels: tuple[str, ...], pattern: str | None) -> tuple[pa.Table, Any]:
+def _grouped(
+    trace: StoredTrace, source: str, labels: tuple[str, ...], pattern: str | None
+) -> tuple[pa.Table, Any]:
     """Summary of a relation (labels…, value) grouped by the labels; also returns the group number of each id."""
     listed = ", ".join(labels)
     where = "" if pattern is None else f" WHERE regexp_matches({labels[0]}, $pattern)"
@@ -242,11 +246,11 @@ def _grouped(trace: Trace, source: str, labels: tuple[str, ...], pattern: str | 
             strict=True,
         )
     )
-    histogram = distribution.Histogram(group, value, count, len(numbers))
+    histogram = distribution.ValueCounts(group, value, count, len(numbers))
     return pa.table({**columns, **_summary(histogram)}), numbers
 
 
-def _copies(trace: Trace, rows: Rows) -> Result:
+def _copies(trace: StoredTrace, rows: Rows) -> Result:
     kind = "kind || ' ' || source_kind || ' → ' || destination_kind"
     source = f"""SELECT {kind} AS kind, duration AS value FROM memcpy WHERE {rows.where()}
         UNION ALL SELECT 'memset ' || memory_kind, duration FROM memset WHERE {rows.where()}"""
@@ -266,15 +270,15 @@ def _copies(trace: Trace, rows: Rows) -> Result:
     return Result({"copies": with_units(_by_total(table), **_NS, share="%", bytes="B", bandwidth="B/s")})
 
 
-def _api(trace: Trace, rows: Rows) -> Result:
+def _api(trace: StoredTrace, rows: Rows) -> Result:
     return _calls(trace, rows, "api", ("launch_ids", "api"))
 
 
-def _launches(trace: Trace, rows: Rows) -> Result:
+def _launches(trace: StoredTrace, rows: Rows) -> Result:
     return _calls(trace, rows, "launches", ("launch_ids",))
 
 
-def _calls(trace: Trace, rows: Rows, name: str, tables: tuple[str, ...]) -> Result:
+def _calls(trace: StoredTrace, rows: Rows, name: str, tables: tuple[str, ...]) -> Result:
     where = rows.where(device=False, stream=False)
     columns = "SELECT function, duration AS value, result FROM"
     source = " UNION ALL ".join(f"{columns} {t} WHERE duration IS NOT NULL AND {where}" for t in tables)
@@ -303,7 +307,7 @@ def _calls(trace: Trace, rows: Rows, name: str, tables: tuple[str, ...]) -> Resu
     return Result({name: with_units(_by_total(table), **_NS, share="%")}, tuple(findings))
 
 
-def _nvtx(trace: Trace, rows: Rows) -> Result:
+def _nvtx(trace: StoredTrace, rows: Rows) -> Result:
     source = f"""SELECT coalesce(name, '') AS name, coalesce(domain, '') AS domain, duration AS value FROM marker
         WHERE duration IS NOT NULL AND {rows.where(device=False, stream=False)}"""
     table, _ = _grouped(trace, source, ("name", "domain"), rows.name)
@@ -316,14 +320,14 @@ def _nvtx(trace: Trace, rows: Rows) -> Result:
     return Result({"nvtx": with_units(_by_total(table), **_NS, share="%")}, findings)
 
 
-def _events(trace: Trace, rows: Rows) -> Result:
+def _events(trace: StoredTrace, rows: Rows) -> Result:
     source = f"""SELECT name, kind, duration AS value FROM user_event
         WHERE {rows.where(device=False, stream=False)}"""
     table, _ = _grouped(trace, source, ("name", "kind"), rows.name)
     return Result({"events": with_units(_by_total(table), **_NS, share="%")})
 
 
-def _sync(trace: Trace, rows: Rows) -> Result:
+def _sync(trace: StoredTrace, rows: Rows) -> Result:
     table, _ = _grouped(
         trace, f"SELECT kind, duration AS value FROM sync WHERE {rows.where()}", ("kind",), rows.name
     )

@@ -15,14 +15,14 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, KINDS, SET, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ALL = Rows()
 #: Windows of :func:`breakdown` where neither their number nor their width is requested.
 WINDOWS = 50
 
 
-def utilization(trace: Trace, rows: Rows = _ALL) -> Result:
+def utilization(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Busy time and utilization (0 to 1) per device, per stream and per kind of work.
 
     Busy is the union of the intervals in which work ran, so what overlaps counts once and utilization never passes 1.
@@ -52,7 +52,7 @@ def utilization(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, doubts(work) + nothing(work))
 
 
-def concurrency(trace: Trace, rows: Rows = _ALL) -> Result:
+def concurrency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """For each device, how long exactly k pieces of work ran at once, k from 0; zero-length work never runs.
 
     Returns:
@@ -79,7 +79,7 @@ def concurrency(trace: Trace, rows: Rows = _ALL) -> Result:
 
 
 def breakdown(
-    trace: Trace, rows: Rows = _ALL, *, windows: int | None = None, width: int | None = None
+    trace: StoredTrace, rows: Rows = _ALL, *, windows: int | None = None, width: int | None = None
 ) -> Result:
     """What each device did in each of a number of equal windows, or in windows of `width` ns.
 
@@ -120,7 +120,7 @@ def share(part: int, whole: int) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-def device_names(trace: Trace) -> dict[int | None, str]:
+def device_names(trace: StoredTrace) -> dict[int | None, str]:
     """Names of the devices by id; an unknown device (None) is not among them."""
     return dict(trace.sql("SELECT device, name FROM device ORDER BY device").fetchall())
 

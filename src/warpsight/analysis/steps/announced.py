@@ -19,7 +19,7 @@ from warpsight.analysis.steps.turns import Turns
 from warpsight.model.work import COMMUNICATION, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
@@ -36,7 +36,7 @@ Candidate = tuple[tuple[float, ...], Loop, Column, int]
 
 
 def candidates(
-    trace: Trace, process: int, work: Work, launched: Column, when: Column, threads: Column
+    trace: StoredTrace, process: int, work: Work, launched: Column, when: Column, threads: Column
 ) -> list[Candidate]:
     """The announced loops of a process that can be its main loop.
 
@@ -111,7 +111,7 @@ def _groups(loop: Loop, when: Column) -> Turns | None:
     return Turns(f"{loop.source}, {size} in a turn", turn, [""] * len(begin), announced=False)
 
 
-def single(trace: Trace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
+def single(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
     """A range in which nearly all work was launched, as the only turn of a loop: a recording of one step."""
     if not len(launched):
         return None
@@ -144,7 +144,7 @@ def _time_before(work: Work, launched: Column) -> Column:
     return np.append(0, np.cumsum(own if own.any() else time))
 
 
-def _of(trace: Trace, process: int) -> Iterator[Loop]:
+def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
     """The loops of a process, without parts of a model and what lies inside of them."""
     mine = [loop for loop in loops.load(trace) if loop.process == process and len(loop)]
     parts = [loop for loop in mine if loop.part]
@@ -184,7 +184,9 @@ def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
     return found
 
 
-def _rank(trace: Trace, loop: Loop, edges: Column, when: Column, before: Column) -> tuple[float, ...] | None:
+def _rank(
+    trace: StoredTrace, loop: Loop, edges: Column, when: Column, before: Column
+) -> tuple[float, ...] | None:
     """How much speaks for a loop, None where it cannot be the main one; greater is better."""
     total = max(float(before[-1]), 1.0)
     if loop.rank <= FRAMEWORK:
@@ -213,7 +215,7 @@ def _regular(count: Column) -> bool:
     return bool((np.abs(count - middle) <= 0.3 * middle).mean() >= 0.5)
 
 
-def _regular_around(trace: Trace, loop: Loop, edges: Column, when: Column) -> bool:
+def _regular_around(trace: StoredTrace, loop: Loop, edges: Column, when: Column) -> bool:
     """Whether turns differ only in how often a range inside of them comes, as sequences of different lengths make them.
 
     A range inside that announces turns itself is a loop of its own, and its turns are the iterations.

@@ -26,7 +26,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -93,7 +93,7 @@ class Iterations:
 
 
 def find(
-    trace: Trace, rows: Rows = _ALL, work: Work | None = None, *, repetition: bool = True
+    trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None, *, repetition: bool = True
 ) -> list[Iterations]:
     """The iterations of every process that has some; what was found in one work is kept while the trace is open.
 
@@ -106,7 +106,7 @@ def find(
     )[1]
 
 
-def _found(trace: Trace, work: Work, repetition: bool) -> list[Iterations]:
+def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]:
     issued, call = calls.of_work(trace, work, api=True)
     known = call >= 0
     when = np.where(known, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
@@ -229,7 +229,7 @@ def outliers(duration: Column, among: Column) -> Column:
     return far
 
 
-def iterations(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> Result:
+def iterations(trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None) -> Result:
     """The iterations of the main loop, which of them are the steady state, their spread, and which stand out.
 
     Tables:

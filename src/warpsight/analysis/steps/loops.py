@@ -15,7 +15,7 @@ from warpsight.model.naming.texts import texts
 from warpsight.model.work import distinct, numbered, split
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _NUMBER = re.compile(r"\d+")
@@ -70,7 +70,7 @@ class Loop:
         return len(self.begin)
 
 
-def load(trace: Trace) -> tuple[Loop, ...]:
+def load(trace: StoredTrace) -> tuple[Loop, ...]:
     """The loops a program announced, kept while the trace is open."""
     return trace.kept.get("announced loops", lambda: tuple(_load(trace)))
 
@@ -78,7 +78,7 @@ def load(trace: Trace) -> tuple[Loop, ...]:
 _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
 
 
-def _load(trace: Trace) -> Iterator[Loop]:
+def _load(trace: StoredTrace) -> Iterator[Loop]:
     if trace.count("user_event"):
         yield from _events(trace)
     if trace.count("marker"):
@@ -101,7 +101,7 @@ def _load(trace: Trace) -> Iterator[Loop]:
         yield from _ranges(trace, {name: column[keep] for name, column in columns.items()}, "operator")
 
 
-def _events(trace: Trace) -> Iterator[Loop]:
+def _events(trace: StoredTrace) -> Iterator[Loop]:
     """`ws.step()`, each of which ends a turn, and events with a duration."""
     columns, coded = trace.columns("user_event", _FIELDS, ["name", "kind"])
     kinds = coded["kind"]
@@ -122,7 +122,7 @@ def _events(trace: Trace) -> Iterator[Loop]:
     )
 
 
-def _ranges(trace: Trace, columns: dict[str, Column], what: str) -> Iterator[Loop]:
+def _ranges(trace: StoredTrace, columns: dict[str, Column], what: str) -> Iterator[Loop]:
     name = columns.pop("name_id")
     yield from _grouped(columns, name, texts(trace, "name"), what)
 

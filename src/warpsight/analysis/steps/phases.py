@@ -25,7 +25,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, Work
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -62,7 +62,7 @@ _STACKS = (
 )
 
 
-def phases(trace: Trace, rows: Rows = _ALL) -> Result:
+def phases(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Device time by phase, per process, and which signs decided the phases.
 
     Tables:
@@ -103,7 +103,7 @@ def phases(trace: Trace, rows: Rows = _ALL) -> Result:
     return Result(tables, tuple(_findings(work, phase)))
 
 
-def _turns(trace: Trace, rows: Rows, work: Work) -> tuple[Column, dict[int, int]]:
+def _turns(trace: StoredTrace, rows: Rows, work: Work) -> tuple[Column, dict[int, int]]:
     """Which rows belong to steady iterations, and the number of those per process."""
     inside, turns = np.zeros(len(work), bool), {}
     for loop in iterations.find(trace, rows, work):
@@ -113,7 +113,7 @@ def _turns(trace: Trace, rows: Rows, work: Work) -> tuple[Column, dict[int, int]
     return inside, turns
 
 
-def classify(trace: Trace, work: Work) -> tuple[Column, Column]:
+def classify(trace: StoredTrace, work: Work) -> tuple[Column, Column]:
     """Phase and sign of each row of work, as numbers into :data:`PHASES` and :data:`SIGNS`."""
     phase, sign = np.full(len(work), UNKNOWN), np.full(len(work), len(SIGNS) - 1)
 
@@ -143,7 +143,7 @@ def _first(patterns: tuple[tuple[int, re.Pattern[str]], ...], text: str) -> int:
     return next((number for number, pattern in patterns if pattern.search(text)), UNKNOWN)
 
 
-def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -> Column:
+def _by_range(trace: StoredTrace, work: Work, source: str, names: Mapping[int, str]) -> Column:
     """The phase of the nearest range around the launch that has one."""
     found, place, _ = ranges.of_work(trace, work, source)
     ids, inverse = np.unique(found.name_id, return_inverse=True)
@@ -160,7 +160,7 @@ def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -
     )
 
 
-def _by_thread(trace: Trace, work: Work) -> Column:
+def _by_thread(trace: StoredTrace, work: Work) -> Column:
     """Autograd's threads launch the backward pass."""
     named = [
         (process, number)

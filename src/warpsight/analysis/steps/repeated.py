@@ -16,14 +16,14 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.work import NO_TIME, Work, distinct
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
 #: A loop has at least this many turns.
 LEAST = 3
 
 
-def best(trace: Trace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
+def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
     """The loop that the sequence of launches shows, with the host's waits as marks in it; None without one.
 
     A loop often waits for the device once per turn, where its kernels alone show shorter repetitions.
@@ -39,7 +39,7 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
 
 
 def _between(
-    trace: Trace, work: Work, launched: Column, when: Column, names: Column, waits: Column
+    trace: StoredTrace, work: Work, launched: Column, when: Column, names: Column, waits: Column
 ) -> Turns | None:
     """The loop in the sequence of some works by name, with waits as marks in it."""
     ended = np.maximum.accumulate(work.end[launched]) if len(launched) else launched
@@ -74,7 +74,7 @@ def _between(
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
 
 
-def _alike(trace: Trace, name: Column) -> Column:
+def _alike(trace: StoredTrace, name: Column) -> Column:
     """A number for each name that kernels share which differ in template arguments only."""
     ids, place = distinct(name)
     texts = names_of.texts(trace, "name")
@@ -83,7 +83,7 @@ def _alike(trace: Trace, name: Column) -> Column:
     return np.array([known.setdefault(text, len(known)) for text in bare], np.int64)[place]
 
 
-def _waits(trace: Trace, process: int) -> Column:
+def _waits(trace: StoredTrace, process: int) -> Column:
     """When the host began to wait for the device, ascending."""
     found, texts = trace.columns("sync", {"start": NO_TIME, "process": -1}, ["kind"])
     of_host = np.array([kind != STREAM_WAIT for kind in texts["kind"]] + [False])[found["kind"]]

@@ -18,7 +18,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -31,7 +31,7 @@ _MOST, LONGEST = 200, 32
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 
 
-def sequences(trace: Trace, rows: Rows = _ALL) -> Result:
+def sequences(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """The sequences of kernels that instances of one operator or range launch, most device time first.
 
     Modules that PyTorch numbers (`nn.Module: Layer_3`) are one. Of operators that launched the very same kernels, one inside

@@ -15,12 +15,12 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 
 
-def rows(trace: Trace, work: Work, names: Names) -> tuple[list[Row], int]:
+def rows(trace: StoredTrace, work: Work, names: Names) -> tuple[list[Row], int]:
     """The rows, and how many streams have none because there are too many."""
     picture = Picture(trace, work)
     name = _names(trace, work, names)
@@ -45,7 +45,7 @@ def rows(trace: Trace, work: Work, names: Names) -> tuple[list[Row], int]:
     return out, picture.merged
 
 
-def _names(trace: Trace, work: Work, names: Names) -> Column:
+def _names(trace: StoredTrace, work: Work, names: Names) -> Column:
     """The number of the name of each row of work: a kernel's short name, a copy's direction."""
     out = np.zeros(len(work), np.int32)
     texts = names_of.texts(trace, "short") if len(work) else {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from warpsight.analysis.ranges.open import Ranges
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.calls import ByThread, Calls
 
 Column = NDArray[Any]
@@ -34,7 +34,7 @@ _FUNCTION = re.compile(r"\(\d+\): |^<built-in")
 _HOLDS = 3
 
 
-def rows(trace: Trace, chosen: Rows, names: Names, finish: int) -> tuple[list[Row], int]:
+def rows(trace: StoredTrace, chosen: Rows, names: Names, finish: int) -> tuple[list[Row], int]:
     """The rows thread by thread, the busiest first.
 
     Returns:
@@ -83,7 +83,7 @@ def _busiest(order: ByThread, ranges: Mapping[str, Ranges], samples: Mapping[Thr
     return sorted(weight, key=lambda thread: (weight[thread], thread), reverse=True)
 
 
-def _ranges(trace: Trace, source: str) -> Ranges:
+def _ranges(trace: StoredTrace, source: str) -> Ranges:
     """Operators, or ranges without the functions that torch.profiler writes as ranges: those are in the stacks."""
     found = open_ranges.load(trace, source)
     if source == "op" or not len(found):
@@ -112,13 +112,13 @@ def _calls(calls: Calls, index: Column, function: Column, key: str, label: str) 
     return Row(f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, calls.stack[index], index)
 
 
-def _thread_names(trace: Trace) -> dict[Thread, str]:
+def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
     found = trace.sql("SELECT process, thread, name FROM thread WHERE name IS NOT NULL").fetchall()
     return {(p, t): name if str(t) in name else f"{name} ({t})" for p, t, name in found}
 
 
 def _nested(
-    trace: Trace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: Names, finish: int
+    trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: Names, finish: int
 ) -> list[Row]:  # fmt: skip
     """A row for each level of a thread's ranges; what lies deeper than :data:`LEVELS` is left out."""
     where = found.groups.get(thread)
@@ -143,7 +143,7 @@ def _nested(
     return out
 
 
-def _samples(trace: Trace) -> dict[Thread, tuple[Column, Column]]:
+def _samples(trace: StoredTrace) -> dict[Thread, tuple[Column, Column]]:
     """Time and stack of the samples of each thread, by time."""
     if not trace.count("sample"):
         return {}

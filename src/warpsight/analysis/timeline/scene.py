@@ -20,7 +20,7 @@ from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
     from warpsight.analysis.steps.iterations import Iterations
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ALL = Rows()
@@ -77,12 +77,12 @@ class Scene:
         return out
 
 
-def scene(trace: Trace, rows: Rows = _ALL) -> Scene:
+def scene(trace: StoredTrace, rows: Rows = _ALL) -> Scene:
     """The timeline of the rows that count; kept while the trace is open."""
     return trace.kept.get(("timeline", rows.key()), lambda: _scene(trace, rows))
 
 
-def _scene(trace: Trace, rows: Rows) -> Scene:
+def _scene(trace: StoredTrace, rows: Rows) -> Scene:
     work = device_work.load(trace, rows)
     names = Names()
     on_devices, merged = devices.rows(trace, work, names)

@@ -3,7 +3,7 @@
 The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
 `cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order
 of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. Other backends bring lists of their own
-(:class:`warpsight.machine.backends.backend.Functions`), or their recorder names the functions it meets in rows of kind
+(:class:`warpsight.machine.backends.backend.ApiFunctions`), or their recorder names the functions it meets in rows of kind
 `ApiFunction`.
 """
 
@@ -14,28 +14,28 @@ from pathlib import Path
 
 from warpsight.capture.segments import layout
 from warpsight.machine.backends import registry
-from warpsight.machine.backends.backend import Functions
+from warpsight.machine.backends.backend import ApiFunctions
 
 _HERE = Path(__file__).parent
 _CORE = {
     one.domain: one
     for one in (
-        Functions(layout.API_CUDA_RUNTIME, "cuda runtime", _HERE / "cuda_runtime.txt"),
-        Functions(layout.API_CUDA_DRIVER, "cuda driver", _HERE / "cuda_driver.txt"),
-        Functions(layout.API_OPENCL, "opencl", _HERE / "opencl.txt"),
-        Functions(layout.API_USER, "user"),
+        ApiFunctions(layout.API_CUDA_RUNTIME, "cuda runtime", _HERE / "cuda_runtime.txt"),
+        ApiFunctions(layout.API_CUDA_DRIVER, "cuda driver", _HERE / "cuda_driver.txt"),
+        ApiFunctions(layout.API_OPENCL, "opencl", _HERE / "opencl.txt"),
+        ApiFunctions(layout.API_USER, "user"),
     )
 }
 
 
 @lru_cache(maxsize=1)
-def domains() -> dict[int, Functions]:
+def domains() -> dict[int, ApiFunctions]:
     """All API domains by number, those of other packages' backends included."""
     found = {one.domain: one for backend in registry.all_backends().values() for one in backend.functions}
     return {**found, **_CORE}
 
 
-def _domain(number: int) -> Functions | None:
+def _domain(number: int) -> ApiFunctions | None:
     return _CORE.get(number) or domains().get(number)
 
 

@@ -23,7 +23,7 @@ _NOT_RETURNED = np.uint64(0xFFFFFFFFFFFFFFFF)
 MAXIMUM_WAITING = 4_000_000
 
 
-class Functions:
+class FunctionCodes:
     """API functions by (domain, number) as codes into a list of names that grows as functions appear."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from warpsight.capture import clock_checks
 from warpsight.capture.columns import Nullable, bits, enumerated, one_value, pick, spread, zero_is_null
 from warpsight.capture.correlation import UNKNOWN
 from warpsight.capture.segments import layout
-from warpsight.capture.segments.segment import DTYPES, Batch, Rows
+from warpsight.capture.segments.segment import DTYPES, Batch, RecordColumns
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
@@ -45,17 +45,17 @@ MEMORY_KINDS = {
 
 
 @dataclass
-class Waiting:
+class UnmatchedRows:
     """Rows of one kind whose call has not been seen: the rows, their full ids, and segments waited."""
 
-    rows: Rows
+    rows: RecordColumns
     session: Array
     age: Array
 
     @classmethod
-    def none(cls, kind: str) -> Waiting:
+    def none(cls, kind: str) -> UnmatchedRows:
         """No rows."""
-        rows = Rows.of(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]))
+        rows = RecordColumns.of(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]))
         return cls(rows, np.zeros(0, np.int64), np.zeros(0, np.int8))
 
 
@@ -64,18 +64,18 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     waiting = arena.waiting[kind]
     rows, session, age = batch.rows, batch.session, spread(0, len(batch.rows), np.int8)
     if len(waiting.rows):
-        rows = Rows.join(waiting.rows, rows)
+        rows = RecordColumns.join(waiting.rows, rows)
         session = np.concatenate([waiting.session, session])
         age = np.concatenate([waiting.age + np.int8(1), age])
     if not len(rows):
         return
     correlation, stack, called = _join(arena, kind, rows, session)
     stack = _graph_stacks(arena, rows, stack)
-    arena.waiting[kind] = Waiting.none(kind)
+    arena.waiting[kind] = UnmatchedRows.none(kind)
     orphans = stack == UNKNOWN
     if not final and orphans.any():
         hold = orphans & (rows["correlation"] != 0) & (age < MAXIMUM_AGE)
-        arena.waiting[kind] = Waiting(rows[hold], pick(session, hold), pick(age, hold))
+        arena.waiting[kind] = UnmatchedRows(rows[hold], pick(session, hold), pick(age, hold))
         kept = np.flatnonzero(~hold)
         rows, correlation, stack, called = rows[kept], *(v[kept] for v in (correlation, stack, called))
         orphans = orphans[kept]
@@ -92,7 +92,7 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     _WRITERS[kind](arena, rows, correlation, stack, called)
 
 
-def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, Array, Array]:
+def _join(arena: Arena, kind: str, rows: RecordColumns, session: Array) -> tuple[Array, Array, Array]:
     """Full correlation ids, stacks of the calls (UNKNOWN: no call yet) and the calls' start times."""
     low = rows["correlation"]
     correlation, called = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
@@ -113,7 +113,7 @@ def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, A
     return correlation, stack, called
 
 
-def _graph_stacks(arena: Arena, rows: Rows, stack: Array) -> Array:
+def _graph_stacks(arena: Arena, rows: RecordColumns, stack: Array) -> Array:
     """Rows of graph nodes take the stack of the node's creation where it is known."""
     nodes = rows["graph_node"]
     if not (nodes[0] if one_value(nodes) else nodes.any()):
@@ -122,7 +122,7 @@ def _graph_stacks(arena: Arena, rows: Rows, stack: Array) -> Array:
     return np.where(made > 0, made, stack)
 
 
-def _where(arena: Arena, rows: Rows, correlation: Array) -> dict[str, Any]:
+def _where(arena: Arena, rows: RecordColumns, correlation: Array) -> dict[str, Any]:
     return {
         "device": arena.devices(rows["device"]),
         "context": rows["context"],
@@ -134,7 +134,7 @@ def _where(arena: Arena, rows: Rows, correlation: Array) -> dict[str, Any]:
     }
 
 
-def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | None]:
+def _times(arena: Arena, rows: RecordColumns, kind: str) -> tuple[Array, Array, Array | None]:
     """Start, duration and which of them were lost (both 0)."""
     start, end = rows["start"].view(np.int64), rows["end"].view(np.int64)
     lost = (start == 0) | (end == 0)
@@ -149,7 +149,7 @@ def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | N
     return start, duration, lost
 
 
-def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
+def _kernels(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "kernel")
     clock_checks.launches(arena, rows["device"], start, called, lost)
     clock_checks.note_kernels(arena, rows, start, duration)
@@ -171,7 +171,7 @@ def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called:
     )
 
 
-def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
+def _copies(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memcpy")
     if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
         rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
@@ -198,7 +198,7 @@ def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: 
     )
 
 
-def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
+def _fills(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memset")
     if lost is not None:
         rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
@@ -221,7 +221,7 @@ def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: A
     )
 
 
-_WRITERS: dict[str, Callable[[Arena, Rows, Array, Array, Array], None]] = {
+_WRITERS: dict[str, Callable[[Arena, RecordColumns, Array, Array, Array], None]] = {
     "Kernel": _kernels,
     "Memcpy": _copies,
     "Memset": _fills,

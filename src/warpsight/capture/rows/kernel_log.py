@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.capture.columns import Nullable
-from warpsight.capture.rows.kernel_log_text import Texts
+from warpsight.capture.rows.kernel_log_text import LogTexts
 from warpsight.model.definitions import Definitions
 from warpsight.model.storage import manifest
 
@@ -61,7 +61,7 @@ class KernelLog:
         self._stacks = str(settings["stacks"])
         self._states: dict[str, list[int]] = dict(settings["states"])
         self._offset, self._launches = self._states.get(str(part), [0, 0])
-        self._texts = Texts(definitions, self._stacks)
+        self._texts = LogTexts(definitions, self._stacks)
         self._problem = ""
         self._file = -1
         try:
@@ -145,7 +145,7 @@ class KernelLog:
 
 
 _REPORTED = "reported"
-#: The columns of table `kernel` that a line is made of; the ones that :class:`Texts` takes come first, in order.
+#: The columns of table `kernel` that a line is made of; the ones that :class:`LogTexts` takes come first, in order.
 _COLUMNS = ("name_id", "shape_id", "stream", "stack", "module", "graph_level", "start", "correlation")
 
 

@@ -23,7 +23,7 @@ _EMPTY_SHAPE = (0,) * 15
 Key = tuple[int, int, int, int, int]
 
 
-class Texts:
+class LogTexts:
     """Texts of one log: tails of lines by their content, and stacks by id. `stacks` is dedup, full or none."""
 
     def __init__(self, definitions: Definitions, stacks: str) -> None:

@@ -33,8 +33,8 @@ and `since`, the last one holds.
 from __future__ import annotations
 
 from warpsight.capture.segments.packed import TYPES as TYPES
-from warpsight.capture.segments.packed import Field as Field
 from warpsight.capture.segments.packed import Struct as Struct
+from warpsight.capture.segments.packed import StructField as StructField
 from warpsight.capture.segments.packed import dtype as dtype
 from warpsight.capture.segments.packed import fields
 from warpsight.capture.segments.record_kinds import RECORDS as RECORDS

@@ -13,7 +13,7 @@ TYPES = {"u1": 1, "i1": 1, "u2": 2, "i2": 2, "u4": 4, "i4": 4, "u8": 8, "i8": 8,
 
 
 @dataclass(frozen=True)
-class Field:
+class StructField:
     """One member of a struct: `type` is a key of TYPES, `count` > 1 makes it an array."""
 
     name: str
@@ -27,7 +27,7 @@ class Struct:
     """A packed, naturally aligned struct; `kind` is its number in a block header, 0 when it is not a row."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[StructField, ...]
     kind: int = 0
     #: Blocks per ring of this kind; decides how long the drainer may be late.
     ring_blocks: int = 4
@@ -42,14 +42,14 @@ class Struct:
         return sum(TYPES[f.type] * f.count for f in self.fields)
 
 
-def fields(text: str) -> tuple[Field, ...]:
+def fields(text: str) -> tuple[StructField, ...]:
     """Parse lines `type[count] name  meaning` and check natural alignment."""
-    found: list[Field] = []
+    found: list[StructField] = []
     offset = 0
     for line in text.strip().splitlines():
         kind, name, meaning = line.split(None, 2)
         base, _, count = kind.partition("[")
-        field = Field(name, base, meaning, int(count[:-1]) if count else 1)
+        field = StructField(name, base, meaning, int(count[:-1]) if count else 1)
         if offset % TYPES[base]:
             raise ValueError(f"{name} is at offset {offset}, not aligned to {TYPES[base]}")
         offset += TYPES[base] * field.count

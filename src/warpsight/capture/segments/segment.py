@@ -247,7 +247,7 @@ def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]],
     return rows, offset
 
 
-class Rows:
+class RecordColumns:
     """Rows of one kind as contiguous columns, used like a structured array."""
 
     __slots__ = ("_columns", "_dtype")
@@ -257,12 +257,12 @@ class Rows:
         self._columns = columns
 
     @classmethod
-    def of(cls, structured: Array) -> Rows:
+    def of(cls, structured: Array) -> RecordColumns:
         """The rows of a structured array."""
         return cls(structured.dtype, {name: structured[name].copy() for name in structured.dtype.names or ()})
 
     @classmethod
-    def join(cls, first: Rows, second: Rows) -> Rows:
+    def join(cls, first: RecordColumns, second: RecordColumns) -> RecordColumns:
         """The rows of both."""
         return cls(
             first._dtype, {n: np.concatenate([c, second._columns[n]]) for n, c in first._columns.items()}
@@ -278,7 +278,7 @@ class Rows:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._columns[key]
-        return Rows(self._dtype, {name: pick(column, key) for name, column in self._columns.items()})
+        return RecordColumns(self._dtype, {name: pick(column, key) for name, column in self._columns.items()})
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
@@ -363,7 +363,7 @@ def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
         for name, column in out.items():
             column.put(first, rows[name], any(changes[spans[name]]))
         first += len(rows)
-    return _batch(parts, dtype, Rows(dtype, {name: column.array() for name, column in out.items()}))
+    return _batch(parts, dtype, RecordColumns(dtype, {name: column.array() for name, column in out.items()}))
 
 
 def _batch(parts: list[tuple[Block, Array]], dtype: np.dtype[Any], rows: Any) -> Batch:

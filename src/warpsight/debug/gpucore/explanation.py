@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpsight.debug.gpucore.code import Code
-from warpsight.debug.gpucore.groups import Place
+from warpsight.debug.gpucore.groups import SourceSite
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.lane_words import Subject, block_name, subject
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.waiting.graph import BLOCKED, Edge, WaitGraph
-from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.debug.gpucore.waiting.instructions import WarpWait
 from warpsight.debug.gpucore.waiting.mbarrier import MbarrierState
 from warpsight.debug.gpucore.waiting.polled import Polled, polled_of
 from warpsight.device_code.debug_info.inline_chain import Frame
@@ -47,13 +47,13 @@ class Statement:
     waits_for: tuple[Edge, ...]
 
 
-def statements(lanes: LaneMap, places: Sequence[Place], graph: WaitGraph, code: Code) -> list[Statement]:
+def statements(lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code) -> list[Statement]:
     """A sentence for each place, in the order of the graph. Sentences are numbered from 1 and name each other by number."""
     return _Writer(lanes, places, graph, code).statements()
 
 
 class _Writer:
-    def __init__(self, lanes: LaneMap, places: Sequence[Place], graph: WaitGraph, code: Code) -> None:
+    def __init__(self, lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code) -> None:
         self.lanes, self.places, self.graph, self.code = lanes, places, graph, code
         self.number = {place: at for at, place in enumerate(graph.order, 1)}
         self.lines = lines(places, code)
@@ -186,7 +186,7 @@ def missing(state: MbarrierState) -> str:
     return text
 
 
-def polled_at(lanes: LaneMap, place: Place) -> Polled | None:
+def polled_at(lanes: LaneMap, place: SourceSite) -> Polled | None:
     """What the first lane of a place polls."""
     if place.wait is None or place.wait.poll is None or place.wait.kind != "memory":
         return None
@@ -212,7 +212,7 @@ def polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
     return found
 
 
-def _needed(wait: Wait | None) -> str:
+def _needed(wait: WarpWait | None) -> str:
     """What holds lanes that wait for others, to follow their place in the sentence."""
     if wait is None:
         return ""
@@ -227,7 +227,7 @@ def _list(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def lines(places: Sequence[Place], code: Code) -> list[str]:
+def lines(places: Sequence[SourceSite], code: Code) -> list[str]:
     """Where each place is: `at f.cu:12`; with its callers where other places stand on the same line."""
     chains = [_own_frames(place) for place in places]
     found = []
@@ -249,7 +249,7 @@ def _named(chain: Sequence[Frame], depth: int) -> list[str]:
     return [f"{os.path.basename(frame.file)}:{frame.line}" for frame in chain[:depth]]
 
 
-def _own_frames(place: Place) -> tuple[Frame, ...]:
+def _own_frames(place: SourceSite) -> tuple[Frame, ...]:
     """The frames of a place without those of the toolkit's headers that are innermost."""
     frames = place.chain.frames if place.chain else ()
     for at, frame in enumerate(frames):
@@ -258,6 +258,6 @@ def _own_frames(place: Place) -> tuple[Frame, ...]:
     return frames
 
 
-def _without_lines(place: Place, code: Code) -> str:
+def _without_lines(place: SourceSite, code: Code) -> str:
     location = code.locate(place.address)
     return f"{short(location.function)} + {location.offset:#x}" if location else f"{place.address:#x}"

@@ -10,13 +10,13 @@ from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind, lane_state
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waiting.instructions import Wait, depends_on_lane, wait_at
+from warpsight.debug.gpucore.waiting.instructions import WarpWait, depends_on_lane, wait_at
 from warpsight.device_code.debug_info.inline_chain import SourceChain
 from warpsight.device_code.elf import Array
 
 
 @dataclass(frozen=True)
-class Group:
+class LaneGroup:
     """Lanes at one place.
 
     Attributes:
@@ -36,7 +36,7 @@ class Group:
     warps: int
     blocks: int
     states: tuple[tuple[str, int], ...]
-    wait: Wait | None
+    wait: WarpWait | None
     example: int
 
     @property
@@ -77,7 +77,7 @@ def grid_of_blocks(core: GpuCore) -> Array:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class LaneHistogram:
     """All lanes by where they are and what they wait for.
 
     Attributes:
@@ -85,15 +85,15 @@ class Histogram:
         of_lane: the group of each row of the lane table, shape (n,).
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[LaneGroup, ...]
     of_lane: Array
 
 
-def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogram:
+def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> LaneHistogram:
     """All lanes by (grid, PC, active or diverged, what they wait for)."""
     lanes = core.table(Kind.LANES)
     if not len(lanes):
-        return Histogram((), np.zeros(0, np.int64))
+        return LaneHistogram((), np.zeros(0, np.int64))
     at = joined or join(core)
     pcs, pc_index = np.unique(lanes.rows["pc"], return_inverse=True)
     own = _own_waits(core, code, at, pcs, pc_index)
@@ -109,12 +109,12 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogr
         pc = int(lanes.rows["pc"][example])
         wait = wait_of(core, code, example, int(at.warp[example]), pc)
         found.append(
-            Group(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
+            LaneGroup(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
                   int(blocks[index]), states[index], wait, example)
         )  # fmt: skip
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return Histogram(tuple(found), place[member])
+    return LaneHistogram(tuple(found), place[member])
 
 
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
@@ -164,13 +164,13 @@ def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tupl
     return [tuple(sorted(states.items(), key=lambda item: -item[1])) for states in found]
 
 
-def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> Wait | None:
+def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> WarpWait | None:
     """What the warp of a lane waits for at a program counter."""
     return wait_at(pc, code, LaneRegisters(core, lane, warp))
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceSite:
     """Groups with one source chain: what a reader wants counted together.
 
     Attributes:
@@ -181,8 +181,8 @@ class Place:
     grid: int
     address: int
     chain: SourceChain | None
-    wait: Wait | None
-    groups: tuple[Group, ...]
+    wait: WarpWait | None
+    groups: tuple[LaneGroup, ...]
 
     @property
     def lanes(self) -> int:
@@ -190,7 +190,7 @@ class Place:
         return sum(group.lanes for group in self.groups)
 
 
-def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
+def places(found: LaneHistogram, code: Code) -> tuple[list[SourceSite], Array]:
     """The groups by kernel, source chain and what they wait for, the place of most lanes first.
 
     Without line information every instruction is a place of its own.
@@ -216,6 +216,6 @@ def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
     ordered = sorted(members.items(), key=lambda item: -sum(found.groups[one].lanes for one in item[1]))
     for place, (place_key, numbers) in enumerate(ordered):
         own = tuple(found.groups[one] for one in numbers)
-        made.append(Place(own[0].grid, own[0].address, chains[place_key], own[0].wait, own))
+        made.append(SourceSite(own[0].grid, own[0].address, chains[place_key], own[0].wait, own))
         of_group[numbers] = place
     return made, of_group[found.of_lane] if len(found.groups) else found.of_lane

@@ -8,7 +8,7 @@ from typing import Any
 
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.explanation import Statement, polled_at, statements
-from warpsight.debug.gpucore.groups import Place
+from warpsight.debug.gpucore.groups import SourceSite
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.waiting.graph import Edge, WaitGraph, wait_graph
@@ -28,13 +28,13 @@ class Hang:
     """
 
     lanes: LaneMap
-    places: tuple[Place, ...]
+    places: tuple[SourceSite, ...]
     statements: tuple[Statement, ...]
     missing: tuple[MissingBlocks, ...]
     graph: WaitGraph
 
     @classmethod
-    def of(cls, lanes: LaneMap, places: Sequence[Place], code: Code) -> Hang:
+    def of(cls, lanes: LaneMap, places: Sequence[SourceSite], code: Code) -> Hang:
         """Explain the places of a dump, see :func:`~warpsight.debug.gpucore.groups.places`."""
         graph = wait_graph(lanes, places, code)
         return cls(

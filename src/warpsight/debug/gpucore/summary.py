@@ -14,12 +14,12 @@ from warpsight.debug.gpucore.addresses import accesses
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault, faults
 from warpsight.debug.gpucore.grid_size import launched_blocks
-from warpsight.debug.gpucore.groups import Lanes, Place, grid_of_blocks, histogram, join, places, wait_of
+from warpsight.debug.gpucore.groups import Lanes, SourceSite, grid_of_blocks, histogram, join, places, wait_of
 from warpsight.debug.gpucore.hang import Hang
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waiting.instructions import Wait
+from warpsight.debug.gpucore.waiting.instructions import WarpWait
 from warpsight.device_code.debug_info.inline_chain import Frame, SourceChain, source_line
 from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
@@ -38,7 +38,7 @@ _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Options:
+class SummaryOptions:
     """How much to show.
 
     Attributes:
@@ -55,12 +55,12 @@ class Options:
     limit: int | None = None
 
 
-def summarise(core: GpuCore, options: Options | None = None) -> dict[str, Any]:
+def summarise(core: GpuCore, options: SummaryOptions | None = None) -> dict[str, Any]:
     """Everything the command shows of a dump, ready for JSON; times in UTC, addresses as hexadecimal text.
 
     `frames` are innermost first. Everything that is not in the dump is null or missing from its list.
     """
-    return View(core, options or Options()).document()
+    return View(core, options or SummaryOptions()).document()
 
 
 class View:
@@ -72,7 +72,7 @@ class View:
         hang: the explanation; None when there was an exception, or nothing ran. shown: the places within the limit.
     """
 
-    def __init__(self, core: GpuCore, options: Options) -> None:
+    def __init__(self, core: GpuCore, options: SummaryOptions) -> None:
         self.core, self.options = core, options
         self.code = Code(core)
         for grid in range(len(core.table(Kind.GRIDS))):
@@ -235,7 +235,7 @@ class View:
         named = mine[np.isin(self.core.table(Kind.LANES).rows["lane"][mine], fault.lanes)]
         return int((named if len(named) else mine)[0])
 
-    def wait(self, lane: int) -> Wait | None:
+    def wait(self, lane: int) -> WarpWait | None:
         """What the warp of a lane waits for."""
         pc = int(self.core.table(Kind.LANES).rows["pc"][lane])
         return wait_of(self.core, self.code, lane, int(self.joined.warp[lane]), pc)
@@ -299,7 +299,7 @@ class View:
             )
         return found
 
-    def place(self, at: int, place: Place) -> dict[str, Any]:
+    def place(self, at: int, place: SourceSite) -> dict[str, Any]:
         """One row of the histogram."""
         first = place.groups[0]
         states: dict[str, int] = {}

@@ -25,7 +25,7 @@ _IMPLICIT = 0x21
 _LOCAL_REFERENCES = (0x11, 0x12, 0x13, 0x14, _REF_UNSIGNED)
 
 
-class Place(NamedTuple):
+class InfoAddress(NamedTuple):
     """An address of `.debug_info`: the operand's offset in the section and its value."""
 
     operand: int
@@ -40,8 +40,8 @@ class InlinedCall:
     """
 
     function: str
-    low: Place
-    high: Place
+    low: InfoAddress
+    high: InfoAddress
     high_is_length: bool
     file: int
     line: int
@@ -53,7 +53,7 @@ class InlinedCall:
 class _Entry:
     tag: int
     offset: int
-    values: dict[int, int | str | Place] = field(default_factory=dict)
+    values: dict[int, int | str | InfoAddress] = field(default_factory=dict)
     depth: int = 0
     forms: dict[int, int] = field(default_factory=dict)
 
@@ -158,12 +158,12 @@ def _unit(info: bytes, abbreviations: bytes, strings: bytes, at: int, end: int) 
 
 def _call(entry: _Entry, name_of: Callable[[_Entry], str]) -> InlinedCall | None:
     low, high = entry.values.get(_LOW), entry.values.get(_HIGH)
-    if not isinstance(low, Place) or high is None or isinstance(high, str):
+    if not isinstance(low, InfoAddress) or high is None or isinstance(high, str):
         return None  # code in several pieces (DW_AT_ranges), which neither nvcc nor Triton's LLVM writes
     numbers = [entry.values.get(name, 0) for name in (_CALL_FILE, _CALL_LINE, _CALL_COLUMN)]
     file, line, column = (value if isinstance(value, int) else 0 for value in numbers)
-    is_length = not isinstance(high, Place)
-    place = high if isinstance(high, Place) else Place(-1, high)
+    is_length = not isinstance(high, InfoAddress)
+    place = high if isinstance(high, InfoAddress) else InfoAddress(-1, high)
     return InlinedCall(name_of(entry), low, place, is_length, file, line, column, entry.depth)
 
 
@@ -192,13 +192,13 @@ def _entries(
 
 def _value(
     reader: _Reader, form: int, constant: int, strings: bytes, size: int, unit: int
-) -> int | str | Place | None:
+) -> int | str | InfoAddress | None:
     """Read one attribute; None for what nobody here needs."""
     if form == _INDIRECT:
         form = reader.unsigned()
     if form == _ADDRESS:
         operand = reader.at
-        return Place(operand, reader.fixed(size))
+        return InfoAddress(operand, reader.fixed(size))
     if form == _STRP:
         begin = reader.fixed(4)
         end = strings.find(b"\0", begin)

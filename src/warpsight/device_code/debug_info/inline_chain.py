@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from warpsight.device_code.debug_info.line_table import Sequence
+from warpsight.device_code.debug_info.line_table import LineSequence
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import readable
 
@@ -62,7 +62,7 @@ class SourceChain:
 
 
 def frames_of(
-    sequence: Sequence, index: int, name_at: Callable[[int], str], function: str
+    sequence: LineSequence, index: int, name_at: Callable[[int], str], function: str
 ) -> tuple[Frame, ...]:
     """The frames of one row of a line table.
 

@@ -28,7 +28,7 @@ MAXIMUM_ROWS = 50_000_000
 MAXIMUM_DEPTH = 256
 
 
-class Row(NamedTuple):
+class LineRow(NamedTuple):
     """One row of the line table: from this address on, instructions belong to this line.
 
     `context` is the number of the call site's row in the same sequence, 0 when the line is in the function itself;
@@ -58,7 +58,7 @@ class SourceFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sequence:
+class LineSequence:
     """The rows of one function, in order; the address of its begin is relocated when the operand at `operand` is.
 
     Attributes:
@@ -69,13 +69,13 @@ class Sequence:
         files: the unit's file table, 1-based: entry 0 is unused.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[LineRow, ...]
     operand: int
     base: int
     end: int
     files: tuple[SourceFile, ...]
 
-    def chain(self, index: int) -> tuple[Row, ...]:
+    def chain(self, index: int) -> tuple[LineRow, ...]:
         """The row and its call sites' rows, innermost first.
 
         Of each row the file, line and column are the position in that frame, and `function` names the inlined function
@@ -98,7 +98,7 @@ class DamagedTable(Exception):
     """The table ends or contradicts itself before its end; what came before was good."""
 
 
-def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[Sequence]:
+def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[LineSequence]:
     """Every sequence of every unit of a line table; damage ends it with an entry in `problems`."""
     offset = 0
     while offset + 10 <= len(table):
@@ -118,7 +118,7 @@ def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> I
 
 def sequence_at(
     table: bytes, operand: int, problems: list[str], what: str = ".debug_line"
-) -> Sequence | None:
+) -> LineSequence | None:
     """The sequence whose `DW_LNE_set_address` has its operand at that offset; None when there is none.
 
     Every sequence begins with that instruction, three bytes before its operand, so one function's rows of a large
@@ -201,7 +201,7 @@ class _Unit:
         bits = 7 * (at - start)
         return (value - (1 << bits) if value >> (bits - 1) & 1 else value), at
 
-    def sequences(self, start: int | None = None) -> Iterator[Sequence]:
+    def sequences(self, start: int | None = None) -> Iterator[LineSequence]:
         """Run the program once, from its begin or from the first instruction of a sequence."""
         table, base, span = self.table, self.opcode_base, self.line_range
         at, total = self.at if start is None else start, 0
@@ -276,12 +276,14 @@ class _State:
 
     def __init__(self, files: tuple[SourceFile, ...]) -> None:
         self.files = files
-        self.rows: list[Row] = []
+        self.rows: list[LineRow] = []
         self.operand, self.base = -1, 0
         self.address, self.file, self.line, self.column, self.context, self.function = 0, 1, 1, 0, 0, -1
 
     def emit(self) -> None:
-        self.rows.append(Row(self.address, self.file, self.line, self.column, self.context, self.function))
+        self.rows.append(
+            LineRow(self.address, self.file, self.line, self.column, self.context, self.function)
+        )
 
-    def finish(self) -> Sequence:
-        return Sequence(tuple(self.rows), self.operand, self.base, self.address, self.files)
+    def finish(self) -> LineSequence:
+        return LineSequence(tuple(self.rows), self.operand, self.base, self.address, self.files)

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 
-from warpsight.device_code.debug_info.line_table import Sequence
+from warpsight.device_code.debug_info.line_table import LineSequence
 
 
 def stretches(text: bytes) -> list[int]:
@@ -38,7 +38,7 @@ def _is_instruction(line: bytes) -> bool:
     return b";" in text and not text.startswith(b".")
 
 
-def refine(lines: Sequence, sass: Sequence, stretch_of: list[int]) -> list[tuple[int, int]]:
+def refine(lines: LineSequence, sass: LineSequence, stretch_of: list[int]) -> list[tuple[int, int]]:
     """Better rows for a function's instructions.
 
     Args:
@@ -77,7 +77,7 @@ def refine(lines: Sequence, sass: Sequence, stretch_of: list[int]) -> list[tuple
 _Chain = tuple[tuple[int, int, int], ...]
 
 
-def _anchors(lines: Sequence, starts: list[int], stretch_at: Callable[[int], int]) -> dict[int, int]:
+def _anchors(lines: LineSequence, starts: list[int], stretch_at: Callable[[int], int]) -> dict[int, int]:
     """The row that each stretch of PTX belongs to: the chain most of its anchored instructions have; none at a tie."""
     votes: dict[int, Counter[_Chain]] = {}
     example: dict[_Chain, int] = {}

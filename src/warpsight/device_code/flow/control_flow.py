@@ -27,7 +27,7 @@ _HOPPER = 90
 
 
 @dataclass(frozen=True)
-class Loop:
+class InstructionLoop:
     """A loop of device code; instructions are counted in their section.
 
     Attributes:
@@ -114,21 +114,21 @@ class ControlFlow:
         """The instructions that branches go to."""
         return frozenset(self._sources)
 
-    def loop_around(self, index: int) -> Loop | None:
+    def loop_around(self, index: int) -> InstructionLoop | None:
         """The smallest loop around an instruction; None when there is none.
 
         A loop belongs to a branch whose target every way into it passes: the instructions from which the branch can be
         reached without passing the target.
         """
-        best: Loop | None = None
+        best: InstructionLoop | None = None
         for branch in self._branches_ahead(index):
             head = int(self.targets[branch])
             found = self._loop_of(branch, head)
             if index in found and (best is None or len(found) < len(best.body)):
-                best = Loop(head, branch, tuple(sorted(found)))
+                best = InstructionLoop(head, branch, tuple(sorted(found)))
         return best
 
-    def in_every_turn(self, loop: Loop, index: int) -> bool:
+    def in_every_turn(self, loop: InstructionLoop, index: int) -> bool:
         """Whether each turn of a loop passes an instruction: without it, the branch cannot be reached from the head."""
         if index in (loop.head, loop.branch):
             return True

@@ -19,7 +19,7 @@ _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 
 
 @dataclass(frozen=True)
-class Block:
+class BasicBlock:
     """Instructions that run one after the other; a call ends its block.
 
     Attributes:
@@ -126,7 +126,7 @@ class FlowGraph:
         return found
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[BasicBlock]:
         """All blocks, in the order of the code."""
         count = len(self.instructions)
         leaders = {0, *self.entries, *(call + 1 for call in self.calls)}
@@ -143,7 +143,7 @@ class FlowGraph:
             for successor in successors:
                 behind[successor].append(number)
         return [
-            Block(number, first, last, ahead_of[number], tuple(behind[number]))
+            BasicBlock(number, first, last, ahead_of[number], tuple(behind[number]))
             for number, (first, last) in enumerate(zip(firsts, lasts, strict=True))
         ]
 
@@ -256,7 +256,9 @@ class FlowGraph:
         return loop
 
 
-def _immediate_dominators(order: list[int], place: dict[int, int], blocks: Sequence[Block]) -> dict[int, int]:
+def _immediate_dominators(
+    order: list[int], place: dict[int, int], blocks: Sequence[BasicBlock]
+) -> dict[int, int]:
     immediate = {order[0]: order[0]}
     changed = True
     while changed:

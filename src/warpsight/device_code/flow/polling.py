@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpsight.device_code.elf import Array
-from warpsight.device_code.flow.control_flow import ControlFlow, Loop
+from warpsight.device_code.flow.control_flow import ControlFlow, InstructionLoop
 from warpsight.device_code.operations import operation
 
 _LOADS = {"LD": "memory", "LDG": "global", "LDS": "shared", "LDL": "local"}
@@ -85,7 +85,7 @@ class Poll:
     mbarrier: bool = False
 
 
-def poll_of(flow: ControlFlow, loop: Loop) -> Poll | None:
+def poll_of(flow: ControlFlow, loop: InstructionLoop) -> Poll | None:
     """What a loop polls; None when it is not a polling loop."""
     words = flow.words
     names = {index: operation(words[index].tobytes()) for index in loop.body if not _never(words, index)}
@@ -109,7 +109,7 @@ def poll_of(flow: ControlFlow, loop: Loop) -> Poll | None:
     return _poll(flow, loop, chosen, names[chosen] or "")
 
 
-def _poll(flow: ControlFlow, loop: Loop, index: int, name: str) -> Poll:
+def _poll(flow: ControlFlow, loop: InstructionLoop, index: int, name: str) -> Poll:
     words = flow.words
     low, high = (int(word) for word in words[index])
     register, wide, value = low >> 24 & 0xFF, bool(high >> 8 & 1), low >> 16 & 0xFF

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from warpsight.formats.chrome.events import ChromeEvent, decode, text
-from warpsight.formats.chrome.rows import Rows
+from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.chrome.stream import EventStream
 from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.chrome.tracks import Tracks
@@ -72,7 +72,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 class _Reading:
     def __init__(self, target: Target, tracks: Tracks, *, own: bool) -> None:
         self.target = target
-        self.rows = Rows(target, tracks, own=own)
+        self.rows = RowBuilder(target, tracks, own=own)
         self.events = 0
         self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
         self._async: dict[tuple[Any, ...], list[tuple[ChromeEvent, int]]] = {}

@@ -9,7 +9,7 @@ import msgspec
 
 from warpsight.formats.chrome import nvtx
 from warpsight.formats.chrome.events import text
-from warpsight.formats.chrome.tracks import Place
+from warpsight.formats.chrome.tracks import DeviceTrack
 from warpsight.formats.target import Target
 from warpsight.formats.writing.timeline import ADDRESSES
 from warpsight.model.definitions import Frame
@@ -60,14 +60,14 @@ class Placer(Protocol):
     def host(self, event: Any) -> tuple[int, int]:
         """Process and thread of host work."""
 
-    def device(self, event: Any, details: dict[str, Any]) -> Place:
+    def device(self, event: Any, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work."""
 
     def of_a_device(self, event: Any) -> bool:
         """Whether the track is one of a device, by what it is called."""
 
 
-class Rows:
+class RowBuilder:
     """Turns complete events into rows of one trace, table by table."""
 
     def __init__(self, target: Target, tracks: Placer, *, own: bool = False) -> None:

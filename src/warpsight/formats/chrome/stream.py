@@ -60,7 +60,7 @@ class EventStream(Generic[T]):
         self._decoder = begin if begin is not None else _bracketed(decode)
         self._piece_bytes = piece_bytes
         self._file: IO[bytes] = source.open()
-        self._window = Window(self._file)
+        self._window = ByteWindow(self._file)
         self._separator = b""
         self._any = False
         self._attempts = _VAIN

@@ -16,7 +16,7 @@ _CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceTrack:
     """Where device work ran, as ids of the trace."""
 
     process: int
@@ -36,7 +36,7 @@ class Tracks:
         self._threads: dict[tuple[Any, Any], str] = {}
         self._homes: dict[tuple[Any, Any], Any] = {}
         self._known: dict[tuple[Any, Any], tuple[int, int]] = {}
-        self._places: dict[tuple[Any, ...], Place] = {}
+        self._places: dict[tuple[Any, ...], DeviceTrack] = {}
 
     def learn(self, events: Iterable[ChromeEvent]) -> None:
         """Register names of processes and threads."""
@@ -74,7 +74,7 @@ class Tracks:
         """Whether the track is one of a device, by what its process is called: `GPU2`."""
         return _GPU.match(self._names.get(_key(event.pid), "")) is not None
 
-    def device(self, event: ChromeEvent, details: dict[str, Any]) -> Place:
+    def device(self, event: ChromeEvent, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work: by its arguments where they say it, else by its track."""
         number = _first(details, "device", "deviceId", "device_id", "gpu")
         context = _first(details, "context", "contextId", "context_id")
@@ -84,7 +84,7 @@ class Tracks:
             self._places[key] = self._place(event, number, context, stream)
         return self._places[key]
 
-    def _place(self, event: ChromeEvent, number: Any, context: Any, stream: Any) -> Place:
+    def _place(self, event: ChromeEvent, number: Any, context: Any, stream: Any) -> DeviceTrack:
         pid, tid = _key(event.pid), _key(event.tid)
         label, thread = self._names.get(pid, ""), self._threads.get((pid, tid), "")
         gpu = _GPU.match(label)
@@ -101,7 +101,7 @@ class Tracks:
         where = self._target.context(process, _key(context), device=device)
         name = thread if thread and not named else None
         ours = self._target.stream(process, where, _key(stream), device=device, name=name)
-        return Place(process, device, where, ours)
+        return DeviceTrack(process, device, where, ours)
 
     def _device(self, number: Any, name: str | None) -> int:
         columns: dict[str, Any] = {"name": name} if name else {}

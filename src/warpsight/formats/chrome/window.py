@@ -10,7 +10,7 @@ from typing import IO
 _BLANKS = re.compile(rb"[ \t\r\n]*")
 
 
-class Window:
+class ByteWindow:
     """A moving window over the bytes of a file; bytes behind it are forgotten.
 
     Views of the area change when more is read: what is needed longer has to be copied before.

@@ -18,13 +18,13 @@ from warpsight.formats.chrome.nvtx import reserved_color
 from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.rows import Reader
+from warpsight.formats.writing.rows import ExportReader
 from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
     NVTX,
     Column,
-    Counter,
+    CounterTrack,
     Slices,
     Texts,
     Track,
@@ -34,7 +34,7 @@ from warpsight.formats.writing.timeline import (
 )
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -61,10 +61,10 @@ _COLORED = rf'^"{NVTX}":\{{"color":"(?P<color>#[0-9a-f]{{8}})"'
 _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
-    reader = Reader(trace, selection, texts)
+    reader = ExportReader(trace, selection, texts)
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     summed = enclosed.Summed(file)
     writer = _Writer(summed, texts)
@@ -234,7 +234,7 @@ class _Writer:
             ]
         )
 
-    def counter(self, data: Counter) -> None:
+    def counter(self, data: CounterTrack) -> None:
         label = _quote(data.track.unit or "value")
         for begin in range(0, len(data), CHUNK_ROWS):
             rows = slice(begin, min(begin + CHUNK_ROWS, len(data)))

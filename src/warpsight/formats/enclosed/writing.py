@@ -19,7 +19,7 @@ from warpsight.model.schema import SCHEMA_VERSION, TABLES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Goes up when older versions cannot read what is written; they take the events then.
 VERSION = 1
@@ -60,7 +60,7 @@ class Summed:
         return self._file.write(data)
 
 
-def as_member(trace: Trace, selection: Selection, file: Summed) -> None:
+def as_member(trace: StoredTrace, selection: Selection, file: Summed) -> None:
     """Write the rows as the last member of a JSON object, in front of its closing brace.
 
     A reader finds the member by its place, which stands at the end of the file beside the checksum of all before it.
@@ -80,7 +80,7 @@ def marker(selection: Selection) -> bytes:
     return message(FIELD, MAGIC) if selection.enclosed else b""
 
 
-def as_packets(trace: Trace, selection: Selection, file: Summed) -> None:
+def as_packets(trace: StoredTrace, selection: Selection, file: Summed) -> None:
     """Write the rows as packets at the end of a Perfetto file."""
     if not selection.enclosed:
         return
@@ -90,7 +90,7 @@ def as_packets(trace: Trace, selection: Selection, file: Summed) -> None:
     file.write(message(1, message(FIELD, LAST.pack(MAGIC, place, file.crc32))))
 
 
-def _blocks(trace: Trace, selection: Selection) -> Iterator[bytes]:
+def _blocks(trace: StoredTrace, selection: Selection) -> Iterator[bytes]:
     """Compressed blocks: the manifest, the definitions that rows use, then the rows."""
     import zstandard
 
@@ -114,11 +114,11 @@ def _blocks(trace: Trace, selection: Selection) -> Iterator[bytes]:
         yield packer.compress(b"".join(waiting))
 
 
-def _manifest(trace: Trace) -> dict[str, Any]:
+def _manifest(trace: StoredTrace) -> dict[str, Any]:
     return {key: value for key, value in trace.manifest.items() if key not in _OWN_ENTRIES}
 
 
-def _identity(trace: Trace) -> int:
+def _identity(trace: StoredTrace) -> int:
     """The same for all files of an export: several make one trace again."""
     rows = trace.sql(
         'SELECT process, pid, host, start FROM process UNION ALL SELECT device, "index", uuid, 0 FROM device'
@@ -126,7 +126,7 @@ def _identity(trace: Trace) -> int:
     return zlib.crc32(repr(sorted(rows.fetchall())).encode())
 
 
-def _tables(trace: Trace, selection: Selection) -> Iterator[tuple[str, pa.Table]]:
+def _tables(trace: StoredTrace, selection: Selection) -> Iterator[tuple[str, pa.Table]]:
     chosen = {table: where for table in TABLES if (where := _where(trace, table, selection)) is not None}
     for table, ids in _used(trace, chosen).items():
         yield from _rows(trace, table, f"id IN ({ids})")
@@ -134,7 +134,7 @@ def _tables(trace: Trace, selection: Selection) -> Iterator[tuple[str, pa.Table]
         yield from _rows(trace, table, chosen[table])
 
 
-def _rows(trace: Trace, table: str, where: str) -> Iterator[tuple[str, pa.Table]]:
+def _rows(trace: StoredTrace, table: str, where: str) -> Iterator[tuple[str, pa.Table]]:
     import pyarrow as pa
 
     columns = ", ".join(f'"{column.name}"' for column in TABLES[table].columns)
@@ -151,7 +151,7 @@ def _source(table: str) -> str:
     return f"{table}_ids" if any(column.name == "name_id" for column in TABLES[table].columns) else table
 
 
-def _where(trace: Trace, table: str, selection: Selection) -> str | None:
+def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
     """The SQL condition for the rows of a table that an export holds; None for a table without any."""
     columns = {column.name for column in TABLES[table].columns}
     shown = next((kind for kind, tables in KINDS.items() if table in tables), None)
@@ -187,7 +187,7 @@ def _where(trace: Trace, table: str, selection: Selection) -> str | None:
     return " AND ".join(terms)
 
 
-def _used(trace: Trace, chosen: dict[str, str]) -> dict[str, str]:
+def _used(trace: StoredTrace, chosen: dict[str, str]) -> dict[str, str]:
     """SQL that gives the ids of names, shapes, frames and stacks that the chosen rows use."""
 
     def used(column: str) -> str:

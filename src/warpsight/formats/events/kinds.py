@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Kind:
+class EventKind:
     """One kind of event.
 
     Attributes:
@@ -37,61 +37,61 @@ class Kind:
 
 
 #: Classes of `--events` and their kinds.
-CLASSES: dict[str, tuple[Kind, ...]] = {
+CLASSES: dict[str, tuple[EventKind, ...]] = {
     "memory": (
-        Kind(3, "global", "ws_global", "address", space="global"),
-        Kind(4, "shared", "ws_shared", "address", space="shared"),
-        Kind(5, "local", "ws_local", "address", space="local"),
-        Kind(17, "remote_shared", "ws_remote", "address", space="remote"),
-        Kind(19, "matrix", "ws_matrix", "address", "matrices", space="shared"),
-        Kind(14, "copy_async", "ws_copy_async", "address", "shared_address", space="global"),
+        EventKind(3, "global", "ws_global", "address", space="global"),
+        EventKind(4, "shared", "ws_shared", "address", space="shared"),
+        EventKind(5, "local", "ws_local", "address", space="local"),
+        EventKind(17, "remote_shared", "ws_remote", "address", space="remote"),
+        EventKind(19, "matrix", "ws_matrix", "address", "matrices", space="shared"),
+        EventKind(14, "copy_async", "ws_copy_async", "address", "shared_address", space="global"),
     ),
     "barriers": (
-        Kind(6, "barrier", "ws_barrier", "barrier", "threads"),
-        Kind(29, "barrier_release", "ws_barrier_release", "barrier", "threads"),
-        Kind(7, "syncwarp", "ws_syncwarp", "lanes"),
-        Kind(33, "syncwarp_release", "ws_syncwarp_release", "lanes"),
+        EventKind(6, "barrier", "ws_barrier", "barrier", "threads"),
+        EventKind(29, "barrier_release", "ws_barrier_release", "barrier", "threads"),
+        EventKind(7, "syncwarp", "ws_syncwarp", "lanes"),
+        EventKind(33, "syncwarp_release", "ws_syncwarp_release", "lanes"),
     ),
     "blocks": (
-        Kind(1, "block_enter", "ws_block_enter"),
-        Kind(2, "block_exit", "ws_block_exit"),
+        EventKind(1, "block_enter", "ws_block_enter"),
+        EventKind(2, "block_exit", "ws_block_exit"),
     ),
-    "shuffle": (Kind(8, "shuffle", "ws_shuffle"),),
+    "shuffle": (EventKind(8, "shuffle", "ws_shuffle"),),
     "mbarrier": (
-        Kind(13, "mbarrier", "ws_mbarrier", "shared_address", "data"),
-        Kind(39, "mbarrier_attempt", "ws_mbarrier_attempt", "shared_address", "data"),
-        Kind(34, "copy_async_barrier", "ws_copy_async_barrier", "shared_address"),
-        Kind(15, "pipeline_commit", "ws_pipeline_commit"),
-        Kind(16, "pipeline_wait", "ws_pipeline_wait", "groups"),
+        EventKind(13, "mbarrier", "ws_mbarrier", "shared_address", "data"),
+        EventKind(39, "mbarrier_attempt", "ws_mbarrier_attempt", "shared_address", "data"),
+        EventKind(34, "copy_async_barrier", "ws_copy_async_barrier", "shared_address"),
+        EventKind(15, "pipeline_commit", "ws_pipeline_commit"),
+        EventKind(16, "pipeline_wait", "ws_pipeline_wait", "groups"),
     ),
     "tma": (
-        Kind(30, "bulk_load", "ws_bulk_load", "address", "shared_address_and_blocks"),
-        Kind(35, "bulk_store", "ws_bulk_store", "address", "shared_address_and_blocks"),
-        Kind(36, "bulk_shared", "ws_bulk_shared", "shared_address", "shared_address_and_blocks"),
-        Kind(37, "bulk_reduce", "ws_bulk_reduce", "address", "shared_address_and_blocks"),
-        Kind(38, "bulk_reduce_shared", "ws_bulk_reduce_shared", "shared_address", "shared_address_and_blocks"),
-        Kind(26, "store_async", "ws_store_async", "shared_address", "barrier"),
-        Kind(27, "reduce_async", "ws_reduce_async", "shared_address", "barrier"),
-        Kind(32, "memset_shared", "ws_memset_shared", "shared_address", "blocks"),
+        EventKind(30, "bulk_load", "ws_bulk_load", "address", "shared_address_and_blocks"),
+        EventKind(35, "bulk_store", "ws_bulk_store", "address", "shared_address_and_blocks"),
+        EventKind(36, "bulk_shared", "ws_bulk_shared", "shared_address", "shared_address_and_blocks"),
+        EventKind(37, "bulk_reduce", "ws_bulk_reduce", "address", "shared_address_and_blocks"),
+        EventKind(38, "bulk_reduce_shared", "ws_bulk_reduce_shared", "shared_address", "shared_address_and_blocks"),
+        EventKind(26, "store_async", "ws_store_async", "shared_address", "barrier"),
+        EventKind(27, "reduce_async", "ws_reduce_async", "shared_address", "barrier"),
+        EventKind(32, "memset_shared", "ws_memset_shared", "shared_address", "blocks"),
     ),
     "cluster": (
-        Kind(21, "cluster_arrive", "ws_cluster_arrive"),
-        Kind(22, "cluster_wait", "ws_cluster_wait"),
+        EventKind(21, "cluster_arrive", "ws_cluster_arrive"),
+        EventKind(22, "cluster_wait", "ws_cluster_wait"),
     ),
     "wgmma": (
-        Kind(23, "wgmma", "ws_wgmma", "matrix_a", "matrix_b"),
-        Kind(24, "wgmma_wait", "ws_wgmma_wait", "groups"),
-        Kind(25, "wgmma_fence", "ws_wgmma_fence"),
+        EventKind(23, "wgmma", "ws_wgmma", "matrix_a", "matrix_b"),
+        EventKind(24, "wgmma_wait", "ws_wgmma_wait", "groups"),
+        EventKind(25, "wgmma_fence", "ws_wgmma_fence"),
     ),
-    "tcgen05": (Kind(31, "tensor_barrier", "ws_tensor_barrier", "shared_address"),),
+    "tcgen05": (EventKind(31, "tensor_barrier", "ws_tensor_barrier", "shared_address"),),
     "calls": (
-        Kind(9, "call", "ws_call", "target"),
-        Kind(10, "return", "ws_return"),
+        EventKind(9, "call", "ws_call", "target"),
+        EventKind(10, "return", "ws_return"),
     ),
     "malloc": (
-        Kind(11, "malloc", "ws_malloc", "address", "bytes"),
-        Kind(18, "aligned_malloc", "ws_aligned_malloc", "address", "bytes"),
-        Kind(12, "free", "ws_free", "address"),
+        EventKind(11, "malloc", "ws_malloc", "address", "bytes"),
+        EventKind(18, "aligned_malloc", "ws_aligned_malloc", "address", "bytes"),
+        EventKind(12, "free", "ws_free", "address"),
     ),
 }  # fmt: skip
 #: Asked for beside classes: what accesses of class memory load and store.
@@ -99,15 +99,15 @@ VALUES = "values"
 
 #: Classes that the NVBit tool records, which can do `memory` as well.
 INSTRUCTIONS, REGISTERS = "instructions", "registers"
-EXECUTED = Kind(66, "instruction", "")
-READ_REGISTERS = Kind(67, "registers", "")
+EXECUTED = EventKind(66, "instruction", "")
+READ_REGISTERS = EventKind(67, "registers", "")
 
 #: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
-DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
+DELAY = EventKind(64, "delay", "", "delay_ns", "occurrence")
 
 #: What race detection on the device writes: a race, and accesses that it did not look at.
-RACE = Kind(68, "race", "", "address", "earlier")
-UNWATCHED = Kind(69, "unwatched", "", "cause", "")
+RACE = EventKind(68, "race", "", "address", "earlier")
+UNWATCHED = EventKind(69, "unwatched", "", "cause", "")
 #: Classes that it has patches for: accesses, and what orders them.
 CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
 

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Map:
+class DeclaredMap:
     """A map as its probe declared it (warpsight.sass.probes.maps)."""
 
     name: str
@@ -51,25 +51,25 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Held:
+class MapContents:
     """What one map held after a launch: columns of one length, and how many additions found no place."""
 
-    map: Map
+    map: DeclaredMap
     launch: int
     columns: dict[str, Array]
     lost: int
 
 
-def maps_of(request: Any) -> list[Map]:
+def maps_of(request: Any) -> list[DeclaredMap]:
     """The maps that a trace's request describes; empty where it is no trace of probes, or not as one should be."""
     try:
-        found = [Map(**{**said, "types": dict(said["types"])}) for said in request["probes"]["maps"]]
+        found = [DeclaredMap(**{**said, "types": dict(said["types"])}) for said in request["probes"]["maps"]]
         return found if all(_sound(one) for one in found) else []
     except (TypeError, KeyError, ValueError):
         return []
 
 
-def _sound(known: Map) -> bool:
+def _sound(known: DeclaredMap) -> bool:
     """Whether a description fits itself."""
     numbers = (known.words, known.size, known.low, known.width, known.top)
     texts = (known.name, known.reduce, known.key, *known.types)
@@ -96,7 +96,7 @@ def blocks_of(request: Any) -> tuple[int, int]:
         return 0, 1 << 62
 
 
-def held(file: EventFile) -> Iterator[Held]:
+def held(file: EventFile) -> Iterator[MapContents]:
     """What each map held after each launch; what does not fit its launch is noted among the file's losses."""
     request = file.process.get("request") or {}
     maps, launches = maps_of(request), {int(said["launch"]): said for said in file.launches}
@@ -110,7 +110,7 @@ def held(file: EventFile) -> Iterator[Held]:
         yield decoded(known, launch, words, max(int(np.prod(said["block"], dtype=np.int64)), 1), low)
 
 
-def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -> Held:
+def decoded(known: DeclaredMap, launch: int, words: Array, threads: int, low: int = 0) -> MapContents:
     """The columns of one map: `threads` are those of a block, `low` the first block that was probed."""
     copies = words[1:].reshape(-1, known.words)
     rule = {"array": _array, "histogram": _histogram, "top": _top, "ring": _ring}[known.kind]
@@ -123,17 +123,17 @@ def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -
     if known.per in ("warp", "thread"):
         owners[known.per] = owner % (warps if known.per == "warp" else threads)
     wanted = {**owners, **columns}
-    return Held(known, launch, {name: wanted[name] for name in known.columns}, lost + int(words[0]))
+    return MapContents(known, launch, {name: wanted[name] for name in known.columns}, lost + int(words[0]))
 
 
 _Decoded = tuple[Array, dict[str, Array], int]
 
 
-def _typed(known: Map, name: str, words: Array) -> Array:
+def _typed(known: DeclaredMap, name: str, words: Array) -> Array:
     return words.view(np.float64 if known.types[name] == "float" else np.int64)
 
 
-def _array(known: Map, copies: Array) -> _Decoded:
+def _array(known: DeclaredMap, copies: Array) -> _Decoded:
     counter = known.per == "grid" and known.size == 1 and known.reduce == "sum"
     owner, key = np.nonzero(copies) if not counter else (np.zeros(1, np.int64), np.zeros(1, np.int64))
     words = copies[owner, key]
@@ -144,7 +144,7 @@ def _array(known: Map, copies: Array) -> _Decoded:
     return owner, {known.key: key, "value": _typed(known, "value", words)}, 0
 
 
-def _histogram(known: Map, copies: Array) -> _Decoded:
+def _histogram(known: DeclaredMap, copies: Array) -> _Decoded:
     owner, bin_ = np.nonzero(copies)
     count = copies[owner, bin_].view(np.int64)
     if known.width:
@@ -158,7 +158,7 @@ def _histogram(known: Map, copies: Array) -> _Decoded:
     return owner, {"low": low, "high": high, "count": count}, 0
 
 
-def _top(known: Map, copies: Array) -> _Decoded:
+def _top(known: DeclaredMap, copies: Array) -> _Decoded:
     pairs = copies.reshape(len(copies), -1, 2)
     owner, place = np.nonzero(pairs[:, :, 0])
     key, weight = (pairs[owner, place, 0] ^ _SIGN).view(np.int64), pairs[owner, place, 1].view(np.int64)
@@ -169,7 +169,7 @@ def _top(known: Map, copies: Array) -> _Decoded:
     return owner[best], {known.key: key[best], "weight": weight[best]}, 0
 
 
-def _ring(known: Map, copies: Array) -> _Decoded:
+def _ring(known: DeclaredMap, copies: Array) -> _Decoded:
     """Rows in the order in which they came; a ring that wrapped has the last ones."""
     count = copies[:, 0].astype(np.int64)
     kept = np.minimum(count, known.size)

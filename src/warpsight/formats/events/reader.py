@@ -15,7 +15,7 @@ from warpsight.device_code.elf import ElfError
 from warpsight.formats.events import blocks
 from warpsight.formats.events.kinds import EXECUTED, KINDS, READ, READ_REGISTERS, WRITE
 from warpsight.formats.events.operands import Operands
-from warpsight.formats.events.probe_maps import Held, held
+from warpsight.formats.events.probe_maps import MapContents, held
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.events.registers import AT_ONCE, UNIFORM, UNIFORM_PREDICATES
 from warpsight.formats.registry import Coverage, Options
@@ -119,7 +119,7 @@ class _Importing:
         for cause, count in self._file.losses[known:]:
             self._target.lost(count, cause, "probe_value")
 
-    def _add_map(self, one: Held) -> None:
+    def _add_map(self, one: MapContents) -> None:
         """A row for each element; for each column of a row of a ring, and both numbers of a bin."""
         columns, rows = one.columns, len(next(iter(one.columns.values())))
         key = {"array": one.map.key, "top": one.map.key, "ring": "row", "histogram": "low"}[one.map.kind]

@@ -85,7 +85,7 @@ class Events:
         found[rows] = (self.words[self.offset[rows] + HEADER_WORDS] & _LOW).astype(np.uint32)
         return np.asarray(found)
 
-    def registers(self) -> registers.Values:
+    def registers(self) -> registers.RegisterValues:
         """The registers of rows of that kind; other rows have none."""
         size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
         return registers.values(self.words, self.offset, self.encodings, size, self.guard)

@@ -27,7 +27,7 @@ _BITS = np.asarray(_LANES[None, :] >> np.arange(5, dtype=np.uint32)[:, None] & 1
 
 
 @dataclass(frozen=True)
-class Values:
+class RegisterValues:
     """Registers, a row each, in the order of their records.
 
     Attributes:
@@ -64,7 +64,7 @@ def lengths(words: Array, offset: Array, encodings: Array, size: Array, count: A
     return np.where(sound, start + 1 + (units + 1) // 2 + each - offset, 0)
 
 
-def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Array) -> Values:
+def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Array) -> RegisterValues:
     """The registers of records. `guard`: the lanes whose guard predicate holds."""
     start = offset + HEADER_WORDS + ((encodings & 3) != 0)
     codes = _codes(words, start, size)
@@ -85,7 +85,7 @@ def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Ar
         if len(rows):
             found[rows] = rule(halves, first[rows], ranks[record[rows]])
     found[~active[record]] = 0
-    return Values(record, slot, found)
+    return RegisterValues(record, slot, found)
 
 
 def _at(halves: Array, place: Array) -> Array:

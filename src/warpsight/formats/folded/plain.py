@@ -14,7 +14,7 @@ from warpsight.model.definitions import Frame
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 COVERAGE = Coverage(
     kept=(
@@ -93,7 +93,7 @@ def _frames(stack: bytes) -> tuple[Frame, ...]:
     return tuple((part.strip() or "?", None, None, None, "native", None) for part in parts)
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write host stacks with the device work they launched, in ns; returns counts of lines and unplaced kernels."""
     stacks: dict[str, int] = {}
     for stack, leaf, weight in device_time(trace, selection):
@@ -107,7 +107,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return {"lines": len(stacks), "unplaced": device_stacks.unplaced(trace)}
 
 
-def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]]:
+def device_time(trace: StoredTrace, selection: Selection) -> list[tuple[str, str, int]]:
     """Folded host stack, leaf and ns of all kernels, copies and sets; the stack is their own or their launch's."""
     parts = []
     for table, leaf in (
@@ -129,7 +129,7 @@ def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]
     return _folded(trace, rows.fetchall())
 
 
-def weighted_events(trace: Trace, selection: Selection) -> list[tuple[str, str, int]]:
+def weighted_events(trace: StoredTrace, selection: Selection) -> list[tuple[str, str, int]]:
     """The stacks of a file that had weights and no times."""
     if not selection.wants("user_event"):
         return []
@@ -140,8 +140,8 @@ def weighted_events(trace: Trace, selection: Selection) -> list[tuple[str, str, 
     return _folded(trace, rows.fetchall())
 
 
-def _folded(trace: Trace, rows: list[tuple[int, str, int]]) -> list[tuple[str, str, int]]:
-    known = device_stacks.Stacks(trace)
+def _folded(trace: StoredTrace, rows: list[tuple[int, str, int]]) -> list[tuple[str, str, int]]:
+    known = device_stacks.StackFrames(trace)
     texts: dict[int, str] = {}
     out = []
     for stack, leaf, weight in rows:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.kineto.columns import constant
-from warpsight.formats.kineto.group import Group, integer, json_text, text, value
+from warpsight.formats.kineto.group import EventGroup, integer, json_text, text, value
 from warpsight.formats.kineto.placing import Placing, is_triple
 
 Columns = dict[str, Any]
@@ -109,7 +109,7 @@ def _some(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
 
 
-def _graph(group: Group) -> Columns:
+def _graph(group: EventGroup) -> Columns:
     if "graph id" not in group and "graph node id" not in group:
         return {}
     return {
@@ -118,7 +118,7 @@ def _graph(group: Group) -> Columns:
     }
 
 
-def kernels(group: Group, placing: Placing) -> Columns:
+def kernels(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table kernel but the times."""
     return {
         "name_id": placing.names(group),
@@ -131,7 +131,7 @@ def kernels(group: Group, placing: Placing) -> Columns:
     }
 
 
-def memcpys(group: Group, placing: Placing) -> Columns:
+def memcpys(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table memcpy but the times; peer devices by the number in the file."""
     codes, names = group.codes(".name")
     parsed = [_copy(text(raw) or "") for raw in names] + [_copy("")]
@@ -173,7 +173,7 @@ def _address(raw: bytes | None) -> int | None:
     return found if found is not None and 0 < found < 1 << 64 else None
 
 
-def memsets(group: Group, placing: Placing) -> Columns:
+def memsets(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table memset but the times; Kineto does not record the value."""
 
     def memory_kind(raw: bytes | None) -> str:
@@ -192,7 +192,7 @@ def memsets(group: Group, placing: Placing) -> Columns:
     }
 
 
-def syncs(group: Group, placing: Placing) -> Columns:
+def syncs(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table sync but the times; `event_sync` is the correlation of the record that is waited for."""
 
     def kind(own: bytes | None, name: bytes | None) -> str:
@@ -208,7 +208,7 @@ def syncs(group: Group, placing: Placing) -> Columns:
     }
 
 
-def recorded(group: Group, placing: Placing) -> Columns:
+def recorded(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table event but the time."""
     return {
         "event": pc.fill_null(group.integers("event_id"), 0),
@@ -218,7 +218,7 @@ def recorded(group: Group, placing: Placing) -> Columns:
     }
 
 
-def collectives(group: Group) -> Columns:
+def collectives(group: EventGroup) -> Columns:
     """Columns of table collective but the times, of kernels that have a collective's arguments."""
 
     def operation(raw: bytes | None) -> str:
@@ -261,7 +261,7 @@ def _peer(name: bytes | None, source: bytes | None, destination: bytes | None) -
     return integer(part_of_direction) if part_of_direction is not None else None
 
 
-def has_collective(group: Group) -> Any:
+def has_collective(group: EventGroup) -> Any:
     """Which events have a collective's arguments."""
     codes, texts = group.codes("Collective name")
     return np.array([bool(text(raw)) for raw in texts] + [False])[codes]
@@ -283,13 +283,13 @@ _DIRECTIONS = {
 }
 
 
-def mtia_tables(group: Group) -> Any:
+def mtia_tables(group: EventGroup) -> Any:
     """The table of each thing that MTIA's control processor did, by its name."""
     codes, names = group.codes(".name")
     return np.array([_MTIA_TABLES.get(text(raw) or "", "kernel") for raw in names] + ["kernel"])[codes]
 
 
-def _mtia_copies(group: Group, placing: Placing) -> Columns:
+def _mtia_copies(group: EventGroup, placing: Placing) -> Columns:
     def part_of_direction(place: int) -> pa.Array:
         return group.mapped(
             lambda raw: _DIRECTIONS.get(text(raw) or "", ("unknown",) * 3)[place], pa.string(), "direction"
@@ -306,7 +306,7 @@ def _mtia_copies(group: Group, placing: Placing) -> Columns:
     }
 
 
-def _mtia_waits(group: Group, placing: Placing) -> Columns:
+def _mtia_waits(group: EventGroup, placing: Placing) -> Columns:
     return {
         "kind": constant("stream wait event", group.rows),
         "event": group.integers("seq_num"),
@@ -316,7 +316,7 @@ def _mtia_waits(group: Group, placing: Placing) -> Columns:
     }
 
 
-def _mtia_records(group: Group, placing: Placing) -> Columns:
+def _mtia_records(group: EventGroup, placing: Placing) -> Columns:
     return {
         "event": pc.fill_null(group.integers("seq_num"), 0),
         "event_sync": pa.nulls(group.rows, pa.int64()),
@@ -326,7 +326,7 @@ def _mtia_records(group: Group, placing: Placing) -> Columns:
 
 
 #: What makes the columns of MTIA's rows, by table.
-MTIA: dict[str, Callable[[Group, Placing], Columns]] = {
+MTIA: dict[str, Callable[[EventGroup, Placing], Columns]] = {
     "kernel": kernels, "memcpy": _mtia_copies, "sync": _mtia_waits, "event": _mtia_records,
 }  # fmt: skip
 
@@ -336,7 +336,7 @@ _COLLECTIVE_EXTRAS = (
 )  # fmt: skip
 
 
-def collective_attributes(group: Group, row: int) -> dict[str, str]:
+def collective_attributes(group: EventGroup, row: int) -> dict[str, str]:
     """What a collective's arguments hold beside the columns, as JSON."""
     return {
         key: raw.decode("utf-8", "replace")

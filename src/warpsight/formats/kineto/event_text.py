@@ -9,7 +9,7 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.writing.queries import json_members
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 def us(column: str) -> str:
@@ -85,7 +85,7 @@ def _case(column: str, words: dict[str, str], otherwise: str) -> str:
     return f"CASE {column} {cases} ELSE {otherwise} END"
 
 
-def statements(trace: Trace, selection: Selection, process: int) -> Iterator[tuple[str, str]]:
+def statements(trace: StoredTrace, selection: Selection, process: int) -> Iterator[tuple[str, str]]:
     """What the rows count as, and a statement that gives their text, for everything selected."""
     pid = f"(SELECT pid FROM process WHERE process = {process})"
     yield from _names(process, pid)
@@ -249,7 +249,7 @@ def _markers(pid: str) -> str:
         FROM t WHERE {{where}} ORDER BY t.number NULLS FIRST, t.start, t.duration DESC, t.thread, t.name"""
 
 
-def _arrows(trace: Trace, process: int, pid: str) -> Iterator[tuple[str, str]]:
+def _arrows(trace: StoredTrace, process: int, pid: str) -> Iterator[tuple[str, str]]:
     """ac2g from calls to their work, fwdbwd between operators; they count as nothing."""
     work = " UNION ALL ".join(
         f"SELECT correlation, start, device, stream FROM {table} WHERE process = {process} AND start IS NOT NULL"

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from warpsight.formats.kineto.backward import BackwardStacks, accumulates
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.columns import table as as_table
-from warpsight.formats.kineto.held import Held
+from warpsight.formats.kineto.held import HeldTables
 from warpsight.formats.kineto.ordered import Ordered
 from warpsight.formats.kineto.placing import Placing
-from warpsight.formats.kineto.stacks import PythonStacks
+from warpsight.formats.kineto.stacks import PythonCallStacks
 
 Int64 = NDArray[np.int64]
 
 
-def finish(held: Held, stacks: PythonStacks, placing: Placing) -> None:
+def finish(held: HeldTables, stacks: PythonCallStacks, placing: Placing) -> None:
     """Write all rows that were held."""
     with (
         closing(Ordered()) as by_external,
@@ -37,7 +37,7 @@ def finish(held: Held, stacks: PythonStacks, placing: Placing) -> None:
         _links(held, placing, operators, begins)
 
 
-def _device_work(held: Held, placing: Placing, by_correlation: Ordered) -> None:
+def _device_work(held: HeldTables, placing: Placing, by_correlation: Ordered) -> None:
     for table in ("kernel", "memcpy", "memset", "sync", "event"):
         for rows in held.tables(table):
             if table in ("kernel", "memcpy", "memset"):
@@ -46,7 +46,7 @@ def _device_work(held: Held, placing: Placing, by_correlation: Ordered) -> None:
             placing.target.add(table, _with_process(rows, placing.main))
 
 
-def _forwards(held: Held, stacks: PythonStacks, placing: Placing, backward: BackwardStacks) -> None:
+def _forwards(held: HeldTables, stacks: PythonCallStacks, placing: Placing, backward: BackwardStacks) -> None:
     """Join backward with its forward, where both are in the file and the forward has stacks."""
     adding = placing.names_for(accumulates)
     for rows in held.tables("op"):
@@ -58,7 +58,11 @@ def _forwards(held: Held, stacks: PythonStacks, placing: Placing, backward: Back
 
 
 def _operators(
-    held: Held, stacks: PythonStacks, placing: Placing, by_external: Ordered, backward: BackwardStacks
+    held: HeldTables,
+    stacks: PythonCallStacks,
+    placing: Placing,
+    by_external: Ordered,
+    backward: BackwardStacks,
 ) -> None:
     """Write operators; keeps their stacks by external id, for calls that have none of their own."""
     for rows in held.tables("op"):
@@ -72,7 +76,7 @@ def _operators(
         placing.target.add("op", rows)
 
 
-def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
+def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonCallStacks) -> tuple[Int64, bool]:
     """Stacks that rows have as text, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
@@ -83,8 +87,8 @@ def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonStacks) -> tuple
 
 def _calls(
     table: str,
-    held: Held,
-    stacks: PythonStacks,
+    held: HeldTables,
+    stacks: PythonCallStacks,
     placing: Placing,
     by_external: Ordered,
     by_correlation: Ordered,
@@ -114,7 +118,7 @@ def _found(known: Ordered, keys: Int64) -> Int64:
     return known.find(np.zeros(len(keys), np.int64), keys)
 
 
-def _links(held: Held, placing: Placing, operators: Ordered, begins: Ordered) -> None:
+def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Ordered) -> None:
     """Forward-backward links, as pairs of operators' ids (1 more than those here, because 0 is none)."""
     if next(held.tables("flow"), None) is None:
         return

@@ -14,7 +14,7 @@ from warpsight.formats.chrome.stream import Text
 from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.kineto import digits
 from warpsight.formats.kineto.digits import Words8
-from warpsight.formats.kineto.layouts import OWN, Found, Piece
+from warpsight.formats.kineto.layouts import OWN, LayoutEvents, Piece
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -24,7 +24,7 @@ _TEXT = msgspec.json.Decoder(str)
 _INT = msgspec.json.Decoder(int | None)
 
 
-class Group:
+class EventGroup:
     """Some events of a piece, in the order of the file. A field that an event lacks has an empty span."""
 
     def __init__(
@@ -47,12 +47,12 @@ class Group:
         """Whether any event has a field."""
         return field in self.fields
 
-    def chosen(self, rows: NDArray[Any]) -> Group:
+    def chosen(self, rows: NDArray[Any]) -> EventGroup:
         """Some of the events, by a mask or by their numbers."""
         count = int(rows.sum()) if rows.dtype == bool else len(rows)
         fields = {name: (starts[rows], ends[rows]) for name, (starts, ends) in self.fields.items()}
         kept = {name: spans for name, spans in fields.items() if name in self._same or spans[1].any()}
-        return Group(self.text, count, kept, self._same)
+        return EventGroup(self.text, count, kept, self._same)
 
     def there(self, field: str) -> Bools:
         """Which events have a field."""
@@ -201,16 +201,16 @@ class Group:
             yield row, field.removeprefix(OWN), json_text(self.raw(field, row))
 
 
-def groups(piece: Piece) -> list[tuple[str, str, Group]]:
+def groups(piece: Piece) -> list[tuple[str, str, EventGroup]]:
     """The events of a piece by phase and category, in order of their first events."""
-    kinds: dict[tuple[str, str], list[Found]] = {}
+    kinds: dict[tuple[str, str], list[LayoutEvents]] = {}
     for found in piece.found:
         kinds.setdefault((found.layout.phase, found.layout.category), []).append(found)
     made = [(int(min(f.rows[0] for f in found)), kind, found) for kind, found in kinds.items()]
     return [(*kind, _group(piece.text, found)) for _, kind, found in sorted(made, key=lambda m: m[0])]
 
 
-def _group(text: Text, found: Sequence[Found]) -> Group:
+def _group(text: Text, found: Sequence[LayoutEvents]) -> EventGroup:
     rows = np.concatenate([f.rows for f in found])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
@@ -235,7 +235,7 @@ def _group(text: Text, found: Sequence[Found]) -> Group:
         for field, literal, offset, told in f.layout.fixed:
             begins = (f.ends[literal - 1] if literal else f.begins) + offset
             put(field, where, begins, begins + len(told))
-    return Group(text, len(rows), fields, same)
+    return EventGroup(text, len(rows), fields, same)
 
 
 def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[Int32, list[bytes]]:

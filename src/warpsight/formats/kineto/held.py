@@ -12,7 +12,7 @@ import pyarrow as pa
 MEMORY_BYTES = 96 << 20
 
 
-class Held:
+class HeldTables:
     """Tables by name, in the order in which they came."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.device_rows import KNOWN
-from warpsight.formats.kineto.group import Bools, Group, integer, json_text, text
+from warpsight.formats.kineto.group import Bools, EventGroup, integer, json_text, text
 from warpsight.formats.kineto.layouts import OWN
 from warpsight.formats.kineto.placing import Placing
 
@@ -34,14 +34,14 @@ def is_launch(name: str) -> bool:
     return _LAUNCH.search(name) is not None
 
 
-def launching(group: Group) -> Bools:
+def launching(group: EventGroup) -> Bools:
     """Which calls launch kernels or graphs."""
     codes, names = group.codes(".name")
     found: Bools = np.array([is_launch(text(raw) or "") for raw in names] + [False])[codes]
     return found
 
 
-def launches(group: Group, placing: Placing) -> Columns:
+def launches(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table launch but the times; ROCm's calls have kernel and shape."""
 
     def kernel(raw: bytes | None) -> int | None:
@@ -58,7 +58,7 @@ def launches(group: Group, placing: Placing) -> Columns:
     }
 
 
-def calls(group: Group, placing: Placing) -> Columns:
+def calls(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table api but the times."""
     return {
         "function": _strings(group, ".name"),
@@ -68,22 +68,22 @@ def calls(group: Group, placing: Placing) -> Columns:
     }
 
 
-def _strings(group: Group, field: str) -> pa.Array:
+def _strings(group: EventGroup, field: str) -> pa.Array:
     return group.mapped(lambda raw: text(raw) or "", pa.string(), field)
 
 
-class Texts:
+class ArgumentTexts:
     """JSON of arguments, once per distinct text: shapes repeat in every iteration of a program."""
 
     def __init__(self) -> None:
         self._known: dict[Any, str | None] = {}
         self._characters = 0
 
-    def column(self, group: Group, field: str) -> pa.Array:
+    def column(self, group: EventGroup, field: str) -> pa.Array:
         """A field's JSON without its indentation; null for none."""
         return group.mapped(lambda raw: self._once(raw, _compact), pa.string(), field)
 
-    def members(self, group: Group, without: frozenset[str] = frozenset()) -> pa.Array:
+    def members(self, group: EventGroup, without: frozenset[str] = frozenset()) -> pa.Array:
         """All arguments that are not named, and unknown fields of the event, as a JSON object; null without any."""
         fields = [
             name for name in group.fields if name not in without and (name not in KNOWN or name[0] != OWN)
@@ -115,7 +115,7 @@ def _object(key: tuple[tuple[str, ...], tuple[bytes | None, ...]]) -> str | None
     return msgspec.json.encode(parts).decode() if parts else None
 
 
-def operators(group: Group, placing: Placing, texts: Texts) -> Columns:
+def operators(group: EventGroup, placing: Placing, texts: ArgumentTexts) -> Columns:
     """Columns of table op but the times; `_call_stack` is torch's own text, innermost frame first."""
     return {
         "name_id": placing.names(group),
@@ -129,7 +129,7 @@ def operators(group: Group, placing: Placing, texts: Texts) -> Columns:
     }
 
 
-def memory(group: Group, placing: Placing) -> Columns:
+def memory(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table memory but the time."""
 
     def device(kind: bytes | None, number: bytes | None) -> int | None:
@@ -154,7 +154,7 @@ def memory(group: Group, placing: Placing) -> Columns:
     }
 
 
-def is_memory(group: Group) -> Bools:
+def is_memory(group: EventGroup) -> Bools:
     """Which instants are allocations or frees."""
     codes, names = group.codes(".name")
     named: Bools = np.array([raw == b'"[memory]"' for raw in names] + [False])[codes]

@@ -89,7 +89,7 @@ class Layout:
 
 
 @dataclass
-class Found:
+class LayoutEvents:
     """Events of one layout: their numbers in the piece, where they begin, and where each field's values begin and end."""
 
     layout: Layout
@@ -102,7 +102,7 @@ class Found:
 class Piece:
     """Some ten thousand events of a file, found by layout."""
 
-    def __init__(self, text: Text, events: int, found: list[Found]) -> None:
+    def __init__(self, text: Text, events: int, found: list[LayoutEvents]) -> None:
         """`text` holds the events that `found` points into."""
         self.text = text
         self.events = events
@@ -138,7 +138,9 @@ class Layouts:
             begins, ends, found = self._again(text, size, keys, words)
         return [Piece(text, len(begins), found)]
 
-    def _again(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64, list[Found]]:
+    def _again(
+        self, text: Text, size: int, keys: Int64, words: Words
+    ) -> tuple[Int64, Int64, list[LayoutEvents]]:
         """Events that stand apart in ways that were not seen before; if that is not the reason, the decoder finds them."""
         data = np.frombuffer(text, np.uint8, size)
         if self._learn(text[:size]):
@@ -180,7 +182,7 @@ class Layouts:
 
     def _all(
         self, text: Text, data: Bytes, keys: Int64, words: Words, begins: Int64, ends: Int64
-    ) -> list[Found]:
+    ) -> list[LayoutEvents]:
         first = np.searchsorted(keys, begins)
         counts = np.diff(np.append(first, len(keys)))
         if not len(keys) or not counts.all():
@@ -188,14 +190,14 @@ class Layouts:
         kinds, which = np.unique(_hashes(words, first), return_inverse=True)
         if len(kinds) > _KINDS:
             raise msgspec.DecodeError("there are too many kinds of events")
-        found: list[Found] = []
+        found: list[LayoutEvents] = []
         order = np.argsort(which.astype(np.int16), kind="stable")
         borders = np.searchsorted(which[order], np.arange(len(kinds) + 1))
         for kind, a, b in zip(kinds.tolist(), borders[:-1].tolist(), borders[1:].tolist(), strict=True):
             self._kind(kind, _Events(text, data, keys, order[a:b], first, begins, ends), found)
         return found
 
-    def _kind(self, kind: int, events: _Events, found: list[Found]) -> None:
+    def _kind(self, kind: int, events: _Events, found: list[LayoutEvents]) -> None:
         """Events with (as it seems) the same keys."""
         if kind not in self._known:
             if len(self._known) >= _LAYOUT_KINDS:
@@ -233,11 +235,11 @@ class Layouts:
         self._known.clear()
         self._bytes = 0
 
-    def _take(self, layout: Layout, events: _Events, found: list[Found]) -> bool:
+    def _take(self, layout: Layout, events: _Events, found: list[LayoutEvents]) -> bool:
         """Move the events that have a layout to `found`; False when there are none."""
         rows, starts, ends = events.take(layout)
         if len(rows) and not self._skipped(layout.phase, layout.category):
-            found.append(Found(layout, rows, events.begins[rows], starts, ends))
+            found.append(LayoutEvents(layout, rows, events.begins[rows], starts, ends))
         return len(rows) > 0
 
 
@@ -432,13 +434,13 @@ def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> Layout:
                   tuple(distances), tuple(fixed))  # fmt: skip
 
 
-def _single(text: Text, row: int, begin: int, end: int) -> Found:
+def _single(text: Text, row: int, begin: int, end: int) -> LayoutEvents:
     """One event on its own."""
     constant, members = _members(bytes(text[begin:end]))
     layout = Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ())
     starts = [np.array([begin + first], np.int64) for _, first, _ in members]
     ends = [np.array([begin + last], np.int64) for _, _, last in members]
-    return Found(layout, np.array([row]), np.array([begin]), starts, ends)
+    return LayoutEvents(layout, np.array([row]), np.array([begin]), starts, ends)
 
 
 def _decoded(text: Text) -> tuple[Int64, Int64]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.formats.kineto.group import Group, integer, text, value
+from warpsight.formats.kineto.group import EventGroup, integer, text, value
 from warpsight.formats.target import Target
 
 Int32 = NDArray[np.int32]
@@ -36,7 +36,7 @@ class Placing:
         self._shapes: dict[Any, int | None] = {}
         self._names: dict[bytes, int] = {}
 
-    def where(self, group: Group) -> dict[str, Int32]:
+    def where(self, group: EventGroup) -> dict[str, Int32]:
         """Columns process and thread of host events; pid 0 (which torch gives threads it does not know) is the process."""
         codes, listed = group.combinations(".pid", ".tid")
         known = np.array([self._where(value(pid), value(tid)) for pid, tid in listed], np.int32)
@@ -68,7 +68,7 @@ class Placing:
             known = self._threads[process, tid] = self.target.thread(process, tid, name)
         return known
 
-    def streams(self, group: Group, peers: bool = False) -> dict[str, Any]:
+    def streams(self, group: EventGroup, peers: bool = False) -> dict[str, Any]:
         """Columns device, context and stream of device work: as its arguments say, else by pid and tid.
 
         `peers`: copies between devices say `inDevice` and `inContext` instead.
@@ -107,7 +107,7 @@ class Placing:
             self.devices[number] = self.target.device((self.target.scope, number), **columns)
         return self.devices[number]
 
-    def names(self, group: Group) -> Int32:
+    def names(self, group: EventGroup) -> Int32:
         """Ids of the events' names."""
         codes, texts = group.codes(".name")
         ids = [self._cached(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
@@ -124,7 +124,7 @@ class Placing:
             found = cache[key] = make(key)
         return found
 
-    def shapes(self, group: Group) -> Any:
+    def shapes(self, group: EventGroup) -> Any:
         """Ids of launch shapes; null where there is none. Kineto has static and dynamic shared memory as one number."""
         fields = ("grid", "block", "registers per thread", "shared memory")
         return group.mapped(

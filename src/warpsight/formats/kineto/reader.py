@@ -22,11 +22,11 @@ from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.columns import table as as_table
 from warpsight.formats.kineto.device_rows import KNOWN, TYPES
 from warpsight.formats.kineto.finishing import finish
-from warpsight.formats.kineto.group import Group, groups, text, value
-from warpsight.formats.kineto.held import Held
+from warpsight.formats.kineto.group import EventGroup, groups, text, value
+from warpsight.formats.kineto.held import HeldTables
 from warpsight.formats.kineto.layouts import Layouts, Piece
 from warpsight.formats.kineto.placing import Placing
-from warpsight.formats.kineto.stacks import PythonStacks
+from warpsight.formats.kineto.stacks import PythonCallStacks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -74,7 +74,7 @@ _RUNTIME = frozenset((
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_kernel"))
 #: What MTIA's control processor did: kernels, and by their names copies and events.
 _MTIA = "mtia_ccp_events"
-_DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
+_DEVICE: dict[str, tuple[str, Callable[[EventGroup, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), ("memcpy", device_rows.memcpys)),
     **dict.fromkeys(("gpu_memset", "Memset"), ("memset", device_rows.memsets)),
@@ -145,8 +145,8 @@ class _Reading:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.placing = Placing(target)
-        self.stacks = PythonStacks(target.definitions)
-        self.held = Held()
+        self.stacks = PythonCallStacks(target.definitions)
+        self.held = HeldTables()
         #: Ids of arrows that are not numbers, by their JSON.
         self._flow_ids: dict[bytes, int] = {}
         self.events = 0
@@ -154,7 +154,7 @@ class _Reading:
         self.durationless = 0
         #: Arrows of categories that Kineto does not write.
         self.strange_arrows: Counter[str] = Counter()
-        self._texts = host_rows.Texts()
+        self._texts = host_rows.ArgumentTexts()
         #: Metadata: what, pid, tid, name
         self._metadata: list[tuple[Any, Any, Any, str]] = []
         self._ordinals: dict[str, int] = {}
@@ -168,11 +168,11 @@ class _Reading:
             elif category not in _ARROWS:
                 self._group(phase, category, group)
 
-    def _name(self, group: Group) -> None:
+    def _name(self, group: EventGroup) -> None:
         fields = (group.values(field) for field in (".name", ".pid", ".tid", "name"))
         self._metadata += [row for row in zip(*fields, strict=True) if isinstance(row[3], str)]
 
-    def _group(self, phase: str, category: str, group: Group) -> None:
+    def _group(self, phase: str, category: str, group: EventGroup) -> None:
         start = group.times(".ts")
         known = start != MISSING
         if not known.all():
@@ -193,7 +193,7 @@ class _Reading:
         else:
             self._markers(category, group, start, np.zeros(group.rows, np.int64))
 
-    def _complete(self, category: str, group: Group, start: Times, duration: Times) -> None:
+    def _complete(self, category: str, group: EventGroup, start: Times, duration: Times) -> None:
         if category in _DEVICE:
             table, made = _DEVICE[category]
             self._hold(table, group, start, duration, made(group, self.placing))
@@ -215,7 +215,7 @@ class _Reading:
         else:
             self._markers(category, group, start, duration)
 
-    def _mtia(self, group: Group, start: Times, duration: Times) -> None:
+    def _mtia(self, group: EventGroup, start: Times, duration: Times) -> None:
         kinds = device_rows.mtia_tables(group)
         for table, make in device_rows.MTIA.items():
             rows = np.flatnonzero(kinds == table)
@@ -231,14 +231,14 @@ class _Reading:
             if table == "kernel" and "Collective name" in part:
                 self._collectives(part, start[rows], duration[rows])
 
-    def _recorded(self, group: Group, start: Times, columns: Columns, known: Container[str]) -> None:
+    def _recorded(self, group: EventGroup, start: Times, columns: Columns, known: Container[str]) -> None:
         self.held.add("event", as_table({"time": start, **columns}))
         self._extras("event", group, known)
 
     def _hold(
         self,
         table: str,
-        group: Group,
+        group: EventGroup,
         start: Times,
         duration: Times,
         columns: Columns,
@@ -249,7 +249,7 @@ class _Reading:
         self.held.add(table, as_table({"start": start, "duration": duration, **columns}))
         self._extras(table, group, known)
 
-    def _extras(self, table: str, group: Group, known: Container[str] = KNOWN) -> None:
+    def _extras(self, table: str, group: EventGroup, known: Container[str] = KNOWN) -> None:
         """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
@@ -258,7 +258,7 @@ class _Reading:
         for row, key, member_texts in group.extras(known):
             self.target.attribute(table, first + row, key, member_texts, self.placing.main)
 
-    def _calls(self, group: Group, start: Times, duration: Times) -> None:
+    def _calls(self, group: EventGroup, start: Times, duration: Times) -> None:
         launching = host_rows.launching(group)
         for chosen, table, make in (
             (launching, "launch", host_rows.launches),
@@ -273,7 +273,7 @@ class _Reading:
                 columns["_call_stack"] = part.mapped(text, pa.string(), "Call stack")
                 self._hold(table, part, start[chosen], duration[chosen], columns)
 
-    def _functions(self, group: Group, start: Times, duration: Times) -> None:
+    def _functions(self, group: EventGroup, start: Times, duration: Times) -> None:
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
         stacks = self.stacks.add(group, threads, start, duration)
@@ -284,7 +284,7 @@ class _Reading:
             "category": constant("python_function", rows), "stack": stacks, **columns,
         }))  # fmt: skip
 
-    def _markers(self, category: str, group: Group, start: Times, duration: Times | None) -> None:
+    def _markers(self, category: str, group: EventGroup, start: Times, duration: Times | None) -> None:
         """Annotations, and every other event: a range with its category and its arguments."""
         rows = group.rows
         if category.startswith("gpu_"):
@@ -307,7 +307,7 @@ class _Reading:
             "source": constant("framework", rows), "attributes": self._texts.members(group, _RANGE_COLUMNS), **columns,
         }))  # fmt: skip
 
-    def _instants(self, category: str, group: Group, start: Times) -> None:
+    def _instants(self, category: str, group: EventGroup, start: Times) -> None:
         memory = host_rows.is_memory(group)
         if memory.any():
             part = group if memory.all() else group.chosen(memory)
@@ -318,7 +318,7 @@ class _Reading:
         if not memory.all():
             self._markers(category, group.chosen(~memory), start[~memory], None)
 
-    def _counters(self, group: Group, start: Times) -> None:
+    def _counters(self, group: EventGroup, start: Times) -> None:
         rows = []
         names, member_texts = group.values(".name"), self._texts.members(group).to_pylist()
         for counter, members, time in zip(names, member_texts, start.tolist(), strict=True):
@@ -328,7 +328,7 @@ class _Reading:
                              "process": self.placing.main})  # fmt: skip
         self.target.add("counter", rows)
 
-    def _flows(self, category: str, group: Group, start: Times, phase: str) -> None:
+    def _flows(self, category: str, group: EventGroup, start: Times, phase: str) -> None:
         if category not in _LINKS:
             self.strange_arrows[category] += group.rows
             return
@@ -340,7 +340,7 @@ class _Reading:
             as_table({"id": self._arrows(group), "_thread": threads, "start": start, "begins": begins}),
         )
 
-    def _arrows(self, group: Group) -> Times:
+    def _arrows(self, group: EventGroup) -> Times:
         """Ids of arrows; those that are not numbers get unused numbers."""
         ids = group.integers(".id")
         if not ids.null_count:
@@ -351,14 +351,14 @@ class _Reading:
             found[row] = self._flow_ids.setdefault(group.raw(".id", row), len(self._flow_ids) - (1 << 63))
         return found
 
-    def _overhead(self, group: Group, start: Times, duration: Times) -> None:
+    def _overhead(self, group: EventGroup, start: Times, duration: Times) -> None:
         self.target.add("overhead", {
             "start": start, "duration": duration, "kind": [str(name or "").lower() for name in group.values(".name")],
             "process": [self.placing.main] * group.rows,
         })  # fmt: skip
         self._extras("overhead", group)
 
-    def _collectives(self, group: Group, start: Times, duration: Times) -> None:
+    def _collectives(self, group: EventGroup, start: Times, duration: Times) -> None:
         rows = np.flatnonzero(device_rows.has_collective(group))
         if not len(rows):
             return

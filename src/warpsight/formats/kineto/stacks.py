@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from warpsight.formats.kineto.group import Group, text
+from warpsight.formats.kineto.group import EventGroup, text
 from warpsight.formats.kineto.ordered import Ordered
 from warpsight.model.definitions import Definitions, Frame
 
@@ -64,7 +64,7 @@ class _ById:
             self._sparse[int(ids[row])] = int(stacks[row])
 
 
-class PythonStacks:
+class PythonCallStacks:
     """Collects Python functions; afterwards answers which stack a thread had at some moments."""
 
     def __init__(self, definitions: Definitions) -> None:
@@ -82,7 +82,7 @@ class PythonStacks:
         """Whether there were any functions."""
         return bool(self._changes)
 
-    def add(self, group: Group, threads: Int64, start: Int64, duration: Int64) -> Int32:
+    def add(self, group: EventGroup, threads: Int64, start: Int64, duration: Int64) -> Int32:
         """Add functions; `threads` are keys of threads. Returns the stack of each."""
         ids = pc.fill_null(group.integers("Python id"), -1).to_numpy()
         callers = pc.fill_null(group.integers("Python parent id"), -1).to_numpy()
@@ -95,7 +95,7 @@ class PythonStacks:
         self._changes.add(threads, start + duration, parents[lasting], duration)
         return stacks
 
-    def _frame_ids(self, group: Group) -> Int64:
+    def _frame_ids(self, group: EventGroup) -> Int64:
         codes, texts = group.codes(".name")
         for raw in texts:
             if raw not in self._frames:

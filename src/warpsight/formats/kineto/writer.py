@@ -17,7 +17,7 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _ROWS = 50_000
 WRITTEN = Coverage(
@@ -40,7 +40,7 @@ WRITTEN = Coverage(
 )
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write one process of a trace; returns what was written: slices, samples, tracks, unplaced kernels.
 
     Raises:
@@ -65,7 +65,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return written
 
 
-def parts(trace: Trace, selection: Selection) -> dict[str, Selection]:
+def parts(trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
     """One file per process, as torch writes them, by name; empty when one file holds what is selected."""
     _, chosen = _processes(trace, selection)
     if len(chosen) < 2:
@@ -78,13 +78,13 @@ def parts(trace: Trace, selection: Selection) -> dict[str, Selection]:
     }
 
 
-def _processes(trace: Trace, selection: Selection) -> tuple[list[Any], list[Any]]:
+def _processes(trace: StoredTrace, selection: Selection) -> tuple[list[Any], list[Any]]:
     """Process, pid and rank of all processes, and of those that are selected."""
     listed = trace.sql("SELECT process, pid, rank FROM process ORDER BY process").fetchall()
     return listed, [row for row in listed if not selection.processes or row[0] in selection.processes]
 
 
-def _process(trace: Trace, selection: Selection) -> int:
+def _process(trace: StoredTrace, selection: Selection) -> int:
     listed, chosen = _processes(trace, selection)
     if len(chosen) == 1:
         return int(chosen[0][0])
@@ -101,7 +101,7 @@ def _process(trace: Trace, selection: Selection) -> int:
     raise UsageError(f"Kineto's format holds one process; choose one with --process: {listed_processes}")
 
 
-def _texts(trace: Trace, sql: str) -> Any:
+def _texts(trace: StoredTrace, sql: str) -> Any:
     """Lists of encoded events."""
     relation = trace.sql(sql)
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -110,7 +110,7 @@ def _texts(trace: Trace, sql: str) -> Any:
             yield [text.encode() for text in batch.column(0).to_pylist()]
 
 
-def _header(trace: Trace, process: int) -> bytes:
+def _header(trace: StoredTrace, process: int) -> bytes:
     """Everything before the events."""
     content: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": _devices(trace, process)}
     row = trace.sql(f"SELECT rank, world_size, settings FROM process WHERE process = {process}").fetchall()[0]
@@ -133,7 +133,7 @@ def _header(trace: Trace, process: int) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=0)[:-1] + b',"traceEvents":['
 
 
-def _devices(trace: Trace, process: int) -> list[dict[str, Any]]:
+def _devices(trace: StoredTrace, process: int) -> list[dict[str, Any]]:
     rows = trace.sql(f"""
         SELECT device AS id, CASE WHEN "index" <> device THEN "index" END AS "index", name,
           memory_bytes AS "totalGlobalMem", compute_capability,

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.nsys.report import INT, duration
-from warpsight.formats.nsys.stacks import Chains
+from warpsight.formats.nsys.stacks import ChainStacks
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
-    from warpsight.formats.reading.databases import Rows
+    from warpsight.formats.reading.databases import ForeignRows
 
 Array = npt.NDArray[Any]
 #: Calls whose GPU work is kernels: cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, …, but no host functions.
@@ -55,7 +55,7 @@ class WaitingCalls:
         self._keys, first = np.unique(np.concatenate(keys), return_index=True)
         self._kinds = np.concatenate(kinds)[first]
 
-    def kinds(self, rows: Rows, otherwise: pa.Array) -> pa.Array:
+    def kinds(self, rows: ForeignRows, otherwise: pa.Array) -> pa.Array:
         """The kind of each wait by its call; that of `otherwise` where the report does not have the call."""
         keys = _keys(rows.numbers("globalPid"), rows.numbers("correlationId", -1))
         at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
@@ -79,7 +79,7 @@ class AsynchronousCalls:
         ]
         self._keys = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
-    def issued(self, report: Report, rows: Rows) -> Array:
+    def issued(self, report: Report, rows: ForeignRows) -> Array:
         """For each row whether its call was one of them; false for calls that the report does not have."""
         del report
         keys = _keys(rows.numbers("globalPid"), rows.numbers("correlationId", -1))
@@ -91,7 +91,7 @@ def _keys(number: Array, correlation: Array) -> Array:
     return np.asarray(((number >> 24) << 32) | (correlation & 0xFFFFFFFF))
 
 
-def _matches(report: Report, rows: Rows, pattern: re.Pattern[str]) -> Array:
+def _matches(report: Report, rows: ForeignRows, pattern: re.Pattern[str]) -> Array:
     functions = report.functions(rows)
     hits = np.array([bool(pattern.match(name)) for name in functions.dictionary.to_pylist()], bool)
     return np.asarray(hits[np.asarray(functions.indices)])
@@ -101,7 +101,7 @@ def read_cuda_calls(report: Report) -> None:
     """CUPTI_ACTIVITY_KIND_RUNTIME: launches go to table launch, all others to api."""
     table = "CUPTI_ACTIVITY_KIND_RUNTIME"
     report.read.update((table, "CUDA_CALLCHAINS"))
-    chains = Chains(report, "CUDA_CALLCHAINS")
+    chains = ChainStacks(report, "CUDA_CALLCHAINS")
     captures = _Captures(report)
     for rows in report.tables.read(table, _CALL):
         launches = _matches(report, rows, LAUNCHES)
@@ -115,7 +115,7 @@ def read_cuda_calls(report: Report) -> None:
             report.target.add(name, pa.table(columns))
 
 
-def _call(report: Report, rows: Rows, chains: Chains | None) -> dict[str, Any]:
+def _call(report: Report, rows: ForeignRows, chains: ChainStacks | None) -> dict[str, Any]:
     thread, process = report.threads(rows.numbers("globalTid"))
     return {
         "start": rows.column("start"),
@@ -139,7 +139,7 @@ class _Captures:
         order = np.lexsort((rows.numbers("start"), rows.numbers("globalTid")))
         self._threads, self._times = rows.numbers("globalTid")[order], rows.numbers("start")[order]
 
-    def hit(self, rows: Rows) -> Array:
+    def hit(self, rows: ForeignRows) -> Array:
         """For each call whether a node was made by its thread between its start and end."""
         hit = np.zeros(len(rows), bool)
         thread, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
@@ -158,7 +158,7 @@ def read_library_calls(report: Report) -> None:
         chains = None
         if chain_table:
             report.read.add(chain_table)
-            chains = Chains(report, chain_table)
+            chains = ChainStacks(report, chain_table)
         for rows in report.tables.read(table, _CALL):
             report.target.add("api", pa.table(_call(report, rows, chains)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.formats.nsys.report import INT, REAL, TEXT
-from warpsight.formats.nsys.stacks import Chains
+from warpsight.formats.nsys.stacks import ChainStacks
 from warpsight.formats.reading.databases import distinct, distinct_rows
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def read_samples(report: Report) -> None:
         return
     states = report.rows("ENUM_SAMPLING_THREAD_STATE", {"id": INT, "label": TEXT}).data.to_pylist()
     letters: dict[Any, str] = {row["id"]: _letter(row["label"] or "") for row in states}
-    chains = Chains(report, "SAMPLING_CALLCHAINS")
+    chains = ChainStacks(report, "SAMPLING_CALLCHAINS")
     columns = {"id": INT, "start": INT, "threadState": INT, "globalTid": INT}
     for rows in report.tables.read("COMPOSITE_EVENTS", columns):
         rows = rows.where(~rows.null("globalTid"))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
-from warpsight.formats.reading.databases import Rows, distinct_rows
+from warpsight.formats.reading.databases import ForeignRows, distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.api_calls import AsynchronousCalls, WaitingCalls
@@ -80,13 +80,13 @@ def read_kernels(report: Report) -> None:
         )
 
 
-def _names(report: Report, rows: Rows) -> pa.Array:
+def _names(report: Report, rows: ForeignRows) -> pa.Array:
     """The mangled name where the report has one (since 2022), else the demangled, else the short one."""
     best = pc.coalesce(*(rows.column(name) for name in _NAMES))
-    return report.name_ids(Rows(pa.table({"name": best})), "name")
+    return report.name_ids(ForeignRows(pa.table({"name": best})), "name")
 
 
-def _shapes(report: Report, rows: Rows) -> pa.Array:
+def _shapes(report: Report, rows: ForeignRows) -> pa.Array:
     columns = [*_SHAPE, "launchType"]
     known, places = distinct_rows([rows.numbers(name) for name in columns])
     ids = [
@@ -99,7 +99,7 @@ def _shapes(report: Report, rows: Rows) -> pa.Array:
     return pa.array(ids, pa.int32()).take(places)
 
 
-def _graph(rows: Rows) -> pa.Array:
+def _graph(rows: ForeignRows) -> pa.Array:
     values = rows.numbers("graphId", 0)
     return nullable(values, rows.null("graphId") | (values == 0))
 
@@ -144,7 +144,7 @@ def read_copies(report: Report, calls: AsynchronousCalls) -> None:
         first += len(rows)
 
 
-def _memory_kind(rows: Rows, column: str, unified: Any) -> pa.Array:
+def _memory_kind(rows: ForeignRows, column: str, unified: Any) -> pa.Array:
     known = labels(rows, column, MEMORY_KINDS).dictionary_decode()
     if not unified.any():
         return known
@@ -152,7 +152,7 @@ def _memory_kind(rows: Rows, column: str, unified: Any) -> pa.Array:
     return pc.if_else(pa.array(unified & ~named), "managed", known)
 
 
-def _peer(report: Report, rows: Rows, column: str) -> pa.Array:
+def _peer(report: Report, rows: ForeignRows, column: str) -> pa.Array:
     if not rows.given(column):
         return pa.nulls(len(rows), pa.int16())
     pid = (rows.numbers("globalPid") >> 24) & 0xFFFFFF
@@ -161,7 +161,7 @@ def _peer(report: Report, rows: Rows, column: str) -> pa.Array:
     return pa.array([known[pair] for pair in pairs], pa.int16())
 
 
-def _keep_migrations(report: Report, rows: Rows, first: int) -> None:
+def _keep_migrations(report: Report, rows: ForeignRows, first: int) -> None:
     """Why managed memory moved, and which page."""
     if not rows.given("migrationCause"):
         return
@@ -329,7 +329,7 @@ def _graphs_of_nodes(report: Report) -> dict[tuple[int, int], int]:
     return known
 
 
-def _node_kinds(report: Report, rows: Rows) -> pa.Array:
+def _node_kinds(report: Report, rows: ForeignRows) -> pa.Array:
     """What a node is, by the function that made it: an Add…Node call, or a call that a capture turned into a node."""
     functions = report.functions(rows)
     kinds = [

@@ -12,7 +12,7 @@ from warpsight.formats.nsys.report import ADDRESS, INT, INVALID, TEXT, labels, n
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
-    from warpsight.formats.reading.databases import Rows
+    from warpsight.formats.reading.databases import ForeignRows
 
 _OPERATIONS = {0: "allocate", 1: "free"}
 _POOL_OPERATIONS = {1: "pool create", 2: "pool destroy", 3: "pool trim"}
@@ -73,7 +73,7 @@ def read_allocations(report: Report) -> None:
         )
 
 
-def _memory(rows: Rows, places: dict[str, Any]) -> dict[str, Any]:
+def _memory(rows: ForeignRows, places: dict[str, Any]) -> dict[str, Any]:
     stream = places["stream"]
     return {
         "time": rows.column("start"),
@@ -87,7 +87,7 @@ def _memory(rows: Rows, places: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pool(rows: Rows, none: Any) -> dict[str, Any]:
+def _pool(rows: ForeignRows, none: Any) -> dict[str, Any]:
     return {
         "pool_size": nullable(rows.numbers("localMemoryPoolSize"), none | rows.null("localMemoryPoolSize")),
         "pool_used": nullable(
@@ -133,7 +133,7 @@ def _faults(report: Report, table: str, name: str) -> None:
         first += len(rows)
 
 
-def _keep_fault(report: Report, rows: Rows, first: int, process: Any) -> None:
+def _keep_fault(report: Report, rows: ForeignRows, first: int, process: Any) -> None:
     import json
 
     places = report.texts(rows.numbers("CpuInstruction", -1))

@@ -16,7 +16,7 @@ from warpsight.formats.reading.databases import distinct, distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
-    from warpsight.formats.reading.databases import Rows
+    from warpsight.formats.reading.databases import ForeignRows
 
 Array = npt.NDArray[Any]
 #: ENUM_NSYS_EVENT_TYPE: pushed and popped, started and ended, marks; also ranges that were never closed, and NVTXT's.
@@ -63,7 +63,7 @@ def read_ranges(report: Report) -> None:
     payloads.write_collectives()
 
 
-def _texts(report: Report, rows: Rows) -> pa.Array:
+def _texts(report: Report, rows: ForeignRows) -> pa.Array:
     """Texts of ranges: inline, or registered strings."""
     inline = rows.column("text").combine_chunks()
     if not rows.given("textId"):
@@ -71,12 +71,12 @@ def _texts(report: Report, rows: Rows) -> pa.Array:
     return pc.coalesce(inline, report.strings(rows, "textId").dictionary_decode())
 
 
-def _span(rows: Rows) -> tuple[Array, Array]:
+def _span(rows: ForeignRows) -> tuple[Array, Array]:
     """Durations, and which rows have none."""
     return rows.numbers("end") - rows.numbers("start"), rows.null("end")
 
 
-def _add_operators(report: Report, rows: Rows, texts: pa.Array) -> None:
+def _add_operators(report: Report, rows: ForeignRows, texts: pa.Array) -> None:
     found = pc.extract_regex(texts, _TORCH)
     parts = {name: pc.struct_field(found, name) for name in ("name", "sequence", "op", "sizes", "inputs")}
     given = {name: pc.if_else(pc.equal(part, ""), None, part) for name, part in parts.items()}
@@ -106,7 +106,7 @@ def _add_operators(report: Report, rows: Rows, texts: pa.Array) -> None:
 
 
 def _add_markers(
-    report: Report, rows: Rows, texts: pa.Array, names: _Names, depths: _Depths, payloads: Payloads
+    report: Report, rows: ForeignRows, texts: pa.Array, names: _Names, depths: _Depths, payloads: Payloads
 ) -> None:
     kinds = rows.numbers("eventType")
     coded = pc.fill_null(texts, "").dictionary_encode()
@@ -139,13 +139,13 @@ def _add_markers(
     )
 
 
-def _payload(rows: Rows) -> pa.ChunkedArray:
+def _payload(rows: ForeignRows) -> pa.ChunkedArray:
     """The one number of a payload; unsigned 64-bit ones are stored as signed."""
     values = [rows.column(name).cast(REAL, safe=False) for name in _PAYLOADS if rows.given(name)]
     return pc.coalesce(*values) if values else pa.nulls(len(rows), REAL)
 
 
-def _attributes(report: Report, rows: Rows, texts: pa.Array, payloads: Payloads) -> pa.Array:
+def _attributes(report: Report, rows: ForeignRows, texts: pa.Array, payloads: Payloads) -> pa.Array:
     """JSON payloads as they are, structured binary ones by their schema."""
     found = rows.column("jsonText")
     if rows.given("jsonTextId"):
@@ -175,7 +175,7 @@ class _Names:
                 else:
                     self._categories[owner, domain, category] = text or ""
 
-    def domains(self, rows: Rows, process: Array) -> pa.Array:
+    def domains(self, rows: ForeignRows, process: Array) -> pa.Array:
         """Domain names; null for the default domain."""
         keys, places = distinct_rows([process, rows.numbers("domainId")])
         texts = [
@@ -184,7 +184,7 @@ class _Names:
         ]
         return pa.array(texts, TEXT).take(places)
 
-    def categories(self, rows: Rows, process: Array) -> pa.Array:
+    def categories(self, rows: ForeignRows, process: Array) -> pa.Array:
         """Category names, or their numbers; null for none."""
         keys, places = distinct_rows([process, rows.numbers("domainId"), rows.numbers("category", 0)])
         texts = [
@@ -216,7 +216,7 @@ class _Depths:
             mine = thread == one
             self._starts[one], self._ends[one] = np.sort(start[mine]), np.sort(end[mine])
 
-    def of(self, rows: Rows) -> pa.Array:
+    def of(self, rows: ForeignRows) -> pa.Array:
         """Depths from 0; null for what is not a pushed range."""
         pushed, lane, start = _pushed(rows), _lane(rows), rows.numbers("start")
         depth = np.zeros(len(rows), np.int64)
@@ -227,11 +227,11 @@ class _Depths:
         return pa.array(np.maximum(depth, 0), pa.int32(), mask=~pushed)
 
 
-def _pushed(rows: Rows) -> Array:
+def _pushed(rows: ForeignRows) -> Array:
     return np.isin(rows.numbers("eventType"), _PUSHED) & ~rows.null("globalTid")
 
 
-def _lane(rows: Rows) -> Array:
+def _lane(rows: ForeignRows) -> Array:
     """One number for a thread's stack of ranges: every domain has its own."""
     tid, domain = rows.numbers("globalTid"), rows.numbers("domainId")
     return np.asarray(tid ^ (domain << 48))

@@ -21,7 +21,7 @@ from warpsight.model.naming import collective_names
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
-    from warpsight.formats.reading.databases import Rows
+    from warpsight.formats.reading.databases import ForeignRows
 
 _HEADER = struct.Struct("<IIIIQQ")
 #: nvtxPayloadEntryType of fixed size, on the 64-bit systems that Nsight records.
@@ -39,7 +39,7 @@ _SIZE, _COMMUNICATOR, _RANKS, _PEER = (
 _OPERATIONS = {name: told for name, told in collective_names.CALLS.items() if told not in ("send", "receive")}
 
 
-class Call(NamedTuple):
+class _Call(NamedTuple):
     """A range that announced a collective: it may have launched the kernel that does it."""
 
     operation: str
@@ -66,10 +66,10 @@ class Payloads:
             seen.add((row["schemaId"], row["idx"]))
             field = (row["name"] or f"field {row['idx']}", "<" + _FORMATS[row["type"]], row["offset"] or 0)
             self._fields.setdefault(row["schemaId"], []).append(field)
-        self._calls: list[Call] = []
+        self._calls: list[_Call] = []
         self._ranks: dict[int, int] = {}
 
-    def attributes(self, rows: Rows, names: Sequence[str | None]) -> pa.Array:
+    def attributes(self, rows: ForeignRows, names: Sequence[str | None]) -> pa.Array:
         """The payloads of ranges as JSON; null where a range has none."""
         said: list[str | None] = []
         tid, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
@@ -104,7 +104,7 @@ class Payloads:
         if isinstance(found.get(_RANKS), int):
             self._ranks[communicator] = found[_RANKS]
         if name in _OPERATIONS and isinstance(found.get(_SIZE), int) and _PEER not in found:
-            self._calls.append(Call(_OPERATIONS[name], tid, start, end, found[_SIZE], communicator))
+            self._calls.append(_Call(_OPERATIONS[name], tid, start, end, found[_SIZE], communicator))
 
     def write_collectives(self) -> None:
         """Rows of table collective: announced ones whose call launched exactly one kernel, with that kernel's time.
@@ -136,7 +136,7 @@ class Payloads:
                 )
         self._report.target.add("collective", rows)
 
-    def _launched(self) -> list[tuple[Call, int]]:
+    def _launched(self) -> list[tuple[_Call, int]]:
         """Calls with the correlation id of the only launch of their thread inside of them."""
         table = "CUPTI_ACTIVITY_KIND_RUNTIME"
         only = ("nameId", self._report.matching(LAUNCHES))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.formats.reading.databases import Rows, Tables, distinct, distinct_rows, numbered, whole
+from warpsight.formats.reading.databases import ForeignRows, Tables, distinct, distinct_rows, numbered, whole
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
@@ -34,7 +34,7 @@ class Report:
         self.read: set[str] = set()
         self._processes: dict[int, int] = {}
 
-    def rows(self, table: str, columns: Mapping[str, pa.DataType]) -> Rows:
+    def rows(self, table: str, columns: Mapping[str, pa.DataType]) -> ForeignRows:
         """A small table as a whole."""
         self.read.add(table)
         return whole(self.tables, table, columns)
@@ -66,17 +66,17 @@ class Report:
             if text and pattern.match(text)
         ]
 
-    def strings(self, rows: Rows, column: str) -> pa.Array:
+    def strings(self, rows: ForeignRows, column: str) -> pa.Array:
         """A column of string ids as dictionary-coded text."""
         known, places = distinct(rows.numbers(column, -1))
         return pa.array(self.texts(known), TEXT).take(places).dictionary_encode()
 
-    def name_ids(self, rows: Rows, column: str) -> pa.Array:
+    def name_ids(self, rows: ForeignRows, column: str) -> pa.Array:
         """A column of string ids as ids of the trace's names."""
         known, places = distinct(rows.numbers(column, -1))
         return pa.array(self.target.names(self.texts(known)), pa.int32()).take(places)
 
-    def functions(self, rows: Rows, column: str = "nameId") -> pa.Array:
+    def functions(self, rows: ForeignRows, column: str = "nameId") -> pa.Array:
         """Names of API functions as the API spells them."""
         known, places = distinct(rows.numbers(column, -1))
         texts = [_VERSION.sub("", text or "unknown function") for text in self.texts(known)]
@@ -180,7 +180,7 @@ class Report:
         known.setdefault("name", f"CUDA device {known['index']}")  # a report without its table of GPUs
         return self.target.device(key, vendor="NVIDIA", platform="cuda", host=self.host(), **known)
 
-    def places(self, rows: Rows) -> dict[str, Any]:
+    def places(self, rows: ForeignRows) -> dict[str, Any]:
         """Columns device, context, stream and process of rows with deviceId, contextId, streamId and globalPid."""
         pids = rows.numbers("globalPid")
         process = self.processes(pids)
@@ -246,12 +246,12 @@ def _signed(value: int | None) -> int | None:
     return None if value is None else (value + 2**31) % 2**32 - 2**31
 
 
-def duration(rows: Rows) -> Array:
+def duration(rows: ForeignRows) -> Array:
     """End - start."""
     return rows.numbers("end") - rows.numbers("start")
 
 
-def labels(rows: Rows, column: str, known: Mapping[int, str], other: str = "unknown") -> pa.Array:
+def labels(rows: ForeignRows, column: str, known: Mapping[int, str], other: str = "unknown") -> pa.Array:
     """A column of enumeration values as words."""
     values, places = distinct(rows.numbers(column, -1))
     texts = pa.array([known.get(value, other) for value in values.tolist()], TEXT)

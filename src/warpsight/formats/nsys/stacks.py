@@ -23,7 +23,7 @@ _COLUMNS = ("id", "symbol", "module", "unresolved", "originalIP", "stackDepth")
 METHOD = "imported"
 
 
-class Chains:
+class ChainStacks:
     """Stack ids by chain id."""
 
     def __init__(self, report: Report, table: str) -> None:

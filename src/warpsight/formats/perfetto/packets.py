@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from warpsight.formats.perfetto.wire import Column, Constant, Fixed64, Message, Part, Varint, number, text
+from warpsight.formats.perfetto.wire import Column, ConstantPart, Fixed64, Message, Part, Varint, number, text
 from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT
 from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
-    Counter,
+    CounterTrack,
     Slices,
     Texts,
     Track,
@@ -106,7 +106,7 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     interned = interned_names(1, (CATEGORIES[i] for i in categories))
     interned += interned_names(2, (texts.names[i] or "?" for i in names))
     interned += interned_names(3, _ANNOTATIONS)
-    event: list[Part] = [Constant(number(9, _BEGIN)), Varint(10, name), *_category(category)]
+    event: list[Part] = [ConstantPart(number(9, _BEGIN)), Varint(10, name), *_category(category)]
     strings: dict[str, int] = {}
     for label in ("correlation", "bytes", "graph", "node"):
         column = getattr(data, label)
@@ -131,17 +131,17 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     # Not `terminating`: all kernels of a graph launch share one flow.
     flows = (column for column in (data.flow, data.waited, data.waits) if column is not None)
     event.extend(Fixed64(47, column, column != 0) for column in flows)
-    end: Part = Constant(text(11, number(9, _END)))
+    end: Part = ConstantPart(text(11, number(9, _END)))
     if data.arrows is not None:
         event.extend(_arrow(data.arrows[:, place]) for place in (BEGIN_IN, BEGIN_OUT))
         outward = (_arrow(data.arrows[:, place]) for place in (END_IN, END_OUT))
-        end = Message(11, [Constant(number(9, _END)), *outward])
+        end = Message(11, [ConstantPart(number(9, _END)), *outward])
     interned += interned_names(29, strings)
     last = np.concatenate([[origin], data.end[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
     return begin_sequence(sequence, data.track, origin, interned), [
-        Message(1, [Varint(8, data.start - last), Constant(common), Message(11, event)]),
-        Message(1, [Varint(8, data.end - data.start), Constant(common), end]),
+        Message(1, [Varint(8, data.start - last), ConstantPart(common), Message(11, event)]),
+        Message(1, [Varint(8, data.end - data.start), ConstantPart(common), end]),
     ]
 
 
@@ -151,11 +151,11 @@ def _arrow(column: Column) -> Fixed64:
 
 
 def _category(column: Column) -> list[Part]:
-    return [Constant(number(3, 1))] if len(column) and int(column.max()) == 1 else [Varint(3, column)]
+    return [ConstantPart(number(3, 1))] if len(column) and int(column.max()) == 1 else [Varint(3, column)]
 
 
 def _annotation(label: str, value: Part, present: Column) -> Message:
-    return Message(4, [Constant(number(1, _ANNOTATION[label])), value], present)
+    return Message(4, [ConstantPart(number(1, _ANNOTATION[label])), value], present)
 
 
 def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int]) -> Column:
@@ -179,7 +179,7 @@ def _objects(column: Column, strings: dict[str, int]) -> tuple[Column, Column]:
     return found, found > 0
 
 
-def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part]]:
+def counter(sequence: int, data: CounterTrack, origin: int) -> tuple[bytes, list[Part]]:
     """What opens the sequence, and the parts of one sample; whole numbers are written as integers."""
     whole = data.value.astype(np.int64) if bool((np.abs(data.value) < 2**53).all()) else None
     value: Part = Fixed64(44, data.value.astype(np.float64))
@@ -192,8 +192,8 @@ def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part
             1,
             [
                 Varint(8, data.time - last),
-                Constant(common),
-                Message(11, [Constant(number(9, _COUNTER)), value]),
+                ConstantPart(common),
+                Message(11, [ConstantPart(number(9, _COUNTER)), value]),
             ],
         )
     ]

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from warpsight.formats.chrome.rows import Rows
+from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.perfetto import framing
-from warpsight.formats.perfetto.sequences import Clocks, Sequence, annotation_values
-from warpsight.formats.perfetto.tracks import Slice, Tracks
+from warpsight.formats.perfetto.sequences import PacketClocks, PacketSequence, annotation_values
+from warpsight.formats.perfetto.tracks import Slice, TrackDescriptors
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -148,11 +148,11 @@ class _Reading:
     def __init__(self, source: Source, target: Target) -> None:
         self.source = source
         self.target = target
-        self.tracks = Tracks(target)
-        self.rows = Rows(target, self.tracks)
-        self.clocks = Clocks()
+        self.tracks = TrackDescriptors(target)
+        self.rows = RowBuilder(target, self.tracks)
+        self.clocks = PacketClocks()
         self.damaged: list[tuple[int, str]] = []
-        self._sequences: dict[int, Sequence] = {}
+        self._sequences: dict[int, PacketSequence] = {}
         self._begun: dict[int, list[tuple[Slice, int]]] = {}
         self._lost: Counter[str] = Counter()
         self._counters: dict[str, list[Any]] = {c: [] for c in ("time", "name", "value", "unit", "process")}
@@ -160,7 +160,7 @@ class _Reading:
         self._waiting = 0
 
     def packet(self, packet: Any) -> None:
-        sequence = self._sequences.setdefault(packet.trusted_packet_sequence_id, Sequence())
+        sequence = self._sequences.setdefault(packet.trusted_packet_sequence_id, PacketSequence())
         sequence.take(packet)
         if packet.HasField("clock_snapshot"):
             self.clocks.snapshot(packet.clock_snapshot, sequence)
@@ -179,7 +179,7 @@ class _Reading:
         if self._waiting >= _ROWS:
             self._flush()
 
-    def _event(self, packet: Any, sequence: Sequence) -> None:
+    def _event(self, packet: Any, sequence: PacketSequence) -> None:
         event = packet.track_event
         time = self.clocks.time(packet, sequence)
         if time is None or time >= 1 << 62:
@@ -206,7 +206,7 @@ class _Reading:
         else:
             self._lost["legacy events"] += 1
 
-    def _slice(self, event: Any, track: int, sequence: Sequence) -> Slice:
+    def _slice(self, event: Any, track: int, sequence: PacketSequence) -> Slice:
         name = event.name or sequence.text("event_names", event.name_iid)
         categories = [*event.categories, *(sequence.text("event_categories", i) for i in event.category_iids)]
         arguments = _renamed(_unfolded(annotation_values(event.debug_annotations, sequence)))
@@ -223,7 +223,7 @@ class _Reading:
         columns["unit"].append(unit)
         columns["process"].append(self.tracks.process_of(track))
 
-    def _stage(self, packet: Any, sequence: Sequence) -> None:
+    def _stage(self, packet: Any, sequence: PacketSequence) -> None:
         """A render stage of a GPU driver: a kernel of its hardware queue."""
         event = packet.gpu_render_stage_event
         time = self.clocks.time(packet, sequence)

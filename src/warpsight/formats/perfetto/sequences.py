@@ -15,7 +15,7 @@ _INTERNED = (
 _CLEARED = 1
 
 
-class Sequence:
+class PacketSequence:
     """State of one packet sequence."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Clock:
         self.offsets: dict[int, int] = {}
 
 
-class Clocks:
+class PacketClocks:
     """Times of all packets on the clock of the trace."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Clocks:
         #: CLOCK_MONOTONIC or primary clock, and the wall clock then.
         self.pairs: list[tuple[int, int]] = []
 
-    def snapshot(self, snapshot: Any, sequence: Sequence) -> None:
+    def snapshot(self, snapshot: Any, sequence: PacketSequence) -> None:
         """Add readings of several clocks at one moment."""
         if snapshot.primary_trace_clock:
             self.primary = snapshot.primary_trace_clock
@@ -75,7 +75,7 @@ class Clocks:
         if REALTIME in moments and self.primary in moments:
             self.pairs.append((moments[self.primary], moments[REALTIME]))
 
-    def time(self, packet: Any, sequence: Sequence) -> int | None:
+    def time(self, packet: Any, sequence: PacketSequence) -> int | None:
         """When a packet's event was, in ns of the trace's clock; None when its clock is unknown."""
         identity = packet.timestamp_clock_id or sequence.clock or self.primary
         if identity == self.primary:
@@ -92,7 +92,7 @@ class Clocks:
         return moment if offset is None else moment + offset
 
 
-def annotation_values(entries: Iterable[Any], sequence: Sequence) -> dict[str, Any]:
+def annotation_values(entries: Iterable[Any], sequence: PacketSequence) -> dict[str, Any]:
     """Debug annotations as plain values."""
     return {
         entry.name or sequence.text("debug_annotation_names", entry.name_iid): _value(entry, sequence, 0)
@@ -100,7 +100,7 @@ def annotation_values(entries: Iterable[Any], sequence: Sequence) -> dict[str, A
     }
 
 
-def _value(entry: Any, sequence: Sequence, depth: int) -> Any:
+def _value(entry: Any, sequence: PacketSequence, depth: int) -> Any:
     kind = entry.WhichOneof("value")
     if kind == "string_value_iid":
         interned = sequence.texts["debug_annotation_string_values"].get(entry.string_value_iid)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsight.formats.chrome.tracks import Place
+from warpsight.formats.chrome.tracks import DeviceTrack
 from warpsight.formats.target import Target
 
 _GPU = re.compile(r"^(?:GPU|Device)\s+(\d+)(?::\s*(.*))?$")
@@ -30,7 +30,7 @@ class Slice:
         return self.told
 
 
-class Tracks:
+class TrackDescriptors:
     """Track descriptors, and ids for what they describe."""
 
     def __init__(self, target: Target) -> None:
@@ -38,7 +38,7 @@ class Tracks:
         self._target = target
         self._described: dict[int, Any] = {}
         self._hosts: dict[int, tuple[int, int]] = {}
-        self._places: dict[tuple[Any, ...], Place] = {}
+        self._places: dict[tuple[Any, ...], DeviceTrack] = {}
 
     def learn(self, descriptor: Any) -> None:
         """Register a descriptor; a later one of the same track replaces it."""
@@ -101,14 +101,14 @@ class Tracks:
         del event
         return False
 
-    def device(self, event: Any, told: dict[str, Any]) -> Place:
+    def device(self, event: Any, told: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of a slice: by the names of its track and those above."""
         key = (event.pid, told.get("device"), told.get("stream"), told.get("context"))
         if key not in self._places:
             self._places[key] = self._place(event.pid, *key[1:])
         return self._places[key]
 
-    def _place(self, uuid: int, number: Any, stream: Any, context: Any) -> Place:
+    def _place(self, uuid: int, number: Any, stream: Any, context: Any) -> DeviceTrack:
         names = [self.name(above.uuid) for above in self._chain(uuid)]
         gpu = next((found for name in names if (found := _GPU.match(name))), None)
         own = names[0] if names else ""
@@ -124,7 +124,7 @@ class Tracks:
             device = self._target.device((self._target.scope, str(number)), name=name, **columns)
         where = self._target.context(process, context, device=device)
         label = own if own and not named else None
-        return Place(
+        return DeviceTrack(
             process, device, where, self._target.stream(process, where, stream, device=device, name=label)
         )
 

@@ -48,7 +48,7 @@ def text(field: int, value: str | bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantPart:
     """The same bytes in every row."""
 
     data: bytes
@@ -81,7 +81,7 @@ class Message:
     present: Column | None = None
 
 
-Part = Constant | Varint | Fixed64 | Message
+Part = ConstantPart | Varint | Fixed64 | Message
 
 
 def encode(parts: Sequence[Part], begin: int, end: int) -> list[bytes | bytearray]:
@@ -94,13 +94,13 @@ def encode(parts: Sequence[Part], begin: int, end: int) -> list[bytes | bytearra
 
 
 def _cut(part: Part, begin: int, end: int) -> Part:
-    if isinstance(part, Constant):
+    if isinstance(part, ConstantPart):
         return part
     present = None if part.present is None else part.present[begin:end]
     if present is not None and present.all():
         present = None
     elif present is not None and not present.any():
-        return Constant(b"")
+        return ConstantPart(b"")
     if isinstance(part, Message):
         return Message(part.field, [_cut(p, begin, end) for p in part.parts], present)
     return type(part)(part.field, part.values[begin:end], present)
@@ -137,7 +137,7 @@ class _Chunk:
         total: Column | int = 0
         for part in parts:
             first = len(self.template)
-            if isinstance(part, Constant):
+            if isinstance(part, ConstantPart):
                 self.template += part.data
                 total = total + len(part.data)
                 continue

@@ -13,12 +13,12 @@ from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.rows import Reader
-from warpsight.formats.writing.timeline import Counter, Slices, Texts, load_stacks, load_texts
+from warpsight.formats.writing.rows import ExportReader
+from warpsight.formats.writing.timeline import CounterTrack, Slices, Texts, load_stacks, load_texts
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -37,10 +37,10 @@ WRITTEN = Coverage(
 _TASKS_AHEAD = 12
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
-    reader = Reader(trace, selection, texts)
+    reader = ExportReader(trace, selection, texts)
     summed = enclosed.Summed(file)
     summed.write(packets.head(reader.origin, _realtime(trace, reader.origin), enclosed.marker(selection)))
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
@@ -66,7 +66,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 def _encode(
-    trace: Trace, texts: Texts, piece: Slices | Counter, sequence: int, origin: int
+    trace: StoredTrace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
 ) -> list[bytes | bytearray]:
     """A packet sequence: what opens it and its rows."""
     if isinstance(piece, Slices):
@@ -110,7 +110,7 @@ class _Queue:
             self._waiting.popleft()
 
 
-def _realtime(trace: Trace, moment: int) -> int | None:
+def _realtime(trace: StoredTrace, moment: int) -> int | None:
     """The wall clock at a moment, by the nearest pair of readings; None when the trace has none."""
     rows = trace.sql(
         f"SELECT realtime + ({moment} - monotonic) FROM clock ORDER BY abs({moment} - monotonic) LIMIT 1"

@@ -28,7 +28,7 @@ PIECE = 65_536
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 
-class Rows:
+class ForeignRows:
     """Some rows of a foreign table: every requested column is there, null where the file has none."""
 
     def __init__(self, data: pa.Table) -> None:
@@ -53,9 +53,9 @@ class Rows:
         """Whether any row has a value."""
         return bool(self.data[name].null_count < len(self.data))
 
-    def where(self, chosen: Array) -> Rows:
+    def where(self, chosen: Array) -> ForeignRows:
         """The chosen rows."""
-        return Rows(self.data.filter(pa.array(chosen)))
+        return ForeignRows(self.data.filter(pa.array(chosen)))
 
 
 def distinct(values: Array) -> tuple[Array, pa.Array]:
@@ -98,7 +98,7 @@ class Tables(Protocol):
 
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ForeignRows]:
         """The rows of a table in pieces, with exactly these columns. Nothing when the table is not there.
 
         `only` keeps the rows whose column has one of some values; a table without that column has none.
@@ -108,10 +108,10 @@ class Tables(Protocol):
         """Let go of the files."""
 
 
-def whole(tables: Tables, table: str, columns: Mapping[str, pa.DataType]) -> Rows:
+def whole(tables: Tables, table: str, columns: Mapping[str, pa.DataType]) -> ForeignRows:
     """All rows of a small table at once."""
     parts = [rows.data for rows in tables.read(table, columns)]
-    return Rows(pa.concat_tables(parts) if parts else pa.schema(list(columns.items())).empty_table())
+    return ForeignRows(pa.concat_tables(parts) if parts else pa.schema(list(columns.items())).empty_table())
 
 
 class Sqlite:
@@ -157,7 +157,7 @@ class Sqlite:
 
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ForeignRows]:
         """See :class:`Tables`.
 
         Raises:
@@ -184,7 +184,7 @@ class Sqlite:
                          zip(rest, listed[len(parts) :], strict=True)}  # fmt: skip
                 if whole:
                     found.update(self._unpacked(table, whole, listed[0], columns))
-                yield Rows(
+                yield ForeignRows(
                     pa.table(
                         {
                             name: found[name] if name in found else pa.nulls(len(rows), kind)
@@ -291,7 +291,7 @@ class Folder:
 
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
-    ) -> Iterator[Rows]:
+    ) -> Iterator[ForeignRows]:
         """See :class:`Tables`.
 
         Raises:
@@ -311,7 +311,7 @@ class Folder:
             for batch in data.to_batches(columns=chosen, batch_size=PIECE, filter=condition):
                 if not len(batch):
                     continue
-                yield Rows(
+                yield ForeignRows(
                     pa.table(
                         {
                             name: _cast(batch.column(name), kind)

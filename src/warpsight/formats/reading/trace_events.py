@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, gc=False):
     args: Any = None
 
 
-class Event(NamedTuple):
+class TraceEvent(NamedTuple):
     """One event; `start` and `duration` in ns, duration -1 when it has none."""
 
     phase: str
@@ -48,7 +48,7 @@ class Event(NamedTuple):
     args: dict[str, Any]
 
 
-class Names(NamedTuple):
+class TrackNames(NamedTuple):
     """Names by pid, and by (pid, tid); labels by pid."""
 
     processes: dict[Any, str]
@@ -56,13 +56,13 @@ class Names(NamedTuple):
     labels: dict[Any, str]
 
 
-def names(source: Source) -> Names:
+def names(source: Source) -> TrackNames:
     """The metadata events of a file.
 
     Raises:
         FormatError: when it is not trace event JSON.
     """
-    found = Names({}, {}, {})
+    found = TrackNames({}, {}, {})
     for piece in EventStream(source, _decoder()):
         for event in piece:
             if event.ph != "M" or not isinstance(event.args, dict):
@@ -77,7 +77,7 @@ def names(source: Source) -> Names:
     return found
 
 
-def events(source: Source, target: Target) -> Iterator[Event]:
+def events(source: Source, target: Target) -> Iterator[TraceEvent]:
     """The events of a file but its metadata; those without a usable time are counted as lost.
 
     Raises:
@@ -93,7 +93,7 @@ def events(source: Source, target: Target) -> Iterator[Event]:
             if begin == MISSING:
                 lost += 1
                 continue
-            yield Event(
+            yield TraceEvent(
                 str(event.ph), str(event.name), str(event.cat or ""), key(event.pid), key(event.tid), begin,
                 -1 if took == MISSING else took, event.id, event.args if isinstance(event.args, dict) else {},
             )  # fmt: skip
@@ -137,9 +137,9 @@ class Pairs:
     """Begin and end events of threads, matched innermost first."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Any, Any], list[Event]] = {}
+        self._open: dict[tuple[Any, Any], list[TraceEvent]] = {}
 
-    def take(self, event: Event) -> Event | None:
+    def take(self, event: TraceEvent) -> TraceEvent | None:
         """The whole event once its end has come; None before."""
         stack = self._open.setdefault((event.pid, event.tid), [])
         if event.phase == "B":
@@ -150,12 +150,12 @@ class Pairs:
         begun = stack.pop()
         return begun._replace(phase="X", duration=max(event.start - begun.start, 0))
 
-    def rest(self) -> list[Event]:
+    def rest(self) -> list[TraceEvent]:
         """Events whose end never came."""
         return [event for stack in self._open.values() for event in stack]
 
 
-class Rows:
+class RowBuffer:
     """Rows of several tables that are handed over in pieces."""
 
     def __init__(self, target: Target) -> None:

@@ -28,7 +28,7 @@ _LIBRARY = ("torch/distributed/", "torch/nn/", "torch/autograd/", "torch/_", "to
 
 
 @dataclass(frozen=True)
-class Entry:
+class FlightEntry:
     """One collective, or one send or receive.
 
     Attributes:
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Dump:
+class FlightDump:
     """What one rank's file holds.
 
     Attributes:
@@ -79,7 +79,7 @@ class Dump:
     description: Mapping[str, str]
     enqueued: Mapping[str, int]
     completed: Mapping[str, int]
-    entries: tuple[Entry, ...]
+    entries: tuple[FlightEntry, ...]
 
 
 def is_dump(path: Path) -> bool:
@@ -92,7 +92,7 @@ def is_dump(path: Path) -> bool:
     return head[:1] in (b"\x80", b"{") and b"traceEvents" not in head and any(mark in head for mark in _MARKS)
 
 
-def read(path: str | os.PathLike[str]) -> Dump:
+def read(path: str | os.PathLike[str]) -> FlightDump:
     """Read one rank's dump; its rank is the number that its name ends with.
 
     Raises:
@@ -106,7 +106,7 @@ def read(path: str | os.PathLike[str]) -> Dump:
         entries = tuple(_entry(row) for row in content.get("entries") or ())
         told = _RANK.search(place.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
         numbers = {str(row["pg_id"]): _group(row) for row in content.get("entries") or () if "pg_id" in row}
-        return Dump(
+        return FlightDump(
             str(path), int(content.get("rank", told[1] if told else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
             {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
@@ -137,10 +137,10 @@ def _load(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any]) -> FlightEntry:
     paired = bool(row.get("is_p2p"))
     done = row.get("retired") or row.get("state") == "completed"
-    return Entry(
+    return FlightEntry(
         _group(row), int(row["p2p_seq_id"] if paired else row["collective_seq_id"]), paired,
         str(row["profiling_name"]).split(":", 1)[-1], _sizes(row.get("input_sizes")), _sizes(row.get("output_sizes")),
         tuple(map(str, row.get("input_dtypes") or ())), "completed" if done else str(row.get("state")),

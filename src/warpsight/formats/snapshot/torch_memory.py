@@ -16,7 +16,7 @@ from typing import Any
 
 from warpsight.errors import TraceError
 from warpsight.formats.snapshot.plain_pickle import PlainData
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.definitions import Frame
 
@@ -35,7 +35,7 @@ _IN_USE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
 @dataclass(frozen=True)
-class Operation:
+class MemoryOperation:
     """One row of table `memory`, with its stack as frames from the outermost inwards."""
 
     time: int
@@ -68,13 +68,13 @@ class TorchSnapshot:
     """What a snapshot holds, in time order; times are ns since 1970."""
 
     path: Path
-    operations: tuple[Operation, ...]
+    operations: tuple[MemoryOperation, ...]
     failures: tuple[OutOfMemory, ...]
     devices: int
     #: The allocator's settings, as PyTorch names them.
     settings: Mapping[str, Any]
 
-    def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> Trace:
+    def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> StoredTrace:
         """Make it a trace; `offset_ns` is subtracted from every time, for example to get CLOCK_MONOTONIC.
 
         Raises:
@@ -99,7 +99,7 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
     """
     content = _load(Path(path))
     try:
-        operations: list[Operation] = []
+        operations: list[MemoryOperation] = []
         failures: list[OutOfMemory] = []
         traces = content.get("device_traces", [])
         last = max((int(s["device"]) for s in content["segments"]), default=-1)
@@ -146,7 +146,7 @@ class _Segments:
         self._sizes: dict[int, int] = {}
         self._used: dict[int, int] = {}
 
-    def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[Operation]:
+    def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[MemoryOperation]:
         """Blocks that exist when the history begins: those freed in it, or still there, without an allocation."""
         time = min((_time(entry) for entry in trace), default=0)
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
@@ -175,11 +175,11 @@ class _Segments:
 
     def _before_history(
         self, what: str, time: int, device: int, address: int, size: int, entry: dict[str, Any]
-    ) -> Operation:
+    ) -> MemoryOperation:
         self._apply(what, address, size)
         return self._made(what, time, device, address, size, "before the history", entry)
 
-    def operation(self, entry: dict[str, Any], device: int) -> Operation | None:
+    def operation(self, entry: dict[str, Any], device: int) -> MemoryOperation | None:
         """One entry of the history; None when it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
@@ -212,9 +212,9 @@ class _Segments:
 
     def _made(
         self, what: str, time: int, device: int, address: int, size: int, tag: str, entry: dict[str, Any]
-    ) -> Operation:
+    ) -> MemoryOperation:
         pool = self._holder(address)
-        return Operation(
+        return MemoryOperation(
             time, what, device, address, size, int(entry.get("stream", 0)), pool, self._sizes.get(pool, 0),
             max(self._used.get(pool, 0), 0), tag, _frames(entry),
         )  # fmt: skip
@@ -266,7 +266,7 @@ def _device(number: int) -> dict[str, Any]:
             "vendor": "NVIDIA", "platform": "cuda"}  # fmt: skip
 
 
-def _row(writer: TraceWriter, row: Operation, offset: int) -> dict[str, Any]:
+def _row(writer: TraceWriter, row: MemoryOperation, offset: int) -> dict[str, Any]:
     return {
         "time": row.time - offset,
         "operation": row.operation,

@@ -13,7 +13,7 @@ from warpsight.model.schema import TABLES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
     kept=(
@@ -27,7 +27,13 @@ _SELECTABLE = frozenset(table for tables in KINDS.values() for table in tables)
 
 
 def archive(
-    trace: Trace, file: IO[bytes], selection: Selection, suffix: str, write: Any, *, as_json: bool = False
+    trace: StoredTrace,
+    file: IO[bytes],
+    selection: Selection,
+    suffix: str,
+    write: Any,
+    *,
+    as_json: bool = False,
 ) -> dict[str, int]:
     """Write every table that has rows; `write(out, schema, batches)` writes one. Returns counts of tables and rows."""
     tables = rows = 0
@@ -60,7 +66,7 @@ class _Counting:
 
 
 def _rows(
-    trace: Trace, table: str, selection: Selection, as_json: bool
+    trace: StoredTrace, table: str, selection: Selection, as_json: bool
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema of a table's view, with units where they are known, and its rows."""
     import pyarrow as pa

@@ -12,10 +12,10 @@ from warpsight.formats.tabular.archive import archive
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
     """CSV with a header line; texts quoted, nulls empty; texts that look like a formula begin with an apostrophe."""
 
     def csv(out: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

@@ -31,7 +31,7 @@ _ALWAYS = ("key", "start", "end", "name", "category")
 
 
 @dataclass
-class Batch:
+class TrackBatch:
     """Rows with the key of the track they belong to; optional columns are None or full."""
 
     key: Column
@@ -58,11 +58,11 @@ class Batch:
         """Number of rows."""
         return len(self.start)
 
-    def take(self, rows: Column | slice) -> Batch:
+    def take(self, rows: Column | slice) -> TrackBatch:
         """Some of the rows, without their key."""
         columns: dict[str, Any] = {c: getattr(self, c) for c in (*_ALWAYS[1:], *OPTIONAL)}
         taken: dict[str, Any] = {c: None if v is None else v[rows] for c, v in columns.items()}
-        return Batch(self.key[:0], **taken)
+        return TrackBatch(self.key[:0], **taken)
 
     def slices(self, track: Track, source: bool) -> Slices:
         """The rows as slices of a track."""
@@ -70,13 +70,13 @@ class Batch:
         return Slices(track, self.start, self.end, self.name, self.category, source=source, **optional)
 
 
-def nothing() -> Batch:
+def nothing() -> TrackBatch:
     """No rows."""
     none = np.empty(0, np.int64)
-    return Batch(none, none, none, none, np.empty(0, np.int8))
+    return TrackBatch(none, none, none, none, np.empty(0, np.int8))
 
 
-def concat(batches: list[Batch]) -> Batch:
+def concat(batches: list[TrackBatch]) -> TrackBatch:
     """All rows; a column that only some batches have is 0 (of texts: empty) for the rows of the others."""
     batches = [b for b in batches if len(b)] or [nothing()]
     if len(batches) == 1:
@@ -88,14 +88,14 @@ def concat(batches: list[Batch]) -> Batch:
             columns[column] = np.concatenate([
                 _absent(len(b), present[0].dtype) if getattr(b, column) is None else getattr(b, column) for b in batches
             ])  # fmt: skip
-    return Batch(**columns)
+    return TrackBatch(**columns)
 
 
 def _absent(rows: int, kind: Any) -> Column:
     return np.full(rows, "" if kind.hasobject else 0, kind)
 
 
-def by_key(batch: Batch) -> Iterator[tuple[int, Column | slice]]:
+def by_key(batch: TrackBatch) -> Iterator[tuple[int, Column | slice]]:
     """Row numbers of every key, in order of start."""
     import pyarrow as pa
 

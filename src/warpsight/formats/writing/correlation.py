@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from warpsight.formats.writing.batch import Batch
+from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import Column
 
 #: Ids that are spread wider than this many times their number are looked up in a sorted list instead of by index.
 _SPARSE = 16
 
 
-class Correlations:
+class SharedCorrelations:
     """Correlations of one process that both a call and device work have: three bits each, however many rows there are."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Correlations:
         self._joined = device_has & host_has
         self._repeated = self._joined & repeated
 
-    def connect(self, rows: Batch) -> None:
+    def connect(self, rows: TrackBatch) -> None:
         """Give rows that have a partner on the other side its flow number; others get none."""
         if rows.correlation is None or not len(self._joined):
             return

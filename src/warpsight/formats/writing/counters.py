@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from warpsight.formats.writing.queries import Queries, quote
-from warpsight.formats.writing.timeline import Counter, Track
+from warpsight.formats.writing.timeline import CounterTrack, Track
 from warpsight.model.allocators import changes
 
 #: Counters come after everything else of their group.
@@ -14,7 +14,7 @@ _LAST = 1 << 30
 
 def counters(
     queries: Queries, uuid: Callable[[], int], groups: Mapping[int | None, Track]
-) -> Iterator[Counter]:
+) -> Iterator[CounterTrack]:
     """All counters of the selection, in the order they are shown.
 
     `groups` are the tracks of devices (None: of the host) below which counters belong; others lie at the top.
@@ -29,7 +29,7 @@ def counters(
             group = groups.get(device)
             label = name if group is None or device is None else name.removeprefix(f"GPU {device}: ")
             track = Track(uuid(), label, None if group is None else group.uuid, rank, unit=unit)
-            yield Counter(track, rows["time"], rows["value"])
+            yield CounterTrack(track, rows["time"], rows["value"])
 
 
 def _sampled(queries: Queries) -> Iterator[tuple[int | None, str, str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Function, file, line, kind.
 Place = tuple[str, str, int, str]
@@ -43,7 +43,7 @@ def placed(parts: Sequence[str]) -> str:
         LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation)"""
 
 
-def totals(trace: Trace, selection: Selection) -> list[Total]:
+def totals(trace: StoredTrace, selection: Selection) -> list[Total]:
     """Totals of kernels, copies and sets; the stack is their own or their launch's, 0 without one."""
     names = {"kernel": ("kernel", "coalesce(demangled, '?')", "0"), "memcpy": ("memcpy", "'Memcpy ' || kind", "bytes"),
              "memset": ("memset", "'Memset'", "bytes")}  # fmt: skip
@@ -62,21 +62,21 @@ def totals(trace: Trace, selection: Selection) -> list[Total]:
     return [Total(*row) for row in rows.fetchall()]
 
 
-def unplaced(trace: Trace) -> int:
+def unplaced(trace: StoredTrace) -> int:
     """Kernels without a time."""
     return int(trace.sql("SELECT count(*) FROM kernel_ids WHERE start IS NULL").fetchall()[0][0])
 
 
-def wall_clock(trace: Trace) -> int:
+def wall_clock(trace: StoredTrace) -> int:
     """The offset that turns the trace's times into wall-clock time (ns since 1970); 0 when unknown."""
     rows = trace.sql("SELECT median(realtime - monotonic)::BIGINT FROM clock").fetchall()
     return int(rows[0][0] or 0)
 
 
-class Stacks:
+class StackFrames:
     """Frames of stacks by id."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: StoredTrace) -> None:
         """Read all frames and stacks."""
         self._frames: dict[int, Place] = {
             i: (function, file or "", line or 0, kind)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsight.formats.writing.batch import Batch
+from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, Track
 
 #: Arrows of a row: into its begin, out of its begin, into its end, out of its end; 0 is none.
@@ -84,7 +84,7 @@ class Overlay:
             track, self.start[keep], self.end[keep], names[self.label[keep]], category, attributes=about
         )
 
-    def connect(self, batch: Batch, process: int, streams: Sequence[int] | None) -> None:
+    def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:
         """Give the rows of a batch that the path goes through their arrows.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.

@@ -29,7 +29,7 @@ class _Running:
         self.place = np.concatenate([self.place, place[runs]])
 
 
-class Lanes:
+class LaneAllocator:
     """Spreads one stream's work over lanes; windows must come in order of time."""
 
     def __init__(self) -> None:

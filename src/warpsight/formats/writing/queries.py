@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.formats.selection import DEVICE_TABLES, Selection
-from warpsight.formats.writing.batch import Batch, concat, nothing
-from warpsight.formats.writing.correlation import Correlations
+from warpsight.formats.writing.batch import TrackBatch, concat, nothing
+from warpsight.formats.writing.correlation import SharedCorrelations
 from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
 from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Rows of a thread's timeline: table, expression of the name's index or text column.
 HOST_TABLES = {
@@ -50,7 +50,7 @@ _CHUNK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """Rows that began from `begin` to before `end`; None is open."""
 
     begin: int | None = None
@@ -67,7 +67,7 @@ class Window:
 class Queries:
     """The SQL of one export."""
 
-    def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection, texts: Texts) -> None:
         """Find out which tables have rows, and where the timeline begins and ends."""
         self.trace = trace
         self.selection = selection
@@ -113,7 +113,7 @@ class Queries:
         times = [row for row in found if row[0] is not None]
         return min((row[0] for row in times), default=0), max((row[1] for row in times), default=0)
 
-    def windows(self, process: int) -> list[Window]:
+    def windows(self, process: int) -> list[TimeWindow]:
         """Windows of about equally many rows that together hold all rows of a process."""
         width = max(1, -(-(self.horizon - self.origin + 1) // _BUCKETS))
         counts = np.zeros(_BUCKETS + 2, np.int64)
@@ -126,9 +126,9 @@ class Queries:
         total = np.cumsum(counts)
         places = np.searchsorted(total, np.arange(1, number) * int(total[-1]) / number) + 1
         edges = [self.origin + int(p) * width for p in np.unique(places)]
-        return [Window(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
+        return [TimeWindow(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
 
-    def correlations(self, process: int) -> Correlations:
+    def correlations(self, process: int) -> SharedCorrelations:
         """The correlation column that joins calls and device work of a process."""
         device = [t for t in self._tables if t in DEVICE_TABLES]
         host = [t for t in self._tables if t in ("launch", "api")]
@@ -141,9 +141,9 @@ class Queries:
                 low, high = (found[0], found[1]) if not rows else (min(low, found[0]), max(high, found[1]))
                 rows += found[2]
         if not rows:
-            return Correlations(process, (0, -1, 0), (), ())
+            return SharedCorrelations(process, (0, -1, 0), (), ())
         sides = ((c for t in side for c in self._correlation(t, process)) for side in (device, host))
-        return Correlations(process, (low, high, rows), *sides)
+        return SharedCorrelations(process, (low, high, rows), *sides)
 
     def _correlation(self, table: str, process: int) -> Iterator[Column]:
         relation = self.trace.sql(f"""
@@ -156,11 +156,11 @@ class Queries:
 
     # -- rows
 
-    def device(self, process: int, window: Window) -> Batch:
+    def device(self, process: int, window: TimeWindow) -> TrackBatch:
         """Work on devices."""
         return concat([self._device(t, process, window) for t in DEVICE_TABLES if t in self._tables])
 
-    def _device(self, table: str, process: int, window: Window) -> Batch:
+    def _device(self, table: str, process: int, window: TimeWindow) -> TrackBatch:
         name = _DEVICE_NAMES[table]
         name = self._indexed(table, name) if table != "kernel" else name
         columns = {"correlation": "coalesce(correlation, 0)"}
@@ -215,11 +215,11 @@ class Queries:
             else f"coalesce(device, {default})"
         )
 
-    def host(self, process: int, window: Window) -> Batch:
+    def host(self, process: int, window: TimeWindow) -> TrackBatch:
         """Calls, operators, ranges and events of threads."""
         return concat([self._host(t, process, window) for t in HOST_TABLES if t in self._tables])
 
-    def _host(self, table: str, process: int, window: Window) -> Batch:
+    def _host(self, table: str, process: int, window: TimeWindow) -> TrackBatch:
         called = table in ("launch", "api")
         name = HOST_TABLES[table]
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
@@ -246,20 +246,27 @@ class Queries:
         return members if self.scalar(f"SELECT count(attributes) FROM {source(table)}") else None
 
     def _batch(
-        self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str
-    ) -> Batch:
+        self,
+        table: str,
+        process: int,
+        window: TimeWindow,
+        key: str,
+        name: str,
+        columns: dict[str, str],
+        end: str,
+    ) -> TrackBatch:
         rows = self._rows(table, process, window, name, {"key": key, **columns}, end)
         return _as_batch(table, rows.pop("key"), rows)
 
     def _rows(
-        self, table: str, process: int, window: Window, name: str, columns: dict[str, str], end: str
+        self, table: str, process: int, window: TimeWindow, name: str, columns: dict[str, str], end: str
     ) -> dict[str, Column]:
         more = "".join(f", {expression} AS {column}" for column, expression in columns.items())
         return self.columns(f"""
             SELECT start, {end} AS "end", ({name})::INTEGER AS name{more} FROM {source(table)}
             WHERE {self.selection.where(table, process)} AND {window.where}""")
 
-    def _close(self, batch: Batch) -> Batch:
+    def _close(self, batch: TrackBatch) -> TrackBatch:
         """Calls that never returned last until the end of the trace and are marked."""
         never = np.flatnonzero(batch.end < 0)
         if len(never):
@@ -282,7 +289,7 @@ class Queries:
 
     # -- what is neither a thread's call nor a device's work
 
-    def build(self, process: int) -> Batch:
+    def build(self, process: int) -> TrackBatch:
         """Builds of programs."""
         if not self.selection.wants("build") or not self.trace.count("build"):
             return nothing()
@@ -290,28 +297,28 @@ class Queries:
         return self._batch(
             "build",
             process,
-            Window(),
+            TimeWindow(),
             "0",
             name,
             {"stack": "coalesce(stack, 0)"},
             "start + greatest(duration, 0)",
         )
 
-    def overhead(self, process: int) -> Batch:
+    def overhead(self, process: int) -> TrackBatch:
         """Time the recorder took."""
         if not self.selection.wants("overhead") or not self.trace.count("overhead"):
             return nothing()
         return self._batch(
             "overhead",
             process,
-            Window(),
+            TimeWindow(),
             "0",
             self._indexed("overhead", "kind"),
             {},
             "start + greatest(duration, 0)",
         )
 
-    def samples(self, process: int) -> Batch:
+    def samples(self, process: int) -> TrackBatch:
         """Samples as slices: from one to the next of its thread as long as the stack stays the same.
 
         A gap of more than four usual periods stays a gap: nothing is known of it.
@@ -333,7 +340,7 @@ class Queries:
         first = np.concatenate([[True], ~(follows & (end[:-1] == start[1:]) & (stack[1:] == stack[:-1]))])
         last = np.concatenate([first[1:], [True]])
         name = self._leaves(stack[first])
-        return Batch(key[first], start[first], end[last], name, np.full(len(name), CATEGORY["sample"], np.int8),
+        return TrackBatch(key[first], start[first], end[last], name, np.full(len(name), CATEGORY["sample"], np.int8),
                      stack=stack[first])  # fmt: skip
 
     def _leaves(self, stack: Column) -> Column:
@@ -357,9 +364,9 @@ class Queries:
         return rows["a"], rows["b"]
 
 
-def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> Batch:
+def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> TrackBatch:
     category = np.full(len(key), CATEGORY[_CATEGORY_OF.get(table, table)], np.int8)
-    return Batch(key=key, category=category, **rows) if len(key) else nothing()
+    return TrackBatch(key=key, category=category, **rows) if len(key) else nothing()
 
 
 def source(table: str) -> str:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.formats.selection import Selection
-from warpsight.formats.writing.batch import Batch, by_key
+from warpsight.formats.writing.batch import TrackBatch, by_key
 from warpsight.formats.writing.counters import counters
-from warpsight.formats.writing.placing import Depths, Lanes
-from warpsight.formats.writing.queries import Queries, Window
-from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
+from warpsight.formats.writing.placing import Depths, LaneAllocator
+from warpsight.formats.writing.queries import Queries, TimeWindow
+from warpsight.formats.writing.timeline import Column, CounterTrack, Slices, Texts, Track
 from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Row numbers of a batch, or all of them
 Rows = Column | slice
@@ -30,10 +30,10 @@ _EXPLICIT = np.uint64(1 << 63)
 _NO_STREAM = -1
 
 
-class Reader:
+class ExportReader:
     """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
 
-    def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
+    def __init__(self, trace: StoredTrace, selection: Selection, texts: Texts) -> None:
         """Prepare; only sums are read yet."""
         self.trace = trace
         self.selection = selection
@@ -68,7 +68,7 @@ class Reader:
         """A number for a new track."""
         return next(self._uuids)
 
-    def pieces(self) -> Iterator[Slices | Counter]:
+    def pieces(self) -> Iterator[Slices | CounterTrack]:
         """The overlays, every process's threads and devices, then counters."""
         above: dict[str, Track] = {}
         for overlay in self.selection.overlays:
@@ -106,14 +106,14 @@ class Reader:
             name = _program(command) if rank is None else f"rank {rank}: {_program(command)}"
             yield self.group(Track(self.uuid(), name, pid=pid, command=command, is_group=True)), process
 
-    def _batches(self, process: int, pool: ThreadPoolExecutor) -> Iterator[tuple[Batch, Batch]]:
+    def _batches(self, process: int, pool: ThreadPoolExecutor) -> Iterator[tuple[TrackBatch, TrackBatch]]:
         """Device and host rows window by window, the next one read while the last is written."""
         joined = self.queries.correlations(process) if self.selection.flows else None
         self.shared_flows = np.empty(0, np.uint64) if joined is None else joined.shared
         edges = self.queries.edges(process)
         overlays = self.selection.overlays if self.selection.flows else ()
 
-        def read(window: Window) -> tuple[Batch, Batch]:
+        def read(window: TimeWindow) -> tuple[TrackBatch, TrackBatch]:
             device, host = self.queries.device(process, window), self.queries.host(process, window)
             if joined is not None:
                 joined.connect(device)
@@ -124,7 +124,7 @@ class Reader:
                 overlay.connect(host, process, None)
             return device, host
 
-        ahead: deque[Future[tuple[Batch, Batch]]] = deque()
+        ahead: deque[Future[tuple[TrackBatch, TrackBatch]]] = deque()
         for window in self.queries.windows(process):
             ahead.append(pool.submit(read, window))
             if len(ahead) > 1:
@@ -136,7 +136,7 @@ class Reader:
 class _ProcessTracks:
     """The tracks of one process, made when their first slice comes."""
 
-    def __init__(self, reader: Reader, track: Track, process: int) -> None:
+    def __init__(self, reader: ExportReader, track: Track, process: int) -> None:
         self.reader = reader
         self.track = track
         self.process = process
@@ -158,12 +158,12 @@ class _ProcessTracks:
             trace.sql(f"SELECT context, null_stream FROM context WHERE process = {process}").fetchall()
         )
         self._known: dict[tuple[object, ...], Track] = {}
-        self._lanes: dict[object, Lanes] = {}
+        self._lanes: dict[object, LaneAllocator] = {}
         self._depths: dict[int, Depths] = {}
 
     # -- devices
 
-    def streams(self, batch: Batch) -> Iterator[Slices]:
+    def streams(self, batch: TrackBatch) -> Iterator[Slices]:
         """Device work of a window, stream by stream."""
         places = self.reader.queries.places(self.process)
         several = len({context for _, context, _ in places}) > 1
@@ -203,10 +203,10 @@ class _ProcessTracks:
         return self._known[key]
 
     def _laned(
-        self, batch: Batch, rows: Rows, name: str, parent: Track, rank: int, source: bool = False
+        self, batch: TrackBatch, rows: Rows, name: str, parent: Track, rank: int, source: bool = False
     ) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
-        lanes = self._lanes.setdefault((parent.uuid, name), Lanes())
+        lanes = self._lanes.setdefault((parent.uuid, name), LaneAllocator())
         place = lanes.place(batch.start[rows], batch.end[rows])
 
         def track(lane: int) -> Track:
@@ -219,7 +219,7 @@ class _ProcessTracks:
 
     # -- threads
 
-    def threads(self, batch: Batch) -> Iterator[Slices]:
+    def threads(self, batch: TrackBatch) -> Iterator[Slices]:
         """Calls and ranges of a window, thread by thread."""
         for key, rows in by_key(batch):
             home = self._thread(key >> 1)
@@ -280,7 +280,7 @@ def _among(rows: Rows, which: Column) -> Column:
 
 
 def _split(
-    batch: Batch, rows: Rows, place: Column, track: Callable[[int], Track], source: bool
+    batch: TrackBatch, rows: Rows, place: Column, track: Callable[[int], Track], source: bool
 ) -> Iterator[Slices]:
     """One run of slices per lane or depth."""
     if len(place) and int(place.min()) == int(place.max()) >= 0:
@@ -292,7 +292,7 @@ def _split(
             yield batch.take(_among(rows, chosen)).slices(track(i), source)
 
 
-def _depend(device: Batch, edges: tuple[Column, Column], process: int) -> None:
+def _depend(device: TrackBatch, edges: tuple[Column, Column], process: int) -> None:
     """Give work that others wait for explicitly, and the waiting work, one flow per awaited correlation.
 
     Work that waits for several gets the arrow from the one that was submitted last.

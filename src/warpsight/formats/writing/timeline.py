@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 #: The argument of a range that holds its domain, category, color (#AARRGGBB), payload, and where it came from.
@@ -78,7 +78,7 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterTrack:
     """Samples of one number."""
 
     track: Track
@@ -151,7 +151,7 @@ def shape_text(row: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def load_texts(trace: Trace) -> Texts:
+def load_texts(trace: StoredTrace) -> Texts:
     """Names and shapes of the whole trace; stacks are read when slices refer to them."""
     names = trace.arrow("name").select(["id", "demangled"]).sort_by("id").to_pydict()
     texts = Texts([""] * (max(names["id"], default=0) + 1))
@@ -164,7 +164,7 @@ def load_texts(trace: Trace) -> Texts:
     return texts
 
 
-def load_stacks(trace: Trace, texts: Texts, slices: Slices) -> None:
+def load_stacks(trace: StoredTrace, texts: Texts, slices: Slices) -> None:
     """Fetch the text of every stack the slices refer to."""
     if slices.stack is None:
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Functions:
+class ApiFunctions:
     """The functions of a backend's API, as rows of calls number them."""
 
     #: In rows of calls (`Api.domain`).
@@ -70,7 +70,7 @@ class Backend:
     options: tuple[str, ...] = ()
     #: In rows of devices and contexts (`platform`, `api`).
     platform: int = 0
-    functions: tuple[Functions, ...] = ()
+    functions: tuple[ApiFunctions, ...] = ()
     #: The library that hands over records of device work: the source of what it loses.
     library: str = ""
     #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.

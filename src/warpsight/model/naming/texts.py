@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
-def texts(trace: Trace, form: str = "demangled") -> Mapping[int, str]:
+def texts(trace: StoredTrace, form: str = "demangled") -> Mapping[int, str]:
     """The text of every name id; `form` is `name` (as recorded), `demangled` or `short`. Kept while the trace is open."""
     return trace.kept.get(("names", form), lambda: _texts(trace, form))
 
 
-def _texts(trace: Trace, form: str) -> dict[int, str]:
+def _texts(trace: StoredTrace, form: str) -> dict[int, str]:
     columns, coded = trace.columns("name", {"id": 0}, [form])
     listed = [*coded[form], ""]  # the last one stands for a text that is missing
     return {i: listed[code] for i, code in zip(columns["id"].tolist(), columns[form].tolist(), strict=True)}

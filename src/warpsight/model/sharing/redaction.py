@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from warpsight.model.sharing import secrets
 
 if TYPE_CHECKING:
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
 #: Home directories: the user's name goes with them.
 _HOME = re.compile(
@@ -53,7 +53,7 @@ class Redactor:
 
     @classmethod
     def of(
-        cls, trace: Trace, *, include: Iterable[str] = (), also: Iterable[tuple[str, str]] = ()
+        cls, trace: StoredTrace, *, include: Iterable[str] = (), also: Iterable[tuple[str, str]] = ()
     ) -> Redactor:
         """The rules for a trace's own processes, devices and paths.
 
@@ -126,7 +126,7 @@ def _program(words: list[str]) -> list[str]:
     return [name]
 
 
-def _names(trace: Trace) -> list[tuple[str, str]]:
+def _names(trace: StoredTrace) -> list[tuple[str, str]]:
     """Hosts and users of a trace."""
     import json
 

@@ -17,7 +17,7 @@ from warpsight.model.schema import TABLES
 from warpsight.model.sharing import secrets
 from warpsight.model.sharing.redaction import Redactor
 from warpsight.model.storage import manifest, store
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ _PATHS = r"[/\\]"
 INCLUDABLE = ("paths", "arguments", "environment")
 
 
-def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
+def shared(trace: StoredTrace, include: Iterable[str] = ()) -> StoredTrace:
     """A redacted trace to read instead of `trace`, which must stay open for as long; close it too.
 
     Args:
@@ -45,7 +45,7 @@ def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
             if (parts := _redacted(trace.folder, table, redactor, Path(folder.name)))
         }
         path = trace.path if "paths" in wanted else redactor.text(Path(trace.path.rstrip("/")).name)
-        out = Trace(trace.folder, path=path, temporary=folder, instead=files)
+        out = StoredTrace(trace.folder, path=path, temporary=folder, instead=files)
     except BaseException:
         folder.cleanup()
         raise

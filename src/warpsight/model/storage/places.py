@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from warpsight.errors import TraceError
 from warpsight.model.sharing import pack
-from warpsight.model.trace import Trace
+from warpsight.model.trace import StoredTrace
 
-T = TypeVar("T", bound=Trace)
+T = TypeVar("T", bound=StoredTrace)
 
 
 def locate(path: str | os.PathLike[str], kind: type[T]) -> T:

@@ -19,7 +19,7 @@ from warpsight.model.schema import TABLES
 from warpsight.model.storage import manifest, store
 
 if TYPE_CHECKING:
-    from warpsight.model.trace import Trace
+    from warpsight.model.trace import StoredTrace
 
 #: Tables of definitions: rows get there by interning.
 INTERNED = ("name", "shape", "frame", "stack")
@@ -61,7 +61,7 @@ class TraceWriter:
         """Id of a name, for `name_id` columns."""
         return self.definitions.name(text)
 
-    def take_up(self, trace: Trace) -> None:
+    def take_up(self, trace: StoredTrace) -> None:
         """Begin with the definitions of another trace, whose ids stay what they are; before anything is interned."""
         self.definitions.load(trace.folder)
         for table in INTERNED:

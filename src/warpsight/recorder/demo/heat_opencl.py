@@ -6,7 +6,7 @@ import sys
 from array import array
 
 import warpsight as ws
-from warpsight.recorder.demo.opencl import OpenClError, Queue
+from warpsight.recorder.demo.opencl import OpenClError, OpenclQueue
 
 SIZE, STEPS, REPORT_EVERY = 256, 300, 50
 SOURCE = """
@@ -29,7 +29,7 @@ __kernel void row_maximum(__global const float *values, __global float *rows) {
 """
 
 
-def largest_change(queue: Queue, kernels: list[int], buffers: list[int]) -> float:
+def largest_change(queue: OpenclQueue, kernels: list[int], buffers: list[int]) -> float:
     """How far the last step moved the hottest change."""
     _, change, row_maximum = kernels
     now, following, difference, rows = buffers
@@ -43,7 +43,7 @@ def largest_change(queue: Queue, kernels: list[int], buffers: list[int]) -> floa
 def main() -> None:
     """Run to the end and print the result."""
     try:
-        queue = Queue()
+        queue = OpenclQueue()
     except OpenClError as error:
         sys.exit(f"{error}; on Debian: apt install ocl-icd-libopencl1 pocl-opencl-icd")
     print(f"heat on {queue.device_name}")

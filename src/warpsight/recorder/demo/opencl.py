@@ -44,7 +44,7 @@ class OpenClError(RuntimeError):
     """A call failed, or there is no device."""
 
 
-class Queue:
+class OpenclQueue:
     """A queue on the first OpenCL device."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ def _offsets() -> dict[str, int]:
 _OFFSETS = _offsets()
 
 
-class Header:
+class ArenaHeader:
     """The shared header of an arena: the process's own state, and the control word we set.
 
     Raises:
@@ -106,7 +106,7 @@ class OwnRows:
         self.fd = int(self._library.ws_arena_create(os.fsencode(arenas) if arenas is not None else None))
         if self.fd < 0:
             raise OSError(-self.fd, os.strerror(-self.fd))
-        header = Header(self.fd)
+        header = ArenaHeader(self.fd)
         self.arena = header.arena
         header.close()
 

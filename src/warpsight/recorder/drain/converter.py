@@ -27,7 +27,7 @@ class ConverterError(WarpsightError):
     """The converter failed; the raw data is kept."""
 
 
-class Converter:
+class ConverterProcess:
     """Requests conversions one at a time. A process that is killed is replaced: the new one continues from the state on disk."""
 
     def __init__(self, folder: Path | None, *log: str) -> None:

@@ -17,7 +17,7 @@ from warpsight.capture.segments import layout
 from warpsight.recorder.drain import listener
 from warpsight.recorder.drain.arena import STOP, Drainer, OwnRows
 from warpsight.recorder.drain.listener import Hello, Listener
-from warpsight.recorder.drain.target import Ending, Target, Watched
+from warpsight.recorder.drain.target import AwaitedProcess, DrainTarget, Ending
 from warpsight.recorder.output import RAW
 
 #: Seconds between visits while rows come, and at most when none do.
@@ -29,7 +29,7 @@ ROTATE_BYTES = 64 << 20
 _HELLO_S = 10.0
 
 
-class Bound(Protocol):
+class DataBound(Protocol):
     """Bounds the raw data: :class:`~warpsight.recorder.drain.raw_bound.RawBound`, or the ring of a flight recorder."""
 
     #: Draining is to wait.
@@ -47,7 +47,7 @@ class Bound(Protocol):
 class DrainLoop:
     """Owns all targets. Everything on them happens under `_lock`; the thread holds it during a visit only."""
 
-    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: Bound, control: int, *,
+    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: DataBound, control: int, *,
                  rotate_s: float = ROTATE_S) -> None:  # fmt: skip
         """`bound` keeps the raw data small; `rotate_s`: seconds after which segments are closed."""
         self._rotate_s = rotate_s
@@ -58,9 +58,9 @@ class DrainLoop:
         self._control = control
         own_raw = folder / RAW / own.arena
         self._own_drainer = Drainer(own.fd, own_raw)
-        self._targets: list[Target] = []
+        self._targets: list[DrainTarget] = []
         self._waited: list[
-            Watched
+            AwaitedProcess
         ] = []  # joined commands: nothing to drain, but the recording waits for them
         self._strangers: list[tuple[socket.socket, float]] = []  # connected, hello not yet said
         self.endings: list[Ending] = []
@@ -71,11 +71,10 @@ class DrainLoop:
         self.own_time: dict[str, tuple[int, int]] = {}
         self.cpu_ns = 0
         self.write_error = 0
-        self._polled_fds: list[int] = []
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._ended = threading.Condition(self._lock)
-        self.on_target: Callable[[Target], None] | None = None
+        self.on_target: Callable[[DrainTarget], None] | None = None
         self.on_ending: Callable[[Ending], None] | None = None
         #: Answers a request and closes the connection, without keeping this thread.
         self.on_request: Callable[[socket.socket, str], None] | None = None
@@ -88,7 +87,7 @@ class DrainLoop:
         self._thread.start()
 
     @property
-    def running(self) -> list[Target]:
+    def running(self) -> list[DrainTarget]:
         """Targets that have not ended."""
         with self._lock:
             return list(self._targets)
@@ -226,12 +225,12 @@ class DrainLoop:
             self._pass_on(connection, hello.request)
             return
         if hello.fd < 0:
-            self._waited.append(Watched(connection, pid))
+            self._waited.append(AwaitedProcess(connection, pid))
             listener.answer(connection, "ok")
             return
         folder = self._folder / RAW / hello.arena
         try:
-            target = Target(connection, pid, hello.fd, folder, self._listener.arenas)
+            target = DrainTarget(connection, pid, hello.fd, folder, self._listener.arenas)
         except (OSError, ValueError) as error:
             listener.answer(connection, f"no {error}")
             connection.close()
@@ -268,7 +267,7 @@ class DrainLoop:
         if not self.connected:
             self._ended.notify_all()
 
-    def _retire(self, target: Target, how: str) -> None:
+    def _retire(self, target: DrainTarget, how: str) -> None:
         """Take the last rows of a process and forget it."""
         self._targets.remove(target)
         abrupt = target.header.state not in (layout.STATE_STOPPED, layout.STATE_EXITED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsight.recorder.drain.arena import LOSS_DATA, LOSS_ENDED, LOSS_NOTE, OwnRows
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.output import RAW
 
 HURRY_BYTES = 512 << 20
@@ -28,7 +28,7 @@ class RawBound:
 
     folder: Path
     rows: OwnRows
-    converter: Converter
+    converter: ConverterProcess
     max_bytes: int = 0
     #: Bytes of raw data since the recording began.
     drained: Callable[[], int] = lambda: 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from warpsight.capture.segments import layout
 from warpsight.recorder import output
-from warpsight.recorder.drain.arena import Drainer, Header
+from warpsight.recorder.drain.arena import ArenaHeader, Drainer
 
 #: A connection closes a moment before its process becomes a zombie; after this long it was an exec instead.
 _EXEC_AFTER_S = 0.3
@@ -34,7 +34,7 @@ class Ending:
         return {"pid": self.pid, "arena": self.arena, "exit": self.exit, "end": self.end}
 
 
-class Watched:
+class AwaitedProcess:
     """A process to wait for: by a descriptor of it where it is visible from here, else by its connection alone."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
@@ -80,7 +80,7 @@ class Watched:
             self.pidfd = -1
 
 
-class Target(Watched):
+class DrainTarget(AwaitedProcess):
     """A process whose rings are drained into `folder`.
 
     Raises:
@@ -90,7 +90,7 @@ class Target(Watched):
     def __init__(
         self, connection: socket.socket, pid: int, fd: int, folder: Path, arenas: Path | None
     ) -> None:
-        self.header = Header(fd)
+        self.header = ArenaHeader(fd)
         try:
             if self.header.arena != folder.name:
                 raise ValueError("the arena's id is not the one announced")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from warpsight.errors import TraceError, WarpsightError
 from warpsight.machine.backends.backend import Backend
 from warpsight.recorder.external import tool as tools
-from warpsight.recorder.external.tool import Request, Tool
+from warpsight.recorder.external.tool import Tool, ToolRequest
 from warpsight.recorder.signals import Signals
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Finished:
     kept: Path | None
 
 
-def record(backend: Backend, program: Sequence[str], path: Path, request: Request, *, keep: bool = False,
+def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRequest, *, keep: bool = False,
            force: bool = False) -> Finished:  # fmt: skip
     """Run `program` under a backend's recorder into the trace `path`. The program shares our terminal.
 
@@ -86,7 +86,9 @@ def _kept(folder: Path, path: Path, name: str) -> Path | None:
     return folder
 
 
-def _run(tool: Tool, command: Sequence[str], program: Sequence[str], folder: Path, request: Request) -> int:
+def _run(
+    tool: Tool, command: Sequence[str], program: Sequence[str], folder: Path, request: ToolRequest
+) -> int:
     """The program's exit code, 128 + signal."""
     kept = folder / ".exit-code"
     _check(program)

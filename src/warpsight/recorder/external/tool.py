@@ -12,7 +12,7 @@ from warpsight.machine.backends.backend import Backend
 
 
 @dataclass(frozen=True)
-class Request:
+class ToolRequest:
     """The user's request to the recorder. Seconds; 0 is not given."""
 
     duration: float = 0.0
@@ -36,7 +36,7 @@ class Tool:
     #: What to do when the recorder is not there.
     advice: str
     find: Callable[[], list[str] | None]
-    arguments: Callable[[Request, Path, Sequence[str]], list[str]]
+    arguments: Callable[[ToolRequest, Path, Sequence[str]], list[str]]
     outputs: Callable[[Path], list[Path]]
     #: The reader of what it leaves.
     form: str

@@ -19,7 +19,7 @@ class CfiError(Exception):
     """The frames of this code cannot be unwound with the available information."""
 
 
-class Reader:
+class AddressCursor:
     """A cursor over bytes that lie at a virtual address."""
 
     def __init__(self, data: bytes, address: int, at: int = 0) -> None:
@@ -36,23 +36,22 @@ class Reader:
 
     def uleb(self) -> int:
         """An unsigned LEB128 number."""
-        value, shift = 0, 0
-        while True:
-            byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
+        return self._leb()[0]
 
     def sleb(self) -> int:
         """A signed LEB128 number."""
-        value, shift = 0, 0
+        value, bits = self._leb()
+        return value - (1 << bits) if value >> (bits - 1) else value
+
+    def _leb(self) -> tuple[int, int]:
+        """The number, and how many bits it was written in."""
+        value, bits = 0, 0
         while True:
             byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
+            value |= (byte & 0x7F) << bits
+            bits += 7
             if not byte & 0x80:
-                return value - (1 << shift) if byte & 0x40 else value
+                return value, bits
 
     def text(self) -> bytes:
         """A string up to its zero."""
@@ -77,15 +76,15 @@ class Reader:
 
 
 @dataclass
-class Row:
+class UnwindRow:
     """Where the caller's frame is and how to get its registers; rules are (kind, value)."""
 
     cfa: tuple[int, int] | bytes = (7, 8)
     rules: dict[int, tuple[str, int | bytes]] = field(default_factory=dict)
 
-    def copy(self) -> Row:
+    def copy(self) -> UnwindRow:
         """An independent copy."""
-        return Row(self.cfa, dict(self.rules))
+        return UnwindRow(self.cfa, dict(self.rules))
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Cie:
 
 def parse_cie(data: bytes, address: int) -> Cie:
     """Read a CIE from behind its length and id."""
-    reader = Reader(data, address)
+    reader = AddressCursor(data, address)
     version = reader.number("B")
     augmentation = reader.text()
     code_align, data_align = reader.uleb(), reader.sleb()
@@ -123,16 +122,18 @@ def parse_cie(data: bytes, address: int) -> Cie:
     )
 
 
-def row_at(cie: Cie, program: bytes, start: int, pc: int) -> Row:
+def row_at(cie: Cie, program: bytes, start: int, pc: int) -> UnwindRow:
     """The row that holds at `pc` of a function that starts at `start`."""
-    initial = Row()
+    initial = UnwindRow()
     _run(cie, cie.program, initial, None, start, 1 << 64)
     row = initial.copy()
     return _run(cie, program, row, initial, start, pc)
 
 
-def _run(cie: Cie, program: bytes, row: Row, initial: Row | None, start: int, pc: int) -> Row:
-    reader, location, saved = Reader(program, 0), start, []
+def _run(
+    cie: Cie, program: bytes, row: UnwindRow, initial: UnwindRow | None, start: int, pc: int
+) -> UnwindRow:
+    reader, location, saved = AddressCursor(program, 0), start, []
     while reader.at < len(program):
         byte = reader.number("B")
         high, low = byte & 0xC0, byte & 0x3F
@@ -156,14 +157,14 @@ def _run(cie: Cie, program: bytes, row: Row, initial: Row | None, start: int, pc
     return row
 
 
-def _restore(row: Row, initial: Row | None, register: int) -> None:
+def _restore(row: UnwindRow, initial: UnwindRow | None, register: int) -> None:
     if initial is not None and register in initial.rules:
         row.rules[register] = initial.rules[register]
     else:
         row.rules.pop(register, None)
 
 
-def _rule(cie: Cie, reader: Reader, byte: int, row: Row, initial: Row | None) -> None:
+def _rule(cie: Cie, reader: AddressCursor, byte: int, row: UnwindRow, initial: UnwindRow | None) -> None:
     if byte == 0x00:
         return
     if byte == 0x0C:
@@ -200,7 +201,7 @@ def _rule(cie: Cie, reader: Reader, byte: int, row: Row, initial: Row | None) ->
 
 def evaluate(expression: bytes, registers: dict[int, int], memory: Memory, first: list[int]) -> int:
     """Value of a DWARF expression; `first` is the stack to begin with."""
-    reader, stack = Reader(expression, 0), list(first)
+    reader, stack = AddressCursor(expression, 0), list(first)
     constants = {0x08: "B", 0x09: "b", 0x0A: "H", 0x0B: "h", 0x0C: "I", 0x0D: "i", 0x0E: "Q", 0x0F: "q"}
     while reader.at < len(expression):
         op = reader.number("B")

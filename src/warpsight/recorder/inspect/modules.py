@@ -55,7 +55,7 @@ def mappings(pid: int) -> list[Mapping]:
     return found
 
 
-class Module:
+class ElfImage:
     """One ELF image: a file, or the bytes of the vdso.
 
     Raises:
@@ -140,7 +140,7 @@ class Module:
         data = self.read(address, size)
         if len(data) < 12 or data[0] != 1 or data[3] != 0x3B:  # data-relative sdata4: what linkers write
             return [], []
-        reader = cfi.Reader(data, address, 4)
+        reader = cfi.AddressCursor(data, address, 4)
         reader.pointer(data[1])
         count = reader.pointer(data[2])
         pairs = (
@@ -151,7 +151,7 @@ class Module:
         )
         return pairs[0::2].tolist(), pairs[1::2].tolist()
 
-    def row_at(self, pc: int) -> tuple[cfi.Row, cfi.Cie]:
+    def row_at(self, pc: int) -> tuple[cfi.UnwindRow, cfi.Cie]:
         """How to find the caller at a virtual address of the file.
 
         Raises:
@@ -165,7 +165,7 @@ class Module:
         length, back = struct.unpack("<Ii", self.read(place, 8))
         data = self.read(place + 8, length - 4)
         cie = self._cie(place + 4 - back)
-        reader = cfi.Reader(data, place + 8)
+        reader = cfi.AddressCursor(data, place + 8)
         start = reader.pointer(cie.encoding)
         size = reader.pointer(cie.encoding & 0x0F)
         if not start <= pc < start + size:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsight.recorder.inspect import cfi
-from warpsight.recorder.inspect.modules import Mapping, Module, mappings
+from warpsight.recorder.inspect.modules import ElfImage, Mapping, mappings
 
 _SEIZE, _INTERRUPT, _DETACH, _GETREGS = 0x4206, 0x4207, 17, 12
 _WALL = 0x40000000
@@ -56,7 +56,7 @@ class Unwinder:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._mappings = mappings(pid)
-        self._modules: dict[str, Module | None] = {}
+        self._modules: dict[str, ElfImage | None] = {}
 
     def stack(self, thread: int) -> list[NativeFrame]:
         """Frames of a thread, innermost first.
@@ -128,18 +128,18 @@ class Unwinder:
     def _mapping(self, pc: int) -> Mapping | None:
         return next((m for m in self._mappings if m.executable and m.start <= pc < m.end), None)
 
-    def _module(self, mapping: Mapping) -> Module | None:
+    def _module(self, mapping: Mapping) -> ElfImage | None:
         if mapping.path not in self._modules:
             self._modules[mapping.path] = self._open(mapping)
         return self._modules[mapping.path]
 
-    def _open(self, mapping: Mapping) -> Module | None:
+    def _open(self, mapping: Mapping) -> ElfImage | None:
         with contextlib.suppress(OSError, ValueError, struct.error):
             if mapping.path == "[vdso]":
-                return Module(read_memory(self._pid, mapping.start, mapping.end - mapping.start) or b"")
+                return ElfImage(read_memory(self._pid, mapping.start, mapping.end - mapping.start) or b"")
             inside = Path(f"/proc/{self._pid}/root{mapping.path}")  # its own view, where it is in a container
             return (
-                Module(inside if inside.exists() else Path(mapping.path))
+                ElfImage(inside if inside.exists() else Path(mapping.path))
                 if mapping.path.startswith("/")
                 else None
             )

@@ -28,7 +28,7 @@ from warpsight.recorder import find as search
 from warpsight.recorder.drain import listener
 from warpsight.recorder.environment import SOCKET
 from warpsight.recorder.live import stacks as live_stacks
-from warpsight.recorder.live.stacks import Stacks, TopStack
+from warpsight.recorder.live.stacks import LiveStacks, TopStack
 
 Array = npt.NDArray[Any]
 #: Kinds of rows that are looked at, beside texts.
@@ -159,7 +159,7 @@ class _Arena:
     definitions: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))
     read: dict[str, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
-    stacks: Stacks = field(default_factory=Stacks)
+    stacks: LiveStacks = field(default_factory=LiveStacks)
 
 
 class Live:

@@ -31,7 +31,7 @@ class TopStack:
 
 
 @dataclass
-class Stacks:
+class LiveStacks:
     """The stacks of one process, by the ids in its rows."""
 
     _frames: dict[int, tuple[int, int, int]] = field(default_factory=dict)

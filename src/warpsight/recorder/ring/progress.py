@@ -47,7 +47,6 @@ class Progress:
         #: End of the last device work that completed, CLOCK_MONOTONIC ns; 0 none yet.
         self.last_end = 0
         #: time.monotonic() when completions were last seen, and when rows of any kind were.
-        self.completed_at = 0.0
         self.heard_at = 0.0
 
     def take(self, news: News) -> None:
@@ -78,7 +77,6 @@ class Progress:
                 self.last_end = max(self.last_end, int(rows["end"].max()))
         if done:
             self.completions += done
-            self.completed_at = news.at
 
     def outstanding(self) -> Outstanding | None:
         """What has not completed; None when nothing is known to be outstanding."""

@@ -15,7 +15,7 @@ from warpsight.capture.segments.segment import Batch
 from warpsight.errors import WarpsightError
 from warpsight.model.storage import manifest
 from warpsight.recorder.drain.arena import LOSS_NOTE, OwnRows
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.target import Ending, crashed
 from warpsight.recorder.output import RAW
@@ -85,8 +85,8 @@ class RingRecorder:
         self._wanted: queue.SimpleQueue[Trigger | None] = queue.SimpleQueue()
         self._automatic_until = 0
         self._automatic = 0
-        self._warm: Converter | None = None
-        self._busy: Converter | None = None
+        self._warm: ConverterProcess | None = None
+        self._busy: ConverterProcess | None = None
         self._crashes: list[tuple[int, str]] = []
         self._nccl = NcclDumps(folder / "nccl") if triggers.nccl else None
         self._stopping = threading.Event()
@@ -106,7 +106,7 @@ class RingRecorder:
 
     def start(self) -> None:
         """Begin."""
-        self._warm = Converter(None)
+        self._warm = ConverterProcess(None)
         self._reader.start()
         self._writer.start()
 
@@ -178,10 +178,10 @@ class RingRecorder:
         wanted = max(now - int(self.store.bound.seconds * 1e9), 0)
         gone = int(self.store.gone_until * 1e9)
         short = bool(gone) and gone > wanted and self.store.bound.seconds < LONGEST_S
-        window = snapshot.Window(max(wanted, gone), now, now, reason, short)
+        window = snapshot.RingSnapshot(max(wanted, gone), now, now, reason, short)
         request["loss"] = [*request["loss"], *([_SHORT] if short else [])]
         manifest.write_json(self._folder / RAW / WINDOW, window.to_json())
-        converter, self._warm = self._warm or Converter(None), None
+        converter, self._warm = self._warm or ConverterProcess(None), None
         return snapshot.convert(converter, self._folder, request, show)
 
     def close(self) -> None:
@@ -307,7 +307,7 @@ class RingRecorder:
         request = self._describe()
         if window.short:
             request["loss"].append(_SHORT)
-        self._busy, self._warm = self._warm or Converter(None), None
+        self._busy, self._warm = self._warm or ConverterProcess(None), None
         try:
             one.summary = snapshot.convert(self._busy, path, request)
         finally:
@@ -315,4 +315,4 @@ class RingRecorder:
         one.path = path
         self.written.append(one)
         if not self._stopping.is_set():
-            self._warm = Converter(None)
+            self._warm = ConverterProcess(None)

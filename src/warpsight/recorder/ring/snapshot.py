@@ -14,7 +14,7 @@ from warpsight.capture.converter import WINDOW
 from warpsight.errors import WarpsightError
 from warpsight.model.storage import manifest
 from warpsight.recorder import output
-from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.output import RAW
 from warpsight.recorder.ring.bound import LONGEST_S
@@ -25,7 +25,7 @@ FLUSH_S = 0.6
 
 
 @dataclass(frozen=True)
-class Window:
+class RingSnapshot:
     """The contents of a snapshot; times on CLOCK_MONOTONIC in ns."""
 
     start: int
@@ -44,7 +44,7 @@ class Window:
 
 def take(
     loop: DrainLoop, store: RingStore, folder: Path, reason: str, triggered: int, *, flush: bool = True
-) -> Window:
+) -> RingSnapshot:
     """Link the window into `folder` (which must not exist), ready to be converted.
 
     Raises:
@@ -61,7 +61,7 @@ def take(
             loop.close_segments()
             end = time.monotonic()
             store.collect()
-            window = Window(
+            window = RingSnapshot(
                 int(max(start, store.gone_until, 0) * 1e9),
                 int(end * 1e9),
                 triggered,
@@ -101,7 +101,7 @@ def _link_or_copy(source: str, target: str) -> object:
     return target
 
 
-def convert(converter: Converter, folder: Path, request: dict[str, Any],
+def convert(converter: ConverterProcess, folder: Path, request: dict[str, Any],
             progress: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:  # fmt: skip
     """Make the trace; returns the converter's summary.
 

@@ -17,7 +17,7 @@ _MOST_TEXTS = 100_000
 
 
 @dataclass
-class Arena:
+class TailedArena:
     """The known state of one process."""
 
     name: str
@@ -36,7 +36,7 @@ class Arena:
 class News:
     """New rows of one process by the name of their kind, and when their segments were seen closed."""
 
-    arena: Arena
+    arena: TailedArena
     batches: dict[str, Batch]
     at: float
 
@@ -47,7 +47,7 @@ class Tail:
     def __init__(self, kinds: Iterable[str]) -> None:
         """`kinds`: names of the record kinds to read; texts always are."""
         self._kinds = frozenset(layout.BY_NAME[name].kind for name in kinds) | {_STRING}
-        self.arenas: dict[str, Arena] = {}
+        self.arenas: dict[str, TailedArena] = {}
 
     def read(self, closed: Iterable[Closed]) -> list[News]:
         """The rows of newly closed segments; a segment that is already gone loses its rows."""
@@ -61,7 +61,7 @@ class Tail:
         self.arenas.pop(arena, None)
 
     def _read_arena(self, name: str, closed: list[Closed]) -> News:
-        arena = self.arenas.setdefault(name, Arena(name))
+        arena = self.arenas.setdefault(name, TailedArena(name))
         self._define(arena, closed[0].path.parent)
         found: dict[int, list[tuple[object, object]]] = {}
         for one in closed:
@@ -81,7 +81,7 @@ class Tail:
         batches = {layout.BY_KIND[kind].name: gather(parts, kind) for kind, parts in found.items()}  # type: ignore[arg-type]
         return News(arena, batches, max(one.at for one in closed))
 
-    def _define(self, arena: Arena, folder: Path) -> None:
+    def _define(self, arena: TailedArena, folder: Path) -> None:
         """Read texts of definition files that were not read yet."""
         files = sorted(folder.glob("definitions-*.seg"))
         arena.read &= {path.name for path in files}  # the others were merged

@@ -13,7 +13,7 @@ from typing import Any
 from warpsight.capture.segments import layout
 from warpsight.errors import UsageError
 from warpsight.recorder.drain.arena import LOSS_NOTE, OwnRows
-from warpsight.recorder.sampling.nvml import NAMES, Gpu
+from warpsight.recorder.sampling.nvml import NAMES, GpuReaders
 
 DEFAULT_HZ = 10.0
 _MOST_HZ = 1000.0
@@ -62,7 +62,7 @@ class CounterSampler:
         self._environment = environment
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._gpus: list[Gpu] = []
+        self._gpus: list[GpuReaders] = []
         self.cpu_ns = 0
 
     def start(self) -> None:
@@ -108,7 +108,7 @@ class CounterSampler:
         for index in indices:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             self._describe(index, handle)
-            self._gpus.append(Gpu(self._nvml, index, handle, self._is_chosen))
+            self._gpus.append(GpuReaders(self._nvml, index, handle, self._is_chosen))
         return bool(self._gpus)
 
     def sample(self) -> None:

@@ -46,7 +46,7 @@ class Value:
 Reader = Callable[[], list[Value]]
 
 
-class Gpu:
+class GpuReaders:
     """The readers of one GPU. A reader that is not supported is asked once, a failing one a few times."""
 
     def __init__(self, nvml: Any, index: int, handle: Any, wanted: Callable[[str], bool]) -> None:
@@ -57,7 +57,7 @@ class Gpu:
         self._failures: dict[str, int] = {}
         self._counts: dict[str, tuple[float, float]] = {}
         self._slow_due = 0.0
-        self._gpm = Gpm(nvml, handle) if wanted("gpm_") else None
+        self._gpm = _Gpm(nvml, handle) if wanted("gpm_") else None
         self._readers = dict(self._all_readers())
         #: Readers that were given up, with the reason.
         self.refused: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Gpu:
         return out
 
 
-class Gpm:
+class _Gpm:
     """GPU performance monitoring: activity of units between two samples, without touching the program."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:

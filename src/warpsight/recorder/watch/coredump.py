@@ -158,7 +158,7 @@ def _as_regex(pattern: str) -> str:
 
 
 @dataclass
-class Dump:
+class CoreDump:
     """The outcome of asking one process for a dump."""
 
     pid: int
@@ -173,12 +173,12 @@ class Dump:
                 "seconds": round(self.seconds, 3)}  # fmt: skip
 
 
-def take(pid: int, seconds: float, say: Callable[[str], None]) -> Dump:
+def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
     """Ask the driver in a process for a dump and wait until it is complete. This ends the kernels that run.
 
     `say` gets the progress: the file's growth, since the driver's own lines go to the program's standard error.
     """
-    dump = Dump(pid)
+    dump = CoreDump(pid)
     pipe = pipe_of(pid)
     if pipe is None:
         dump.problem = ("the driver listens on no pipe in it: it was not started with CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, "
@@ -219,7 +219,12 @@ def _existing(patterns: list[str]) -> list[Path]:
 
 
 def _await(
-    dump: Dump, files: list[str], before: set[Path], began: float, seconds: float, say: Callable[[str], None]
+    dump: CoreDump,
+    files: list[str],
+    before: set[Path],
+    began: float,
+    seconds: float,
+    say: Callable[[str], None],
 ) -> None:
     shown_at, size, since = 0, -1, began
     while time.monotonic() - began < seconds:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.recorder.ring.progress import Outstanding
-from warpsight.recorder.watch.coredump import Dump
+from warpsight.recorder.watch.coredump import CoreDump
 
 
 @dataclass(frozen=True)
-class Suspect:
+class StuckProcess:
     """One process that is stuck: seconds without completion, and what it waits for."""
 
     pid: int
@@ -28,7 +28,7 @@ class Suspect:
 
 
 @dataclass
-class Event:
+class Incident:
     """One hang, crash, timeout, or request for a report."""
 
     #: hang, crash, kernel-timeout, no-data-timeout, interrupt, asked
@@ -36,13 +36,13 @@ class Event:
     reason: str
     #: CLOCK_MONOTONIC ns.
     time: int
-    suspects: list[Suspect] = field(default_factory=list)
+    suspects: list[StuckProcess] = field(default_factory=list)
     #: What confirmed a suspicion, as sentences.
     evidence: list[str] = field(default_factory=list)
     #: Threads of all processes of the tree (session.inspect), before anything was touched.
     processes: list[dict[str, Any]] = field(default_factory=list)
     trace: Path | None = None
-    dumps: list[Dump] = field(default_factory=list)
+    dumps: list[CoreDump] = field(default_factory=list)
     #: How the process that crashed ended: "signal 6".
     exit: str = ""
     pid: int = 0

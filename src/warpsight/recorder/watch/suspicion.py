@@ -15,7 +15,7 @@ _NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class StallLimits:
     """Seconds; 0 is off."""
 
     hang_after: float = 60.0
@@ -56,7 +56,7 @@ class Suspicion:
     limit: float
 
 
-def judge(watched: Watched, progress: Progress | None, limits: Limits, now: float) -> Suspicion | None:
+def judge(watched: Watched, progress: Progress | None, limits: StallLimits, now: float) -> Suspicion | None:
     """Whether a process is suspected now, of what is known from its rows alone."""
     outstanding = progress.outstanding() if progress is not None else None
     if progress is None or outstanding is None:

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.recorder.drain.target import Ending, Target, crashed
+from warpsight.recorder.drain.target import DrainTarget, Ending, crashed
 from warpsight.recorder.inspect import look
 from warpsight.recorder.ring.progress import Progress
 from warpsight.recorder.ring.recorder import RingRecorder
 from warpsight.recorder.server import Server
 from warpsight.recorder.watch import coredump, counters, suspicion
-from warpsight.recorder.watch.event import Event, Suspect
-from warpsight.recorder.watch.suspicion import Limits, Suspicion, Watched
+from warpsight.recorder.watch.event import Incident, StuckProcess
+from warpsight.recorder.watch.suspicion import StallLimits, Suspicion, Watched
 
 ON_HANG = ("report", "dump", "kill")
 _TICK_S = 0.25
@@ -34,10 +34,10 @@ _LONGEST_PAUSE_S = 300.0
 
 
 @dataclass(frozen=True)
-class Options:
+class WatchOptions:
     """What the watch does. `dumps`: core dumps are armed, so the device's work is not recorded."""
 
-    limits: Limits
+    limits: StallLimits
     on_hang: str
     dumps: bool = False
     gzip: bool = False
@@ -49,7 +49,11 @@ class Watch:
     """A thread beside a launch. `on_event` is called in it with everything gathered; `say` prints one line."""
 
     def __init__(
-        self, server: Server, options: Options, say: Callable[[str], None], on_event: Callable[[Event], None]
+        self,
+        server: Server,
+        options: WatchOptions,
+        say: Callable[[str], None],
+        on_event: Callable[[Incident], None],
     ) -> None:
         assert server.ring is not None
         self._server = server
@@ -67,7 +71,7 @@ class Watch:
         self._reported_interrupt = False
         self._ended_by_us = False
         self._stopping = threading.Event()
-        self.events: list[Event] = []
+        self.events: list[Incident] = []
         self._ring.follow_progress()
         self._ring.on_ending.append(lambda ending: self._ended.put((time.monotonic(), ending)))
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -89,7 +93,7 @@ class Watch:
         elif not self._interrupted:
             self._interrupted = time.monotonic()
 
-    def crash(self) -> Event | None:
+    def crash(self) -> Incident | None:
         """After the program's end: the crash that ended it, to be reported with the final trace; None when it was none."""
         self._take_endings()
         told = self._reported()
@@ -99,7 +103,7 @@ class Watch:
                 return self._crash_event(ending, dumps)
         return self._unseen_crash()
 
-    def _unseen_crash(self) -> Event | None:
+    def _unseen_crash(self) -> Incident | None:
         """A dump of a process that ended before it connected."""
         if not self._options.template:
             return None
@@ -108,9 +112,9 @@ class Watch:
         new = [path for path in found if path not in self._before and path not in told]
         if not new:
             return None
-        event = Event("crash", "crash: a GPU core dump was written", time.monotonic_ns())
+        event = Incident("crash", "crash: a GPU core dump was written", time.monotonic_ns())
         event.dumps = [
-            coredump.Dump(0, path, "" if coredump.complete(path) else "the dump is not complete")
+            coredump.CoreDump(0, path, "" if coredump.complete(path) else "the dump is not complete")
             for path in new
         ]
         return event
@@ -147,7 +151,7 @@ class Watch:
                 if found is not None and self._confirm(target, found):
                     break
 
-    def _notice(self, target: Target, now: float) -> None:
+    def _notice(self, target: DrainTarget, now: float) -> None:
         one = self._watched.get(target.arena)
         if one is None:
             one = self._watched[target.arena] = Watched(target.pid, target.arena)
@@ -161,7 +165,7 @@ class Watch:
     def _progress(self, arena: str) -> Progress | None:
         return self._ring.progress.get(arena)
 
-    def _suspect(self, target: Target, now: float) -> Suspicion | None:
+    def _suspect(self, target: DrainTarget, now: float) -> Suspicion | None:
         one = self._watched[target.arena]
         progress = self._progress(target.arena)
         completions = _shown(progress)
@@ -218,7 +222,7 @@ class Watch:
 
     # -- from a suspicion to a report
 
-    def _confirm(self, target: Target, found: Suspicion) -> bool:
+    def _confirm(self, target: DrainTarget, found: Suspicion) -> bool:
         """Force a flush and look at the host; True when it was a hang, which is then reported."""
         one, progress = self._watched[target.arena], self._progress(target.arena)
         before = _shown(progress)
@@ -246,7 +250,7 @@ class Watch:
         self._report(self._gather(found, evidence, processes))
         return True
 
-    def _flush(self, target: Target) -> bool:
+    def _flush(self, target: DrainTarget) -> bool:
         """Whether the process answered; its rows have been looked at when this returns."""
         try:
             target.header.ask_flush(forced=True)
@@ -259,7 +263,7 @@ class Watch:
         self._ring.settle(_FLUSH_S)
         return answered
 
-    def _gather(self, found: Suspicion, evidence: list[str], processes: list[dict[str, object]]) -> Event:
+    def _gather(self, found: Suspicion, evidence: list[str], processes: list[dict[str, object]]) -> Incident:
         now = time.monotonic()
         suspects = self._suspects(now, found)
         quiet = now - found.quiet_since
@@ -271,12 +275,12 @@ class Watch:
         reason = reasons[found.kind]
         if found.outstanding is None and found.kind == "hang":
             reason = f"host threads wait for the device for {quiet:.0f} s, nothing completed since"
-        event = Event(found.kind, reason, time.monotonic_ns(), suspects, evidence, ends=found.kind != "hang" or
+        event = Incident(found.kind, reason, time.monotonic_ns(), suspects, evidence, ends=found.kind != "hang" or
                       self._options.on_hang == "kill")  # fmt: skip
         self._fill(event, {int(str(one["pid"])): one for one in processes}, now)
         return event
 
-    def _suspects(self, now: float, found: Suspicion) -> list[Suspect]:
+    def _suspects(self, now: float, found: Suspicion) -> list[StuckProcess]:
         """The processes that are stuck as long as the one found, about: a collective holds all its ranks."""
         out = []
         least = 0.5 * min(found.limit, now - found.quiet_since)
@@ -285,11 +289,13 @@ class Watch:
             outstanding, quiet = progress.outstanding() if progress else None, self._quiet(one, progress)
             if (outstanding is None and not one.waits) or now - quiet < least:
                 continue
-            out.append(Suspect(one.pid, now - quiet, outstanding, progress.completions if progress else 0))
+            out.append(
+                StuckProcess(one.pid, now - quiet, outstanding, progress.completions if progress else 0)
+            )
             one.told_at, one.told_quiet = _shown(progress), now
         return out
 
-    def _fill(self, event: Event, known: dict[int, dict[str, object]], began: float) -> None:
+    def _fill(self, event: Incident, known: dict[int, dict[str, object]], began: float) -> None:
         """Everything that a report shows, the dump last: it ends the kernels."""
         trigger = self._ring.trigger(f"{event.kind}: {event.reason}")
         pids = [pid for pid in look.descendants(os.getpid())[1:] if pid not in self._server.own_processes]
@@ -303,7 +309,7 @@ class Watch:
             self._dump(event)
         event.took_s = time.monotonic() - began
 
-    def _dump(self, event: Event) -> None:
+    def _dump(self, event: Incident) -> None:
         for suspect in event.suspects[:_MOST_DUMPS]:
             if coredump.pipe_of(suspect.pid) is not None:
                 self._say(f"taking the GPU core dump of process {suspect.pid}: this ends its stuck kernels, and the program will "
@@ -313,7 +319,7 @@ class Watch:
                 dump.path = coredump.compress(dump.path)
             event.dumps.append(dump)
 
-    def _report(self, event: Event) -> None:
+    def _report(self, event: Incident) -> None:
         self.events.append(event)
         self._on_event(event)
         if event.ends:
@@ -360,16 +366,16 @@ class Watch:
             event.trace = trigger.path
             self._report(event)
 
-    def _crash_event(self, ending: Ending, dumps: list[Path]) -> Event:
+    def _crash_event(self, ending: Ending, dumps: list[Path]) -> Incident:
         reason = f"crash: process {ending.pid} ended by {ending.exit}" + (
             ", after a GPU core dump" if dumps else ""
         )
-        event = Event("crash", reason, ending.end, exit=ending.exit, pid=ending.pid)
+        event = Incident("crash", reason, ending.end, exit=ending.exit, pid=ending.pid)
         for path in dumps:
             problem = "" if coredump.complete(path) else "the dump is not complete"
             if self._options.gzip and not problem:
                 path = coredump.compress(path)
-            event.dumps.append(coredump.Dump(ending.pid, path, problem))
+            event.dumps.append(coredump.CoreDump(ending.pid, path, problem))
         return event
 
     def _look_after_interrupt(self, now: float) -> None:
@@ -387,7 +393,7 @@ class Watch:
         self._reported_interrupt = True
         self._say("the program waits for the device and does not see Ctrl-C: reporting; Ctrl-C again ends it")
         evidence = sorted({f"thread {w.thread} of process {w.pid} waits in {w.function}" for w in waits})[:4]
-        event = Event(
+        event = Incident(
             "interrupt",
             "interrupted while the program waits for the device",
             time.monotonic_ns(),

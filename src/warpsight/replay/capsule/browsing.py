@@ -13,7 +13,7 @@ from warpsight.replay.capsule.store import Capsule
 
 
 @dataclass(frozen=True)
-class Operation:
+class ListedOperation:
     """One operation; `what`: a kernel's demangled name, else what it does. Times in ns, 0 where unknown."""
 
     index: int
@@ -67,7 +67,7 @@ class Overview:
     graphs: int
     sources: list[str]
     incomplete: list[str]
-    operations: list[Operation]
+    operations: list[ListedOperation]
     memory: list[Memory]
 
 
@@ -123,14 +123,14 @@ def contents(capsule: Capsule, part: Memory, when: str, begin: int, size: int) -
     return chunks[begin % step : begin % step + end - begin]
 
 
-def _operations(held: m.Manifest) -> list[Operation]:
+def _operations(held: m.Manifest) -> list[ListedOperation]:
     names = demangle_all([function.name for function in held.functions])
     return [_operation(i, work, names) for i, work in enumerate(held.operations)]
 
 
-def _operation(index: int, work: m.Operation, names: list[str]) -> Operation:
+def _operation(index: int, work: m.Operation, names: list[str]) -> ListedOperation:
     launch = work if isinstance(work, m.Launch) else None
-    return Operation(
+    return ListedOperation(
         index, _KINDS[type(work)], _what(work, names), work.stream, launch.grid if launch else None,
         launch.block if launch else None, launch.shared_bytes if launch else 0, work.host_time,
         getattr(work, "device_time", 0),

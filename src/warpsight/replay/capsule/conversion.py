@@ -117,7 +117,7 @@ class _Conversion:
             return m.Manifest(
                 format="warpsight capsule",
                 version=m.VERSION,
-                device=m.Device(**device),
+                device=m.RecordedDevice(**device),
                 chunk_bytes=self._writer.chunk_bytes,
                 values=self._values,  # type: ignore[arg-type]
                 warpsight=_version.__version__,
@@ -134,21 +134,25 @@ class _Conversion:
                 incomplete=[line["what"] for line in self._lines("incomplete")],
             )
 
-    def _module(self, line: Line) -> m.Module:
+    def _module(self, line: Line) -> m.LoadedModule:
         image = self._contents(line["offset"], line["size"], self._writer.put_chunk)
-        return m.Module("cubin", line["size"], image, self._sources(line) if self._values == "all" else [])
+        return m.LoadedModule(
+            "cubin", line["size"], image, self._sources(line) if self._values == "all" else []
+        )
 
-    def _sources(self, line: Line) -> list[m.Source]:
+    def _sources(self, line: Line) -> list[m.ModuleSource]:
         """The PTX that the module was compiled from, and the files that its line table names, where they are."""
         found = []
         if "ptx" in line:
             offset, size = line["ptx"]
-            found.append(m.Source("module.ptx", size, self._contents(offset, size, self._writer.put_chunk)))
+            found.append(
+                m.ModuleSource("module.ptx", size, self._contents(offset, size, self._writer.put_chunk))
+            )
         image = os.pread(self._file, line["size"], line["offset"])
         for path in source_files(image):
             text = text_of(path)
             if text:
-                found.append(m.Source(path, len(text), self._writer.put(text)))
+                found.append(m.ModuleSource(path, len(text), self._writer.put(text)))
         return found
 
     def _global(self, i: int, line: Line) -> m.Global:
@@ -233,7 +237,7 @@ class _Conversion:
 
     def _graph(self, line: Line) -> m.Graph:
         return m.Graph(
-            [m.Node(self._work(n["work"]) if "work" in n else None, n["after"]) for n in line["nodes"]]
+            [m.GraphNode(self._work(n["work"]) if "work" in n else None, n["after"]) for n in line["nodes"]]
         )
 
     def _work(self, line: Line) -> m.Launch | m.Copy | m.Set:
@@ -283,8 +287,8 @@ def _function(line: Line) -> m.Function:
     return m.Function(line["module"], line["name"], parameters, attributes)
 
 
-def _call(line: Line) -> m.Call:
-    return m.Call(line["what"], line["time"], line["sequence"], line.get("stack", []))
+def _call(line: Line) -> m.RecordedCall:
+    return m.RecordedCall(line["what"], line["time"], line["sequence"], line.get("stack", []))
 
 
 def _words(chunk: bytes, lead: int = 0) -> Words:

@@ -42,7 +42,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """What all parts of a manifest share: no field but the ones that are named."""
 
 
-class Device(_Part, frozen=True):
+class RecordedDevice(_Part, frozen=True):
     """The GPU that was recorded; `driver`: the CUDA version it gives, as 13000; `limits`: of cuCtxGetLimit by number."""
 
     name: Text
@@ -62,7 +62,7 @@ class Relocation(_Part, frozen=True):
     addend: Count = 0
 
 
-class Source(_Part, frozen=True):
+class ModuleSource(_Part, frozen=True):
     """Source text a module was made from (Triton, NVRTC, PTX)."""
 
     name: Text
@@ -70,13 +70,13 @@ class Source(_Part, frozen=True):
     contents: Contents
 
 
-class Module(_Part, frozen=True):
+class LoadedModule(_Part, frozen=True):
     """A loaded module: its image as the driver holds it, ready for cuModuleLoadData."""
 
     kind: Literal["cubin", "ptx", "fatbin"]
     size: Bytes
     image: Contents
-    sources: Annotated[list[Source], Meta(max_length=1024)] = []
+    sources: Annotated[list[ModuleSource], Meta(max_length=1024)] = []
 
 
 class Global(_Part, frozen=True):
@@ -108,7 +108,7 @@ class Function(_Part, frozen=True):
     attributes: dict[Annotated[int, Meta(ge=0, le=64)], Small] = {}
 
 
-class Call(_Part, frozen=True):
+class RecordedCall(_Part, frozen=True):
     """A call or operation of the recorded process: what, when (ns since 1970), where from; `sequence` counts them."""
 
     what: Text
@@ -132,8 +132,8 @@ class Allocation(_Part, frozen=True):
     size: Bytes
     kind: Literal["malloc", "pool", "vmm", "host"]
     reached: Text = ""
-    maker: Call | None = None
-    last_writer: Call | None = None
+    maker: RecordedCall | None = None
+    last_writer: RecordedCall | None = None
     before: Contents | None = None
     after: Contents | None = None
     relocations: list[Relocation] = []
@@ -227,7 +227,7 @@ class Synchronize(_Part, frozen=True, tag="synchronize"):
     host_time: Count = 0
 
 
-class Node(_Part, frozen=True):
+class GraphNode(_Part, frozen=True):
     """A node of a graph, in topological order: `after` are positions of earlier nodes; no `work`: an empty node.
 
     The streams of `work` mean nothing.
@@ -253,7 +253,7 @@ Operation = Launch | Copy | Set | EventRecord | EventWait | Synchronize | GraphL
 class Graph(_Part, frozen=True):
     """A graph as it was when it was launched."""
 
-    nodes: Annotated[list[Node], Meta(max_length=1 << 20)]
+    nodes: Annotated[list[GraphNode], Meta(max_length=1 << 20)]
 
 
 class Manifest(_Part, frozen=True):
@@ -269,13 +269,13 @@ class Manifest(_Part, frozen=True):
 
     format: Literal["warpsight capsule"]
     version: Index
-    device: Device
+    device: RecordedDevice
     chunk_bytes: Annotated[int, Meta(ge=4096, le=CHUNK_LIMIT)]
     values: Literal["all", "none", "zeros", "random"] = "all"
     warpsight: Text = ""
     command: Annotated[list[Text], Meta(max_length=65_536)] = []
     time: Count = 0
-    modules: Annotated[list[Module], Meta(max_length=1 << 20)] = []
+    modules: Annotated[list[LoadedModule], Meta(max_length=1 << 20)] = []
     globals: Annotated[list[Global], Meta(max_length=1 << 20)] = []
     functions: Annotated[list[Function], Meta(max_length=1 << 20)] = []
     allocations: Annotated[list[Allocation], Meta(max_length=1 << 20)] = []

@@ -33,7 +33,7 @@ _WANTED = {"hung": "none of them hung", "faulted": "none of them failed", "slowe
 
 
 @dataclass(frozen=True)
-class Choice:
+class CapsuleChoice:
     """What is cut out of a program.
 
     Attributes:
@@ -61,7 +61,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCapsule:
     """What came of a run.
 
     Attributes:
@@ -69,7 +69,7 @@ class Recorded:
         capsules: one for each process that ran chosen work.
         refused: why other processes have none.
         held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
-        numbers: of :attr:`Choice.which`, the launch or range of each capsule.
+        numbers: of :attr:`CapsuleChoice.which`, the launch or range of each capsule.
     """
 
     code: int
@@ -80,7 +80,9 @@ class Recorded:
     numbers: tuple[int, ...] = ()
 
 
-def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool = False) -> Recorded:
+def record(
+    program: Sequence[str], choice: CapsuleChoice, out: Path, *, replace: bool = False
+) -> RecordedCapsule:
     """Run a program and cut work out of it.
 
     The capsule is `out`; where several processes ran chosen work, each has its own, with its pid before the suffix.
@@ -116,10 +118,10 @@ def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool =
     held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
     copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
     numbers = [line["number"] for _, log in chosen for line in last_range(log)[:1] if line["kind"] == "range"]
-    return Recorded(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
+    return RecordedCapsule(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
 
 
-def request(choice: Choice, folder: Path) -> list[str]:
+def request(choice: CapsuleChoice, folder: Path) -> list[str]:
     """What the library is asked for: lines of `key=value` (native/capsule/request.cpp)."""
     return [
         f"folder={folder.absolute()}",
@@ -149,7 +151,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _nothing(choice: Choice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
+def _nothing(choice: CapsuleChoice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
     """Why nothing was cut out."""
     if not logs:
         return "nothing was cut out: the program did not use an NVIDIA GPU"

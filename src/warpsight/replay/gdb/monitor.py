@@ -11,7 +11,7 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.gdb.stepping import Stepping
 from warpsight.replay.outcome import title
-from warpsight.replay.schedules.sequence import Sequence
+from warpsight.replay.schedules.sequence import OperationSequence
 
 HELP = """operations              all of them, and where the replay stands
 memory                  allocations and their addresses
@@ -27,7 +27,7 @@ _CHANGES_SHOWN = 20
 class Monitor:
     """Commands of a debugger's user; `breaks`: steps to stop before."""
 
-    def __init__(self, manifest: m.Manifest, steps: Sequence, stepping: Stepping) -> None:
+    def __init__(self, manifest: m.Manifest, steps: OperationSequence, stepping: Stepping) -> None:
         self.manifest = manifest
         self.steps = steps.steps
         self.stepping = stepping

@@ -46,7 +46,7 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
     capsule = Capsule.open(path)
     steps = sequence(capsule.manifest)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
-        settings = script.Settings(flags=script.SERVE, device=device)
+        settings = script.ScriptSettings(flags=script.SERVE, device=device)
         written = script.write(capsule, steps, settings, Path(temporary))
         try:
             listener = socket.create_server(("127.0.0.1", port))
@@ -59,7 +59,7 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
                 while True:
                     peer, _ = listener.accept()
                     with peer:
-                        if not Session(Connection(peer), Monitor(capsule.manifest, steps, stepping)).run():
+                        if not _Session(Connection(peer), Monitor(capsule.manifest, steps, stepping)).run():
                             return
                     stepping.close()  # a kernel that failed leaves a context of no use
                     stepping = open_stepping(written, Path(temporary))
@@ -67,7 +67,7 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
                 stepping.close()
 
 
-class Session:
+class _Session:
     """One debugger: its packets answered until it goes."""
 
     def __init__(self, connection: Connection, monitor: Monitor) -> None:

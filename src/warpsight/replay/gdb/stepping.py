@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warpsight.errors import WarpsightError
 from warpsight.replay import execution, results
-from warpsight.replay.script import Written
+from warpsight.replay.script import WrittenScript
 
 #: Bytes of one command at most; larger reads and writes go in parts.
 _MOST = 1 << 20
@@ -19,7 +19,7 @@ class SteppingError(WarpsightError):
 class Stepping:
     """Operations one by one, and memory between them; `position`: how many were issued."""
 
-    def __init__(self, written: Written, folder: Path) -> None:
+    def __init__(self, written: WrittenScript, folder: Path) -> None:
         self._folder = folder
         self._process = execution.start_stepping(written, folder)
         self.position = 0
@@ -83,7 +83,7 @@ class Stepping:
             raise SteppingError(said)
 
 
-def open_stepping(written: Written, folder: Path) -> Stepping:
+def open_stepping(written: WrittenScript, folder: Path) -> Stepping:
     """Start a replay at its beginning, at other addresses where one is taken.
 
     Raises:

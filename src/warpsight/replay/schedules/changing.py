@@ -12,10 +12,10 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.layout import NONE
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import FAILED, Changed, Files, version
-from warpsight.replay.results import Results
+from warpsight.replay.results import ReplayResults
 from warpsight.replay.schedules import pace, prediction, schedule
-from warpsight.replay.schedules.sequence import Sequence as Steps
-from warpsight.replay.script import Settings
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
+from warpsight.replay.script import ScriptSettings
 from warpsight.simulate.graphs import USUAL_GAP
 
 #: ns that a kernel is taken to need at least.
@@ -26,8 +26,8 @@ _ROUNDS = 40
 def measure(
     capsule: Capsule,
     steps: Steps,
-    settings: Settings,
-    base: Results,
+    settings: ScriptSettings,
+    base: ReplayResults,
     changes: Sequence[str],
     timeout: float | None,
 ) -> tuple[Changed, ...]:
@@ -56,10 +56,10 @@ def measure(
 
 
 def _measured(
-    capsule: Capsule, one: schedule.Schedule, settings: Settings, predicted: float | None, folder: Path,
+    capsule: Capsule, one: schedule.Schedule, settings: ScriptSettings, predicted: float | None, folder: Path,
     timeout: float | None,
 ) -> Changed:  # fmt: skip
-    plain = Settings(settings.runs, 0, one.flags, settings.device)
+    plain = ScriptSettings(settings.runs, 0, one.flags, settings.device)
     written = script.write(capsule, one.steps, plain, folder)
     found = execution.run(written, folder, timeout=timeout)
     if found.failure is not None:
@@ -73,7 +73,7 @@ def _measured(
     return Changed(one.text, verdict, median(totals), min(totals), predicted)
 
 
-def _raw(steps: Steps, base: Results) -> list[float]:
+def _raw(steps: Steps, base: ReplayResults) -> list[float]:
     """What passes between the events around each step, ns."""
     measured: dict[int, list[float]] = {}
     for (_, _, step), (begin, end) in base.times.items():
@@ -81,7 +81,7 @@ def _raw(steps: Steps, base: Results) -> list[float]:
     return [median(measured[i]) for i in range(steps.first, len(steps.steps))]
 
 
-def _gap(steps: Steps, base: Results, settings: Settings, timeout: float | None) -> int:
+def _gap(steps: Steps, base: ReplayResults, settings: ScriptSettings, timeout: float | None) -> int:
     """The time between two kernels of a stream, ns: what `simulate` takes for graphs, and what a graph saves of it here."""
     timed = zip(steps.steps[steps.first :], _raw(steps, base), strict=True)
     kernels = [(step.work, length) for step, length in timed if isinstance(step.work, m.Launch)]
@@ -89,7 +89,7 @@ def _gap(steps: Steps, base: Results, settings: Settings, timeout: float | None)
     return USUAL_GAP + pace.sooner_in_a_graph(launches, lengths, settings.device, timeout)
 
 
-def _lengths(steps: Steps, base: Results, took: float, gap: int) -> list[int]:
+def _lengths(steps: Steps, base: ReplayResults, took: float, gap: int) -> list[int]:
     """How long each step takes on the device, ns: less than between its events, by as much as makes the whole fit."""
     raw = _raw(steps, base)
 

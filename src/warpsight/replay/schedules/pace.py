@@ -71,7 +71,7 @@ def _chain(path: Path, blocks: int, threads: int, cycles: int) -> Capsule:
     return writer.finish(
         m.Manifest(
             format="warpsight capsule", version=m.VERSION, chunk_bytes=writer.chunk_bytes, values="none",
-            device=m.Device("", (7, 0), 1, 0, 0), modules=[m.Module("ptx", len(_SPIN), writer.put(_SPIN))],
+            device=m.RecordedDevice("", (7, 0), 1, 0, 0), modules=[m.LoadedModule("ptx", len(_SPIN), writer.put(_SPIN))],
             functions=[m.Function(0, "kernel_0", [m.Parameter(0, 8)])], streams=[m.Stream()],
             operations=[launch] * _KERNELS,
         )
@@ -81,7 +81,7 @@ def _chain(path: Path, blocks: int, threads: int, cycles: int) -> Capsule:
 def _total(capsule: Capsule, flags: int, device: int, folder: Path, timeout: float | None) -> float:
     folder.mkdir()
     written = script.write(
-        capsule, sequence(capsule.manifest), script.Settings(_RUNS, 0, flags, device), folder
+        capsule, sequence(capsule.manifest), script.ScriptSettings(_RUNS, 0, flags, device), folder
     )
     found = execution.run(written, folder, timeout=timeout)
     return median(found.totals.values()) if found.failure is None and found.totals else float("nan")

@@ -14,7 +14,7 @@ from warpsight.model import open as open_trace
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import title
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import sequence
 from warpsight.simulate.simulation import simulate
 
@@ -143,7 +143,7 @@ def write(
     writer.add("device", [_device(manifest.device)])
 
 
-def _device(device: m.Device) -> Row:
+def _device(device: m.RecordedDevice) -> Row:
     return {
         "device": 0, "index": 0, "uuid": device.uuid or "0", "vendor": "NVIDIA", "platform": "cuda", "host": "",
         "name": device.name, "multiprocessors": device.multiprocessors,

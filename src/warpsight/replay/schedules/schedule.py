@@ -17,7 +17,7 @@ from warpsight.errors import UsageError
 from warpsight.replay import script
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.outcome import title
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import Step
 from warpsight.simulate import change as what_if
 

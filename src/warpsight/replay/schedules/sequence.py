@@ -26,7 +26,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Sequence:
+class OperationSequence:
     """What is replayed.
 
     Attributes:
@@ -95,7 +95,7 @@ class _Streams:
 
 def sequence(
     manifest: m.Manifest, operations: tuple[int, int] | None = None, stream: int | None = None
-) -> Sequence:
+) -> OperationSequence:
     """The steps of a capsule, or of a part of it.
 
     Args:
@@ -126,7 +126,9 @@ def sequence(
     if not any(step.operation is not None and step.operation >= first for step in steps):
         raise UsageError("there is nothing to replay: no operation of the capsule is in what was asked for")
     complete = stream is None and last == count - 1
-    return Sequence(tuple(steps), begin, streams.events, complete, tuple(manifest.streams) or (m.Stream(),))
+    return OperationSequence(
+        tuple(steps), begin, streams.events, complete, tuple(manifest.streams) or (m.Stream(),)
+    )
 
 
 def _steps(i: int, work: m.Operation, streams: _Streams) -> Iterable[Step]:

@@ -21,7 +21,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Blocks of a kernel that waits: as many as can be on any GPU at once.
 _MOST_BLOCKS = 64
@@ -114,13 +114,13 @@ class Synthetic:
 
         writer = Writer(path)
         images = [_code(i) for i in range(len(self.manifest.functions))]
-        modules = [m.Module("ptx", len(image), writer.put(image)) for image in images]
+        modules = [m.LoadedModule("ptx", len(image), writer.put(image)) for image in images]
         return writer.finish(
             msgspec.structs.replace(self.manifest, modules=modules, chunk_bytes=writer.chunk_bytes)
         )
 
 
-def of(trace: Trace, part: tuple[int, int] | None = None) -> Synthetic:
+def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> Synthetic:
     """The work of a trace as operations; of the device and process with the most of it. `part`: first and last of them.
 
     Raises:
@@ -159,7 +159,7 @@ def of(trace: Trace, part: tuple[int, int] | None = None) -> Synthetic:
 class _Reading:
     """Rows in the order of their calls, on their way to operations."""
 
-    def __init__(self, trace: Trace, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, trace: StoredTrace, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
         self._null = set(trace.rows("context", "process", "context", "null_stream"))
         self._known_streams = {
@@ -191,7 +191,7 @@ class _Reading:
         allocations = [m.Allocation(_ADDRESS + i * room, room, "malloc") for i in range(2)]
         manifest = m.Manifest(
             format="warpsight capsule", version=m.VERSION, chunk_bytes=1 << 20, values="none",
-            device=m.Device("", (7, 0), 1, 0, 0),
+            device=m.RecordedDevice("", (7, 0), 1, 0, 0),
             functions=[m.Function(i, _entry(i), [m.Parameter(0, 8)]) for i in range(len(self._names))],
             allocations=allocations if size else [], streams=self._held, events=self._records, operations=made,
             command=list(self._names),

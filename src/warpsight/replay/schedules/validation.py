@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.replay.capsule import manifest as m
-from warpsight.replay.schedules.sequence import Sequence as Steps
+from warpsight.replay.schedules.sequence import OperationSequence as Steps
 from warpsight.replay.schedules.sequence import Step
 
 Times = npt.NDArray[np.float64]

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import demangle
-from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.device_code.kept_code import KeptCode
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
-from warpsight.sass.counts.work import Work, work_of
+from warpsight.sass import code_place
+from warpsight.sass.code_place import CodePlace
+from warpsight.sass.counts.work import InstructionWork, work_of
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: What counts can be summed by, and their keys in JSON.
 LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
@@ -78,29 +79,16 @@ class Counts:
 
 
 @dataclass
-class Place(Counts):
-    """A place in the code of one kernel; attributes are those of :class:`warpsight.sass.hotspots.Spot`."""
-
-    frames: tuple[Frame, ...] = ()
-    ptx_line: int = 0
-    ptx: str = ""
-    pc: int = -1
-    sass: str = ""
+class CountedPlace(CodePlace, Counts):
+    """A place in the code of one kernel with its counts."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        place: dict[str, Any] = {
-            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
-        }
-        if self.ptx_line:
-            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
-        if self.pc >= 0:
-            place |= {"pc": self.pc, "sass": self.sass}
-        return {**place, **super().to_json()}
+        return {**self.place(), **super().to_json()}
 
 
 @dataclass
-class Kernel(Counts):
+class CountedKernel(Counts):
     """One function that was counted.
 
     Attributes:
@@ -119,7 +107,7 @@ class Kernel(Counts):
     arithmetic: dict[tuple[str, bool], float] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
-    levels: dict[str, list[Place]] = field(default_factory=dict)
+    levels: dict[str, list[CountedPlace]] = field(default_factory=dict)
 
     @property
     def demangled(self) -> str:
@@ -153,8 +141,8 @@ _Instruction = tuple[int | None, int, dict[str, int]]
 
 
 def counted_kernels(
-    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
-) -> tuple[list[Kernel], list[str]]:
+    trace: StoredTrace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
+) -> tuple[list[CountedKernel], list[str]]:
     """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
 
     Raises:
@@ -169,13 +157,13 @@ def counted_kernels(
     launches = _launches(trace)
     found = []
     for (process, name), instructions in _by_function(trace, rows).items():
-        kernel = Kernel(name=name, launches=launches.get((process, name), 0))
+        kernel = CountedKernel(name=name, launches=launches.get((process, name), 0))
         _fill(kernel, instructions, code, levels)
         found.append(kernel)
     return sorted(found, key=lambda kernel: (-kernel.executions, kernel.name)), _notes(found, code)
 
 
-def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instruction]]:
+def _by_function(trace: StoredTrace, rows: Rows) -> dict[tuple[int, str], list[_Instruction]]:
     """(checksum, pc, counts) of each function of each process."""
     table = trace.sql(
         f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, replace(metric, '{PREFIX}', ''), sum(value)::BIGINT
@@ -193,7 +181,7 @@ def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instru
     }
 
 
-def _launches(trace: Trace) -> dict[tuple[int, str], int]:
+def _launches(trace: StoredTrace) -> dict[tuple[int, str], int]:
     rows = trace.sql(
         "SELECT process, name, count(*) FROM launch WHERE name IS NOT NULL AND NOT captured GROUP BY ALL"
     ).fetchall()
@@ -201,16 +189,16 @@ def _launches(trace: Trace) -> dict[tuple[int, str], int]:
 
 
 def _fill(
-    kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
+    kernel: CountedKernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
 ) -> None:
-    by_level: dict[str, dict[Any, Place]] = {level: {} for level in LEVELS if level in levels}
+    by_level: dict[str, dict[Any, CountedPlace]] = {level: {} for level in LEVELS if level in levels}
     for checksum, pc, counts in instructions:
         origin = code.origin(checksum, kernel.name, pc)
         kernel.has_code = kernel.has_code or code.has(checksum, kernel.name)
         kernel.has_lines = kernel.has_lines or code.has_lines(checksum)
         kernel.add(counts)
         _add_work(kernel, work_of(origin.sass), Counts(counts))
-        for level, key, place in _places(origin, checksum, pc):
+        for level, key, place in code_place.by_level(CountedPlace, origin, checksum, pc):
             if level in by_level:
                 by_level[level].setdefault(key, place).add(counts)
     for level, places in by_level.items():
@@ -219,7 +207,7 @@ def _fill(
         )
 
 
-def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
+def _add_work(kernel: CountedKernel, work: InstructionWork, counts: Counts) -> None:
     kernel.operations.setdefault(work.operation, Counts()).add(counts.values)
     kernel.pipes[work.kind.pipe] = kernel.pipes.get(work.kind.pipe, 0) + counts.executions
     active = counts.values.get("thread_inst_executed_pred_on", 0)
@@ -234,19 +222,7 @@ def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
         kernel.unknown[work.operation] = kernel.unknown.get(work.operation, 0) + counts.executions
 
 
-def _places(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Place]]:
-    exact = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
-    found: list[tuple[str, Any, Place]] = [("instruction", (checksum, pc), exact)]
-    if origin.frames:
-        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
-        found.append(("line", key, Place(frames=origin.frames)))
-    if origin.ptx_line:
-        ptx = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
-        found.append(("ptx", (checksum, origin.ptx_line), ptx))
-    return found
-
-
-def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
     notes = []
     if any(not kernel.has_code for kernel in kernels):
         notes.append(

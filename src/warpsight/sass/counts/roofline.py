@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warpsight.sass.counts.kernels import Kernel
+from warpsight.sass.counts.kernels import CountedKernel
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Memory → bytes moved, the most of them in a cycle, cycles per second.
 _MEMORIES = {
@@ -114,7 +114,7 @@ class Roofline:
         }  # fmt: skip
 
 
-def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline], list[str]]:
+def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[list[Roofline], list[str]]:
     """The rooflines of counted kernels that the measured run has too, most time first, and notes on what is missing."""
     runs = _measured(measured)
     found, missing, unequal = [], 0, 0
@@ -136,7 +136,7 @@ def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 
 
-def _measured(trace: Trace) -> dict[str, dict[str, float]]:
+def _measured(trace: StoredTrace) -> dict[str, dict[str, float]]:
     """Kernel → metric → mean per launch, with the seconds of its records, and the number of launches."""
     found: dict[str, dict[str, float]] = {}
     for name, metric, mean in trace.sql(_METRICS_OF_LAUNCHES).fetchall():
@@ -146,7 +146,7 @@ def _measured(trace: Trace) -> dict[str, dict[str, float]]:
     return found
 
 
-def _roofline(kernel: Kernel, launches: int, run: Mapping[str, float], measured: int) -> Roofline:
+def _roofline(kernel: CountedKernel, launches: int, run: Mapping[str, float], measured: int) -> Roofline:
     arithmetic = {unit: number / launches for unit, number in kernel.arithmetic.items()}
     floating = sum(number for (kind, _), number in arithmetic.items() if kind.startswith(_FLOATING))
     moved = {memory: run[names[0]] for memory, names in _MEMORIES.items() if names[0] in run}

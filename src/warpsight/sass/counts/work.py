@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from warpsight.device_code.operands import Access, access
+from warpsight.device_code.operands import RegisterAccess, access
 from warpsight.device_code.operation_classes import OperationClass, classify
 
 #: Operations of a thread: type → operation → number.
@@ -37,7 +37,7 @@ _REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Work:
+class InstructionWork:
     """What each execution of an instruction does.
 
     Attributes:
@@ -64,7 +64,7 @@ class Work:
         return self.per_warp > 0
 
 
-def work_of(text: str) -> Work:
+def work_of(text: str) -> InstructionWork:
     """The work of one instruction."""
     known = access(text)
     kind = classify(known)
@@ -72,16 +72,16 @@ def work_of(text: str) -> Work:
         return _moved(known, kind)
     if known.operation in _MATRIX:
         size = _product(known)
-        return Work(known.operation, kind, _matrix_type(known), per_warp=size, unknown=not size)
+        return InstructionWork(known.operation, kind, _matrix_type(known), per_warp=size, unknown=not size)
     name, number = _SCALAR_OF.get(known.operation, ("", 0))
     if not number or _moves_only(known):
-        return Work(known.operation, kind, unknown=known.operation in _DESCRIBED)
-    return Work(
+        return InstructionWork(known.operation, kind, unknown=known.operation in _DESCRIBED)
+    return InstructionWork(
         known.operation, kind, _TYPES["BF16_V2"] if "BF16_V2" in known.modifiers else name, per_thread=number
     )
 
 
-def _moves_only(known: Access) -> bool:
+def _moves_only(known: RegisterAccess) -> bool:
     """Whether half arithmetic is used to convert (`HADD2.F32`), or to load a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
     if not known.operation.startswith("H"):
         return False
@@ -89,13 +89,13 @@ def _moves_only(known: Access) -> bool:
     return "F32" in known.modifiers or (known.operation == "HFMA2" and sources[:2] == ["RZ", "RZ"])
 
 
-def _matrix_type(known: Access) -> str:
+def _matrix_type(known: RegisterAccess) -> str:
     if known.operation == "HMMA" or known.operation == "HGMMA":
         return next((_TYPES[one] for one in known.modifiers if one in ("BF16", "TF32")), "fp16")
     return next((_TYPES[one] for one in known.modifiers if one in ("U4", "S4")), _MATRIX[known.operation])
 
 
-def _product(known: Access) -> float:
+def _product(known: RegisterAccess) -> float:
     """Operations of one warp; 0 when the text has no shape."""
     for modifier in known.modifiers:
         shape = _SEPARATED.fullmatch(modifier) or _PACKED.fullmatch(modifier)
@@ -107,11 +107,13 @@ def _product(known: Access) -> float:
     return 0
 
 
-def _moved(known: Access, kind: OperationClass) -> Work:
+def _moved(known: RegisterAccess, kind: OperationClass) -> InstructionWork:
     if known.operation in ("LDSM", "STSM"):
         registers = next((int(one) for one in reversed(known.modifiers) if one in ("1", "2", "4")), 1)
-        return Work(known.operation, kind, bytes=registers * _REGISTER_BYTES)
+        return InstructionWork(known.operation, kind, bytes=registers * _REGISTER_BYTES)
     described = known.operation.startswith(("UTM", "UBLK", "UTC", "LDT", "STT"))
     moves = kind.load or kind.store or kind.atomic
     size = kind.bits // 8 if moves and not described else 0
-    return Work(known.operation, kind, unknown=described, bytes=size, uniform=known.operation in _UNIFORM)
+    return InstructionWork(
+        known.operation, kind, unknown=described, bytes=size, uniform=known.operation in _UNIFORM
+    )

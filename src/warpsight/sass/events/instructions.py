@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.errors import UsageError
-from warpsight.sass.records.imported import Imported
+from warpsight.sass.records.imported import ImportedRecords
 from warpsight.sass.records.origin import is_trace
 from warpsight_plugins.cutracer import delays, histogram
 from warpsight_plugins.cutracer.trace_file import TraceFile
@@ -37,7 +37,7 @@ def histogram_of(path: Path | str) -> tuple[dict[tuple[int, int], dict[str, int]
 def _executed(path: Path | str) -> tuple[Array, Array, list[str]]:
     """Warp and instruction of every event that has both, in order."""
     if is_trace(path):
-        with Imported(path) as opened:
+        with ImportedRecords(path) as opened:
             executed = opened.executed()
         if not len(executed[0]):
             raise UsageError(f"{path} has no events whose instruction is known")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import KINDS, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 
 SECTOR, BANKS, WORD = 32, 32, 4
 _GLOBAL = ("global", "local")
@@ -24,7 +24,7 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Access:
+class MemoryAccess:
     """One memory instruction over a launch, or over all launches of its kernel.
 
     Attributes:
@@ -35,7 +35,7 @@ class Access:
     """
 
     kernel: str
-    place: Place
+    place: TracedInstruction
     where: str
     sass: str
     space: str
@@ -62,9 +62,9 @@ class Access:
         return {**asdict(self), "per_request": self.per_request, "excess": self.excess}
 
 
-def accesses(trace: EventTrace) -> list[Access]:
+def accesses(trace: EventTrace) -> list[MemoryAccess]:
     """Every memory instruction of the trace, those with most excess first."""
-    found: dict[tuple[str, Place, int, int], list[Counts]] = {}
+    found: dict[tuple[str, TracedInstruction, int, int], list[Counts]] = {}
     for launch in trace.launches.values():
         events = trace.of_launch(launch.number)
         for batch in events.take(events.is_access).batches():
@@ -75,8 +75,8 @@ def accesses(trace: EventTrace) -> list[Access]:
 
 
 def _of_launch(
-    trace: EventTrace, launch: Launch, events: Events
-) -> list[tuple[tuple[Place, int, int], Counts]]:
+    trace: EventTrace, launch: TracedLaunch, events: Events
+) -> list[tuple[tuple[TracedInstruction, int, int], Counts]]:
     """Place, kind and operation with (requests, lanes, distinct bytes, parts, ideal, bytes of a lane × requests)."""
     addresses, active = events.operand(0), events.active
     parts, ideal, distinct = np.zeros((3, len(events)), np.int64)
@@ -112,13 +112,13 @@ def _of_launch(
     ]
 
 
-def _row(trace: EventTrace, key: tuple[str, Place, int, int], counts: Counts) -> Access:
+def _row(trace: EventTrace, key: tuple[str, TracedInstruction, int, int], counts: Counts) -> MemoryAccess:
     kernel, place, kind, operation = key
     requests, lanes, distinct, parts, ideal, sizes = counts.tolist()
     named = {READ: "load", WRITE: "store", READ | WRITE: "atomic"}.get(operation, "prefetch")
     if KINDS[kind].name == "copy_async":
         named = "copy_async"
-    return Access(
+    return MemoryAccess(
         kernel, place, trace.describe(place), trace.sass(place), KINDS[kind].space, named, sizes // requests,
         requests, lanes, distinct, parts, ideal,
     )  # fmt: skip

@@ -26,7 +26,7 @@ _DISASSEMBLED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Place:
+class TracedInstruction:
     """An instruction.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Launch:
+class TracedLaunch:
     """A recorded launch.
 
     Attributes:
@@ -92,7 +92,7 @@ class EventTrace:
         self.cubin = lru_cache(maxsize=64)(self._read_cubin)
         self._texts = lru_cache(maxsize=256)(self._disassembled)
         self.launches = {
-            int(said["launch"]): Launch(
+            int(said["launch"]): TracedLaunch(
                 int(said["launch"]), int(said["index"]), demangle(str(said["name"])), _triple(said["grid"]),
                 _triple(said["block"]), _triple(said["cluster"]), said,
             )
@@ -144,7 +144,7 @@ class EventTrace:
         """The registers that are recorded of each instruction."""
         return Operands(self.file)
 
-    def places(self, launch: Launch, pc: npt.NDArray[np.uint32]) -> list[Place]:
+    def places(self, launch: TracedLaunch, pc: npt.NDArray[np.uint32]) -> list[TracedInstruction]:
         """The instruction of each distinct program counter, which has its low half only."""
         functions = self._functions.get(int(launch.said["module"]), [])
         begins = np.array([begin for begin, _, _ in functions], np.int64)
@@ -155,9 +155,13 @@ class EventTrace:
             )
             at = int(np.searchsorted(begins, address, "right")) - 1
             if at >= 0 and address < functions[at][0] + functions[at][1]:
-                found.append(Place(int(launch.said["module"]), functions[at][2], address - functions[at][0]))
+                found.append(
+                    TracedInstruction(
+                        int(launch.said["module"]), functions[at][2], address - functions[at][0]
+                    )
+                )
             else:
-                found.append(Place(int(launch.said["module"]), "", address))
+                found.append(TracedInstruction(int(launch.said["module"]), "", address))
         return found
 
     @cached_property
@@ -206,11 +210,11 @@ class EventTrace:
         assert cubin is not None
         return disassemble_together({one: cubin.instructions(one) for one in sections}, cubin.architecture)
 
-    def sass(self, place: Place) -> str:
+    def sass(self, place: TracedInstruction) -> str:
         """The instruction's text; empty where it is not known."""
         return self.instructions(place.module, place.function).get(place.offset, "")
 
-    def chain(self, place: Place) -> tuple[Frame, ...]:
+    def chain(self, place: TracedInstruction) -> tuple[Frame, ...]:
         """Source lines of an instruction, innermost first; empty without line information."""
         cubin = self.cubin(place.module)
         section = cubin.section_of(place.function) if cubin else None
@@ -219,7 +223,7 @@ class EventTrace:
         found = cubin.chain(section, place.offset)
         return found.frames if found else ()
 
-    def describe(self, place: Place) -> str:
+    def describe(self, place: TracedInstruction) -> str:
         """Where an instruction is: its innermost line of source, else function and offset."""
         frames = self.chain(place)
         where = (

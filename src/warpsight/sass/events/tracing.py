@@ -39,7 +39,7 @@ _OLDEST = (7, 5)
 
 
 @dataclass(frozen=True)
-class Selection:
+class TraceSelection:
     """What to trace in a program; ranges are (low, high) without high.
 
     Attributes:
@@ -97,7 +97,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedRun:
     """The outcome of a run: the program's exit code and the event files, one for each process that used a GPU."""
 
     code: int
@@ -113,7 +113,7 @@ def refuse_other_tools() -> None:
         )
 
 
-def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
+def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> TracedRun:
     """Run a program and trace it.
 
     The file is `out`; where several processes used a GPU, each has its own, with its pid before the suffix.
@@ -136,10 +136,10 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
             lines = request(selection, Path(temporary, "events"), interface, patches)
             variables = {}
         code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
-        return Traced(code, keep_files(Path(temporary), out), tuple(program))
+        return TracedRun(code, keep_files(Path(temporary), out), tuple(program))
 
 
-def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
+def request(selection: TraceSelection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
     """The request to the library: lines of `key=value` (native/sanitizer/request.cpp)."""
     lines = [f"library={sanitizer}", *(f"patches={path}" for path in patches)]
     lines += [f"instruction={number}:{patch}" for number, patch in _patches_of(selection)]
@@ -151,7 +151,7 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     return [*_selected(selection, file), *lines]
 
 
-def nvbit_request(selection: Selection, file: Path) -> list[str]:
+def nvbit_request(selection: TraceSelection, file: Path) -> list[str]:
     """The request to the NVBit tool (native/nvbit/instrument.h has the bits)."""
     wanted = {INSTRUCTIONS: 1, REGISTERS: 1 | 2, "memory": 4}
     collect = 0
@@ -171,7 +171,7 @@ def disassembler() -> list[str]:
     return [f"nvdisasm={found}"] if found else []
 
 
-def _selected(selection: Selection, file: Path) -> list[str]:
+def _selected(selection: TraceSelection, file: Path) -> list[str]:
     """The lines of a request that both libraries read."""
     lines = [f"file={file}", f"description={json.dumps(selection.described())}"]
     lines += [f"kernel={pattern}" for pattern in selection.kernels]
@@ -187,7 +187,7 @@ def _selected(selection: Selection, file: Path) -> list[str]:
     return [*lines, f"first={selection.first}"] if selection.first is not None else lines
 
 
-def _patches_of(selection: Selection) -> list[tuple[int, str]]:
+def _patches_of(selection: TraceSelection) -> list[tuple[int, str]]:
     """Classes of instructions, and the patch of each."""
     if selection.check:
         return [(number, KINDS[number].check) for number in CHECKED]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import BY_NAME, READ, VALUES, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 Array = npt.NDArray[Any]
 #: Events of a warp, the last ones, that a poll must be the same in.
@@ -26,7 +26,7 @@ _WAIT, _FIRST_ARRIVE, _LAST_ARRIVE = 6, 2, 5
 
 
 @dataclass(frozen=True)
-class Wait:
+class BlockWait:
     """Warps of a block that wait for one thing.
 
     Attributes:
@@ -52,15 +52,15 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Waits:
+class BlockWaits:
     """The graph: waits, and the warps that others wait for and that wait for nothing themselves."""
 
-    waits: tuple[Wait, ...]
+    waits: tuple[BlockWait, ...]
     roots: tuple[tuple[int, int, int], ...]
     notes: tuple[str, ...]
 
 
-def waits(trace: EventTrace) -> Waits:
+def waits(trace: EventTrace) -> BlockWaits:
     """The waits at the end of each launch; launches that ended have none. Roots are (launch, block, warp)."""
     request = trace.file.process.get("request") or {}
     notes = list(trace.notes)
@@ -75,10 +75,10 @@ def waits(trace: EventTrace) -> Waits:
     ]
     waiting = {(one.launch, one.block, warp) for one in found for warp in one.warps}
     missing = {(one.launch, *who) for one in found for who in one.missing}
-    return Waits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
+    return BlockWaits(tuple(found), tuple(sorted(missing - waiting)), tuple(notes))
 
 
-def of_launch(trace: EventTrace, launch: Launch, events: Events) -> list[Wait]:
+def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[BlockWait]:
     """The waits of one launch, given its events."""
     if not len(events):
         return []
@@ -119,8 +119,8 @@ def _polled(events: Events, warp: Array, row: int) -> tuple[int, int] | None:
 
 
 def _wait(
-    trace: EventTrace, launch: Launch, events: Events, key: tuple[Any, ...], rows: list[int]
-) -> Wait | None:
+    trace: EventTrace, launch: TracedLaunch, events: Events, key: tuple[Any, ...], rows: list[int]
+) -> BlockWait | None:
     block, detail = int(key[1]), ""
     come = {(int(events.block[row]), int(events.warp[row])) for row in rows}
     of_block = [(block, warp) for warp in range(launch.warps)]
@@ -138,10 +138,10 @@ def _wait(
         detail = _writers(events, int(key[2]))
     where = trace.describe(trace.places(launch, events.pc[rows[0] : rows[0] + 1])[0])
     warps = tuple(sorted(warp for _, warp in come))
-    return Wait(launch.name, launch.number, block, warps, what, where, tuple(missing), detail)
+    return BlockWait(launch.name, launch.number, block, warps, what, where, tuple(missing), detail)
 
 
-def _not_at_cluster(launch: Launch, events: Events, block: int) -> list[tuple[int, int]]:
+def _not_at_cluster(launch: TracedLaunch, events: Events, block: int) -> list[tuple[int, int]]:
     """Warps of a block's cluster that have arrived less often than others."""
     size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     x, y, z = (

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.sass.probes.event import Event, Where, places
+from warpsight.sass.probes.event import Event, EventFilter, places
 from warpsight.sass.probes.maps import Map
 from warpsight.sass.probes.tree import Statement
 
@@ -35,7 +35,7 @@ class Probe:
     at: tuple[str, ...]
     kernel: str
     level: str
-    where: tuple[Where, ...]
+    where: tuple[EventFilter, ...]
 
     @property
     def name(self) -> str:

@@ -69,7 +69,7 @@ KIND_NUMBERS = {name: kind.number for name, kind in BY_NAME.items()}
 
 
 @dataclass(frozen=True)
-class Where:
+class EventFilter:
     """Events of a kind; with `operation`, accesses whose flags say so."""
 
     kind: int
@@ -77,7 +77,7 @@ class Where:
     mask: int = _FLAGS
 
 
-def places(at: tuple[str, ...]) -> tuple[Where, ...]:
+def places(at: tuple[str, ...]) -> tuple[EventFilter, ...]:
     """The events that `at` names: `memory`, `global.store`, `barrier`, ….
 
     Raises:
@@ -87,7 +87,7 @@ def places(at: tuple[str, ...]) -> tuple[Where, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _places(name: str) -> list[Where]:
+def _places(name: str) -> list[EventFilter]:
     first, _, operation = name.partition(".")
     kinds = _MEMORY if first == "memory" else (first,)
     if operation and (first not in ("memory", *_MEMORY) or operation not in _OPERATIONS):
@@ -98,7 +98,9 @@ def _places(name: str) -> list[Where]:
     for kind in kinds:
         if kind not in known:
             raise UsageError(f"there is no event {name!r}{choices(name, ['memory', *known])}")
-    return [Where(BY_NAME[kind].number, _OPERATIONS[operation] if operation else None) for kind in kinds]
+    return [
+        EventFilter(BY_NAME[kind].number, _OPERATIONS[operation] if operation else None) for kind in kinds
+    ]
 
 
 def class_of(kind: int) -> str:

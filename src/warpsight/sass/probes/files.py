@@ -14,7 +14,7 @@ from warpsight.sass.probes.definition import Probe
 from warpsight.sass.probes.results import Results, results
 
 if TYPE_CHECKING:
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
 
 
 def find(probe: str) -> Path:
@@ -54,8 +54,8 @@ class ProbeFile:
         self,
         program: Sequence[str],
         out: Path,
-        selection: Selection | None = None,
-        limits: running.Limits = running.Limits(),
+        selection: TraceSelection | None = None,
+        limits: running.ProbeLimits = running.ProbeLimits(),
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""
         done = running.run(program, self.probes, out, selection, limits)

@@ -21,7 +21,7 @@ from warpsight.formats.events.kinds import PREFETCH, READ, VALUES, WRITE
 from warpsight.formats.events.probe_maps import blocks_of
 from warpsight.formats.events.records import Events
 from warpsight.sass.events.memory import sectors
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.probes.arithmetic import OPERATIONS, ordered
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.event import class_of
@@ -71,7 +71,7 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
         seen = [one for one in probes if _matches(one.probe.kernel, launch)]
         if not seen:
             continue
-        filled = Maps(launch, maps, *selected)
+        filled = _Maps(launch, maps, *selected)
         for lanes in _parts(trace.of_launch(launch.number), launch, seen):
             for one, fields in zip(seen, lanes, strict=True):
                 if len(fields["lane"]):
@@ -84,7 +84,7 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
     return results([trace])
 
 
-def _matches(pattern: str, launch: Launch) -> bool:
+def _matches(pattern: str, launch: TracedLaunch) -> bool:
     mangled = str(launch.said["name"])
     return fnmatchcase(mangled, pattern) or fnmatchcase(demangle(mangled), pattern)
 
@@ -121,7 +121,7 @@ def _seen(events: Events, one: Translated) -> Array:
 
 
 def _parts(
-    events: Events, launch: Launch, probes: Sequence[Translated]
+    events: Events, launch: TracedLaunch, probes: Sequence[Translated]
 ) -> Iterator[Sequence[dict[str, Array]]]:
     """The lane fields that each probe sees: many events at once, or at most one per warp where a probe reads its maps."""
     alone = any(one.reads for one in probes)
@@ -154,7 +154,7 @@ def _by_round(fields: dict[str, Array], rounds: int) -> Iterator[dict[str, Array
         yield {name: values[low:high] for name, values in ordered_fields.items()}
 
 
-def _fields(events: Events, number: Array, launch: Launch, one: Translated) -> dict[str, Array]:
+def _fields(events: Events, number: Array, launch: TracedLaunch, one: Translated) -> dict[str, Array]:
     """The fields of an event for each lane, at level warp for the first that takes part."""
     active = events.active
     if one.probe.level == "warp":
@@ -188,7 +188,7 @@ def _fields(events: Events, number: Array, launch: Launch, one: Translated) -> d
 class _Evaluation:
     """One probe over lanes; those that have returned are masked out."""
 
-    def __init__(self, probe: Translated, maps: Maps, fields: dict[str, Array]) -> None:
+    def __init__(self, probe: Translated, maps: _Maps, fields: dict[str, Array]) -> None:
         self._probe, self._maps, self._fields = probe, maps, fields
         self._count = len(fields["lane"])
         self._owner = {"grid": np.zeros(self._count, np.int64), **maps.owners(fields)}
@@ -236,10 +236,10 @@ class _Evaluation:
                 return OPERATIONS[name](*(self._value(operand) for operand in operands))
 
 
-class Maps:
+class _Maps:
     """The words of a launch's maps, as on the device."""
 
-    def __init__(self, launch: Launch, maps: Sequence[Map], low: int, high: int) -> None:
+    def __init__(self, launch: TracedLaunch, maps: Sequence[Map], low: int, high: int) -> None:
         self._launch, self._low = launch, low
         blocks = max(min(int(np.prod(launch.grid, dtype=np.int64)), high) - low, 0)
         copies = {"grid": 1, "cta": blocks, "warp": blocks * launch.warps, "thread": blocks * launch.threads}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.errors import UsageError, choices
-from warpsight.formats.events.probe_maps import Held, Map, held, maps_of
+from warpsight.formats.events.probe_maps import DeclaredMap, MapContents, held, maps_of
 from warpsight.sass.events.trace import EventTrace
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Results:
 def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
     """What the event files of a run's processes hold; launches of several processes are numbered one after the other."""
     tables: dict[str, list[pa.Table]] = {}
-    maps: dict[str, Map] = {}
+    maps: dict[str, DeclaredMap] = {}
     notes: list[str] = []
     first = 0
     for trace in traces:
@@ -62,7 +62,7 @@ def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
     )
 
 
-def joined(known: Map, parts: list[pa.Table]) -> pa.Table:
+def joined(known: DeclaredMap, parts: list[pa.Table]) -> pa.Table:
     """The tables of a map's launches as one; without launches an empty one with its columns."""
     import pyarrow as pa
 
@@ -75,7 +75,7 @@ def joined(known: Map, parts: list[pa.Table]) -> pa.Table:
     return pa.table({"launch": pa.array([], pa.int64()), "kernel": pa.array([], pa.string()), **columns})
 
 
-def _table(one: Held, trace: EventTrace, first: int) -> pa.Table:
+def _table(one: MapContents, trace: EventTrace, first: int) -> pa.Table:
     import pyarrow as pa
 
     rows = len(next(iter(one.columns.values())))
@@ -87,7 +87,7 @@ def _table(one: Held, trace: EventTrace, first: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _places(trace: EventTrace, one: Held) -> list[str]:
+def _places(trace: EventTrace, one: MapContents) -> list[str]:
     """Function, offset and source line of each row's instruction."""
     launch = trace.launches[one.launch]
     distinct, inverse = np.unique(one.columns["pc"], return_inverse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from warpsight.formats.events.kinds import KINDS
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass.events import tracing
-from warpsight.sass.events.tracing import INJECTION, REQUEST, Selection, Traced
+from warpsight.sass.events.tracing import INJECTION, REQUEST, TracedRun, TraceSelection
 from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
@@ -21,7 +21,7 @@ _RING_MIB = 1  # nothing passes through it
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProbeLimits:
     """What probes may take: device memory for the maps of launches that the program has not waited for yet."""
 
     map_mib: int = 1024
@@ -31,9 +31,9 @@ def run(
     program: Sequence[str],
     probes: Sequence[Probe],
     out: Path,
-    selection: Selection | None = None,
-    limits: Limits = Limits(),
-) -> Traced:
+    selection: TraceSelection | None = None,
+    limits: ProbeLimits = ProbeLimits(),
+) -> TracedRun:
     """Run a program with probes; the event file `out` holds their maps.
 
     Args:
@@ -56,9 +56,9 @@ def run(
         source = folder / "probes.ptx"
         source.write_text(device_code(made))
         patches = tracing.assemble(folder, tracing.architectures(), source)
-        lines = request(made, selection or Selection(), folder / "events", sanitizer, patches, limits)
+        lines = request(made, selection or TraceSelection(), folder / "events", sanitizer, patches, limits)
         code = tracing.run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
-        return Traced(code, tracing.keep_files(folder, out), tuple(program))
+        return TracedRun(code, tracing.keep_files(folder, out), tuple(program))
 
 
 def device_code(probes: Sequence[Translated]) -> str:
@@ -70,11 +70,11 @@ def device_code(probes: Sequence[Translated]) -> str:
 
 def request(
     probes: Sequence[Translated],
-    selection: Selection,
+    selection: TraceSelection,
     file: Path,
     sanitizer: Path,
     patches: Sequence[Path],
-    limits: Limits,
+    limits: ProbeLimits,
 ) -> list[str]:
     """The request to the library: that of an event trace, and what probes need (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)

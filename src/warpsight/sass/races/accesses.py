@@ -13,7 +13,7 @@ from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 from warpsight.sass.races.compare_and_swap import expected_loads
 
 Array = npt.NDArray[Any]
@@ -63,7 +63,7 @@ def scope_of(sass: str, atomic: bool, shared: bool) -> int:
     return BLOCK if shared else DEVICE
 
 
-def accesses(trace: EventTrace, launch: Launch, events: Events) -> Accesses:
+def accesses(trace: EventTrace, launch: TracedLaunch, events: Events) -> Accesses:
     """The accesses to global and shared memory; local memory is a thread's own, copies of the async proxies are not here."""
     rows = np.flatnonzero(np.isin(events.kind, _RECORDED) & ((events.flags & (READ | WRITE)) != 0))
     chosen = events.take(rows)
@@ -95,7 +95,7 @@ def accesses(trace: EventTrace, launch: Launch, events: Events) -> Accesses:
     )  # fmt: skip
 
 
-def _scopes(trace: EventTrace, launch: Launch, events: Events) -> tuple[Array, Array]:
+def _scopes(trace: EventTrace, launch: TracedLaunch, events: Events) -> tuple[Array, Array]:
     """Scope of each event, and whether it is atomic."""
     atomic = (events.flags & (READ | WRITE)) == READ | WRITE
     keys = np.stack(
@@ -103,7 +103,7 @@ def _scopes(trace: EventTrace, launch: Launch, events: Events) -> tuple[Array, A
         axis=1,
     )
     distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    places: list[Place] = trace.places(launch, distinct[:, 0].astype(np.uint32))
+    places: list[TracedInstruction] = trace.places(launch, distinct[:, 0].astype(np.uint32))
     expected = _Expected(trace)
     scopes = [
         max(scope_of(trace.sass(place), bool(is_atomic), bool(shared)), expected.scope(place, bool(shared)))
@@ -119,7 +119,7 @@ class _Expected:
         self._trace = trace
         self._swaps: dict[tuple[int, str], dict[int, int]] = {}
 
-    def scope(self, place: Place, shared: bool) -> int:
+    def scope(self, place: TracedInstruction, shared: bool) -> int:
         """The scope of the compare-and-swap that expects what an instruction loads, 0 for other instructions."""
         function = place.module, place.function
         if function not in self._swaps:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.flow.control_flow import ControlFlow
-from warpsight.sass.events.trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 _ARRIVE = re.compile(r"\bBAR\.ARV\S* (\S+?),")
 
@@ -26,7 +26,7 @@ class Arrivals:
         found = self._of(module, function)
         return bool(found) and all(barrier is not None for barrier in found.values())
 
-    def after(self, place: Place, recorded: frozenset[int]) -> frozenset[int]:
+    def after(self, place: TracedInstruction, recorded: frozenset[int]) -> frozenset[int]:
         """Barriers that a warp may arrive at behind an instruction, before it comes to a recorded one.
 
         Args:

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
 from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.on_device import races_on_device
-from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, Strong, following, size
+from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Strong, VectorClocks, following, size
 from warpsight.sass.races.streams import stream_races
 from warpsight.sass.races.witness import Race, side
 
@@ -89,7 +89,7 @@ def checked(files: Sequence[Path]) -> Races:
 
 
 def _of_launch(
-    trace: EventTrace, launch: Launch, events: Events, own: Accesses, notes: list[str]
+    trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, notes: list[str]
 ) -> list[Race]:
     first, second = _neighbours(own)
     if not len(first):
@@ -134,7 +134,7 @@ def _strong_together(own: Accesses, first: Array, second: Array, same_block: Arr
 
 def _ordered_by_clocks(
     trace: EventTrace,
-    launch: Launch,
+    launch: TracedLaunch,
     events: Events,
     own: Accesses,
     first: Array,
@@ -154,7 +154,7 @@ def _ordered_by_clocks(
             "accesses that these order may be listed; trace a smaller grid"
         )
         return np.zeros(len(first), bool)
-    clocks = Clocks(launch, events)
+    clocks = VectorClocks(launch, events)
     strong = _strong(own) if has_flags else {}
     fence = _fence_before(trace, launch, events, fences, clocks.warp_of)
     clocks.follow(strong, fence, _arrivals(trace, launch, events))
@@ -172,7 +172,7 @@ def _strong(own: Accesses) -> dict[int, list[Strong]]:
     return found
 
 
-def _arrivals(trace: EventTrace, launch: Launch, events: Events) -> dict[int, frozenset[int]] | None:
+def _arrivals(trace: EventTrace, launch: TracedLaunch, events: Events) -> dict[int, frozenset[int]] | None:
     """Event → named barriers that its warp arrives at behind it without waiting; None when the code does not say."""
     arrivals = Arrivals(trace)
     distinct, inverse = np.unique(events.pc, return_inverse=True)
@@ -185,7 +185,9 @@ def _arrivals(trace: EventTrace, launch: Launch, events: Events) -> dict[int, fr
     return {event: behind[at] for event, at in enumerate(inverse.tolist()) if behind[at]}
 
 
-def _fence_before(trace: EventTrace, launch: Launch, events: Events, fences: Fences, warp_of: Array) -> Any:
+def _fence_before(
+    trace: EventTrace, launch: TracedLaunch, events: Events, fences: Fences, warp_of: Array
+) -> Any:
     """A function: scope of the fence that an event's warp passed since its event before."""
     distinct, inverse = np.unique(events.pc, return_inverse=True)
     places = trace.places(launch, distinct)
@@ -206,7 +208,7 @@ def _fence_before(trace: EventTrace, launch: Launch, events: Events, fences: Fen
 
 
 def _witnesses(
-    trace: EventTrace, launch: Launch, events: Events, own: Accesses, first: Array, second: Array
+    trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, first: Array, second: Array
 ) -> list[Race]:
     """A race for each pair of instructions."""
     if not len(first):

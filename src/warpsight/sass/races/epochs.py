@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import Launch
+from warpsight.sass.events.trace import TracedLaunch
 from warpsight.sass.races.accesses import Accesses
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,7 @@ BARRIER = BY_NAME["barrier"].number
 _SYNCWARP = BY_NAME["syncwarp"].number
 
 
-def whole_block(launch: Launch, events: Events) -> Array:
+def whole_block(launch: TracedLaunch, events: Events) -> Array:
     """Which events are arrivals at a barrier that all threads of the block wait at.
 
     Where the instruction says how many threads, some may only arrive (`bar.arrive`), of which the Sanitizer says nothing. Such a
@@ -46,14 +46,14 @@ def whole_block(launch: Launch, events: Events) -> Array:
     return np.asarray(whole & ~np.isin(index, np.array(one_way, np.uint64)))
 
 
-def epochs(launch: Launch, events: Events, found: Accesses) -> tuple[Array, Array]:
+def epochs(launch: TracedLaunch, events: Events, found: Accesses) -> tuple[Array, Array]:
     """Of each access: barriers of its block that its thread has passed, and barriers and syncwarps of its warp."""
     of_block = whole_block(launch, events)
     of_warp = of_block | (events.kind == _SYNCWARP) | (events.kind == BARRIER)
     return _passed(launch, events, found, of_block), _passed(launch, events, found, of_warp)
 
 
-def _passed(launch: Launch, events: Events, found: Accesses, which: Array) -> Array:
+def _passed(launch: TracedLaunch, events: Events, found: Accesses, which: Array) -> Array:
     """How many of the events `which` each access's own thread took part in before it."""
     rows = np.flatnonzero(which)
     if not len(rows):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operations import operation
-from warpsight.sass.events.trace import EventTrace, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction
 from warpsight.sass.races.accesses import DEVICE, scope_of
 
 #: A fence, and what follows an acquire whose scope is wider than a block: the cache is emptied.
@@ -53,7 +53,7 @@ class Fences:
             return None
         return ControlFlow(cubin.instructions(section), cubin.architecture)
 
-    def _between(self, earlier: Place, later: Place, recorded: frozenset[int]) -> int:
+    def _between(self, earlier: TracedInstruction, later: TracedInstruction, recorded: frozenset[int]) -> int:
         """Scope of a fence on some way from one recorded instruction to the next, 0 for none.
 
         Args:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import RACE, UNWATCHED
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.races.witness import Race, Side, operation_of
 
 Array = npt.NDArray[Any]
@@ -90,7 +90,7 @@ def _race(
     )  # fmt: skip
 
 
-def _side(trace: EventTrace, launch: Launch, pc: int, block: int, thread: int, writes: bool) -> Side:
+def _side(trace: EventTrace, launch: TracedLaunch, pc: int, block: int, thread: int, writes: bool) -> Side:
     place = trace.places(launch, np.array([pc], np.uint32))[0]
     sass = trace.sass(place)
     operation = operation_of(sass, writes)

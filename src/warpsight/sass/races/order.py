@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import Launch
+from warpsight.sass.events.trace import TracedLaunch
 from warpsight.sass.races.accesses import BLOCK
 
 Array = npt.NDArray[Any]
@@ -40,7 +40,7 @@ _MBARRIER_WAIT, _SUCCEEDED = 6, 128
 SYNCHRONISATIONS = (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT, _MBARRIER, _ATTEMPT)
 
 
-def size(launch: Launch, events: Events) -> int:
+def size(launch: TracedLaunch, events: Events) -> int:
     """Numbers that the clocks of a launch take."""
     warps = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
     return warps * (4 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
@@ -64,14 +64,14 @@ class _Barrier:
     warps: set[int] = field(default_factory=set)
 
 
-class Clocks:
+class VectorClocks:
     """What each warp knows of the others, after each of its synchronizations.
 
     Attributes:
         warp_of: number of an event's warp in the launch.
     """
 
-    def __init__(self, launch: Launch, events: Events) -> None:
+    def __init__(self, launch: TracedLaunch, events: Events) -> None:
         """Take a launch's events; :meth:`follow` does the work."""
         self.warp_of = events.block.astype(np.int64) * launch.warps + events.warp
         count = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
@@ -249,7 +249,7 @@ def _lanes(mask: int) -> int:
     return bin(mask).count("1")
 
 
-def _cluster_of(launch: Launch, block: Array) -> Array:
+def _cluster_of(launch: TracedLaunch, block: Array) -> Array:
     """Number of the cluster of each block."""
     x, y, z = launch.block_xyz(block)
     cx, cy, cz = (max(size, 1) for size in launch.cluster)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.sass.events.trace import EventTrace, Launch
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.races.accesses import Accesses, accesses
 from warpsight.sass.races.witness import Race, side
 
@@ -31,7 +31,7 @@ REASON = "two streams, and no event orders the launches"
 class _Touched:
     """A launch's accesses to global memory, with the pieces that it reads and writes, ascending."""
 
-    launch: Launch
+    launch: TracedLaunch
     own: Accesses
     written: Array
     touched: Array
@@ -57,11 +57,11 @@ def stream_races(trace: EventTrace) -> tuple[Race, ...]:
     return tuple(found.values())
 
 
-def _may_race(launch: Launch) -> bool:
+def _may_race(launch: TracedLaunch) -> bool:
     return launch.said["stream"] not in _DEFAULT and not launch.said["graph"]
 
 
-def _touched(trace: EventTrace, launch: Launch) -> _Touched:
+def _touched(trace: EventTrace, launch: TracedLaunch) -> _Touched:
     own = accesses(trace, launch, trace.of_launch(launch.number))
     pieces = own.address // np.uint64(_GRANULE)
     return _Touched(launch, own, np.unique(pieces[~own.shared & own.write]), np.unique(pieces[~own.shared]))

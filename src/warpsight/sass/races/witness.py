@@ -7,7 +7,7 @@ from typing import Any
 
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, Launch, Place
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 from warpsight.sass.races.accesses import Accesses
 
 
@@ -28,7 +28,7 @@ class Side:
     sass: str
     frames: tuple[Frame, ...]
     event: int
-    place: Place
+    place: TracedInstruction
     launch: int
 
     def to_json(self) -> dict[str, Any]:
@@ -71,10 +71,10 @@ def operation_of(sass: str, writes: bool) -> str:
     return "atomic" if name.startswith(("ATOM", "RED")) else "store" if writes else "load"
 
 
-def side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
+def side(trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, row: int) -> Side:
     """An access as one side of a race."""
     event = int(own.event[row])
-    place: Place = trace.places(launch, events.pc[event : event + 1])[0]
+    place: TracedInstruction = trace.places(launch, events.pc[event : event + 1])[0]
     operation = "atomic" if own.atomic[row] else "store" if own.write[row] else "load"
     return Side(
         int(own.block[row]),

@@ -21,7 +21,7 @@ from warpsight.sass.records.origin import is_trace
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
     from warpsight_plugins.cutracer.fold import Folded
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
 #: More distinct combinations than this are columns' business.
 MOST_DISTINCT = 200_000
@@ -44,9 +44,9 @@ def counts(
         UsageError: for a field that an imported trace does not hold.
     """
     if is_trace(path):
-        from warpsight.sass.records.imported import Imported
+        from warpsight.sass.records.imported import ImportedRecords
 
-        with Imported(path) as opened:
+        with ImportedRecords(path) as opened:
             return opened.counts(group_by, conditions, top), []
     from warpsight_plugins.cutracer.clp import source_of
 
@@ -117,7 +117,7 @@ def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded
     return fold.fold(source, read, Counter, lambda _: take)
 
 
-def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> _Counted:
+def _made(total: Counter[Any], fields: Sequence[str], header: CutracerHeader) -> _Counted:
     """Values of the fields from those of the raw fields, each combination with its count."""
     raw = _raw(fields)
     places = {name: place for place, name in enumerate(raw)}
@@ -129,7 +129,7 @@ def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> _Counte
     return out
 
 
-def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: Header) -> Any:
+def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: CutracerHeader) -> Any:
     if name == "sass":
         text = row[places["sass"]]
         return header.sass.get(row[places["opcode_id"]]) if text is None else text

@@ -1,7 +1,8 @@
 """An imported instruction trace, opened for the questions of `sass` alone.
 
 Only three tables are opened, by DuckDB's engine without the Python package around it: that package, Arrow, NumPy and the
-views of all tables take three times as long to load as most answers. :class:`~warpsight.model.Trace` is for everything else.
+views of all tables take three times as long to load as most answers. :class:`~warpsight.model.StoredTrace` is for everything
+else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from warpsight.sass.records.filters import Filter
 _TABLES = ("warp_event", "instruction", "name")
 
 
-class Imported:
+class ImportedRecords:
     """Answers questions about the records of an imported trace; use it as a context manager."""
 
     def __init__(self, path: Path | str) -> None:
@@ -149,7 +150,7 @@ class Imported:
             self._opened.close()
             self._opened = None
 
-    def __enter__(self) -> Imported:
+    def __enter__(self) -> ImportedRecords:
         return self
 
     def __exit__(

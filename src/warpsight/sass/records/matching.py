@@ -16,8 +16,8 @@ from warpsight_plugins.cutracer import clp, fold
 
 if TYPE_CHECKING:
     from warpsight.sass.records.filters import Condition
-    from warpsight.sass.records.selection import Selection
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight.sass.records.selection import RecordSelection
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
 #: Larger files are read from their beginning, which ends as soon as enough is found.
 _LARGE_BYTES = 1 << 30
@@ -25,7 +25,7 @@ _LARGE_BYTES = 1 << 30
 _MOST = 100_000
 
 
-def matching(path: Path | str, selection: Selection) -> tuple[list[dict[str, Any]], list[str]] | None:
+def matching(path: Path | str, selection: RecordSelection) -> tuple[list[dict[str, Any]], list[str]] | None:
     """The selected records, in their order, and notes on losses; None where the columns have to do it."""
     conditions = selection.conditions
     if selection.group_by or selection.describing or not (conditions.groups or selection.tail is not None):
@@ -36,7 +36,7 @@ def matching(path: Path | str, selection: Selection) -> tuple[list[dict[str, Any
     def start() -> deque[bytes]:
         return deque(maxlen=selection.tail)
 
-    def take(header: Header) -> fold.Fold[deque[bytes]]:
+    def take(header: CutracerHeader) -> fold.Fold[deque[bytes]]:
         kept = _places(conditions.groups, header)
 
         def note(state: deque[bytes], rows: Sequence[Any], lines: Callable[[], Sequence[bytes]]) -> None:
@@ -68,7 +68,7 @@ def _raw(name: str) -> tuple[str, ...]:
 
 
 def _places(
-    groups: Sequence[Sequence[Condition]], header: Header
+    groups: Sequence[Sequence[Condition]], header: CutracerHeader
 ) -> Callable[[Sequence[Any]], Sequence[int]]:
     """What gives the places of the rows that fulfil all groups; each distinct value is tested once."""
     known: dict[Condition, dict[Any, bool]] = {condition: {} for group in groups for condition in group}
@@ -84,7 +84,9 @@ def _places(
     return places
 
 
-def _flags(condition: Condition, decided: dict[Any, bool], rows: Sequence[Any], header: Header) -> list[bool]:
+def _flags(
+    condition: Condition, decided: dict[Any, bool], rows: Sequence[Any], header: CutracerHeader
+) -> list[bool]:
     if condition.field == "sass":
         sass = header.sass
         values = [sass.get(row.opcode_id) if row.sass is None else row.sass for row in rows]

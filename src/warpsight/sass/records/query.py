@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.sass.records import filters, masks
-from warpsight.sass.records.selection import Found, Selection
+from warpsight.sass.records.selection import RecordSelection, SelectedRecords
 from warpsight_plugins.cutracer import records
 from warpsight_plugins.cutracer.lines import Chunk
 from warpsight_plugins.cutracer.trace_file import TraceFile
@@ -62,7 +62,7 @@ def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.A
     return pc.and_(kept, pc.invert(pc.is_in(table["type"].combine_chunks(), kinds)))
 
 
-def select(path: Path | str, selection: Selection) -> Found:
+def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """Whole records of a file, in its order; reading stops as soon as nothing can be added.
 
     Raises:
@@ -71,7 +71,7 @@ def select(path: Path | str, selection: Selection) -> Found:
     trace = TraceFile(path)
     grouped = selection.group_by
     fields = tuple(dict.fromkeys((*selection.conditions.fields, *([grouped] if grouped else []))))
-    found = Found({}, {}, trace.notes)
+    found = SelectedRecords({}, {}, trace.notes)
     if not grouped:
         found.groups[None] = []
     for chunk, table in trace.chunks(fields):
@@ -96,7 +96,13 @@ def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
 
 
 def _add(
-    found: Found, key: Any, rows: Any, chunk: Chunk, count: int, trace: TraceFile, selection: Selection
+    found: SelectedRecords,
+    key: Any,
+    rows: Any,
+    chunk: Chunk,
+    count: int,
+    trace: TraceFile,
+    selection: RecordSelection,
 ) -> None:
     """Keep what the selection wants of a group's rows in one chunk."""
     kept = found.groups.setdefault(key, [])

@@ -13,7 +13,7 @@ from warpsight.sass.records.origin import is_trace
 
 
 @dataclass(frozen=True)
-class Selection:
+class RecordSelection:
     """Which records, and how many of each group: the first `head`, the last `tail`, or all when both are None."""
 
     conditions: filters.Filter = field(default_factory=lambda: filters.Filter(()))
@@ -25,7 +25,7 @@ class Selection:
 
 
 @dataclass
-class Found:
+class SelectedRecords:
     """Selected records by group key (one group None without grouping), and how many each group has in all."""
 
     groups: dict[Any, list[dict[str, Any]]]
@@ -34,7 +34,7 @@ class Found:
 
 
 @decodes
-def select(path: Path | str, selection: Selection) -> Found:
+def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """Whole records, in the order they were recorded.
 
     Raises:
@@ -52,13 +52,13 @@ def select(path: Path | str, selection: Selection) -> Found:
 
     matched = matching(path, selection)
     if matched is not None:
-        return Found({None: matched[0]}, {}, matched[1])
+        return SelectedRecords({None: matched[0]}, {}, matched[1])
     from warpsight.sass.records import query
 
     return query.select(path, selection)
 
 
-def _first(path: Path | str, selection: Selection) -> Found | None:
+def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | None:
     """The first records of a file, without columns; None for other selections, and where the file ends or is damaged before."""
     wanted = selection.head
     if wanted is None or selection.tail is not None or selection.group_by or selection.conditions.groups:
@@ -66,9 +66,9 @@ def _first(path: Path | str, selection: Selection) -> Found | None:
     import msgspec
 
     from warpsight_plugins.cutracer import clp, records
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
-    header, found = Header(), list[dict[str, Any]]()
+    header, found = CutracerHeader(), list[dict[str, Any]]()
     with clp.source_of(path) as source, source.open() as file:
         while len(found) < wanted:
             line = file.readline()
@@ -87,16 +87,16 @@ def _first(path: Path | str, selection: Selection) -> Found | None:
                 return None  # its instruction is described later, or not at all
             if selection.describing or not describes:
                 found.append(header.complete(record))
-    return Found({None: found}, {}, [])
+    return SelectedRecords({None: found}, {}, [])
 
 
-def _select_of_tables(path: Path | str, selection: Selection) -> Found:
+def _select_of_tables(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     """The same of an imported trace; its records have the fields that its tables hold."""
-    from warpsight.sass.records.imported import Imported
+    from warpsight.sass.records.imported import ImportedRecords
 
-    with Imported(path) as opened:
+    with ImportedRecords(path) as opened:
         head = None if selection.tail is not None else selection.head
         if selection.group_by is None:
-            return Found({None: opened.ends(selection.conditions, head, selection.tail)}, {}, [])
+            return SelectedRecords({None: opened.ends(selection.conditions, head, selection.tail)}, {}, [])
         groups, sizes = opened.groups(selection.conditions, selection.group_by, head, selection.tail)
-        return Found(groups, sizes, [])
+        return SelectedRecords(groups, sizes, [])

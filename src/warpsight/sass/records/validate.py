@@ -190,7 +190,7 @@ def _check_traced(decoded: Iterable[Any]) -> None:
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:
     """Raise for a text that should be hexadecimal and is not; each distinct one is looked at once."""
-    events = [record for record in decoded if isinstance(record, records.Event)]
+    events = [record for record in decoded if isinstance(record, records.InstructionRecord)]
     for name in records.HEX_FIELDS:
         for text in {getattr(event, name) for event in events}:
             if text is not None and not _HEX.match(text):
@@ -203,7 +203,7 @@ def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, st
         if isinstance(record, records.KernelMetadata):
             listed = (record.instructions or {}).items()
             table.update({int(key): str(entry.get("sass", "")) for key, entry in listed if key.isdigit()})
-        elif isinstance(record, records.Event):
+        elif isinstance(record, records.InstructionRecord):
             found.ctas.add(tuple(record.cta))
             found.warps.add(record.warp)
             if text := record.sass or table.get(_opcode(record)):

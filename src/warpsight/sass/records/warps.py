@@ -15,7 +15,7 @@ from warpsight.sass.records.origin import is_trace
 
 if TYPE_CHECKING:
     from warpsight_plugins.cutracer.fold import Fold
-    from warpsight_plugins.cutracer.header import Header
+    from warpsight_plugins.cutracer.header import CutracerHeader
 
 _SASS = attrgetter("sass")
 
@@ -79,9 +79,9 @@ def summary(path: Path | str) -> Warps:
         FormatError: when the file does not exist or is damaged inside.
     """
     if is_trace(path):
-        from warpsight.sass.records.imported import Imported
+        from warpsight.sass.records.imported import ImportedRecords
 
-        with Imported(path) as opened:
+        with ImportedRecords(path) as opened:
             ended = {warp: _mnemonic(text) == "EXIT" for warp, text in opened.last_instructions()}
             return _sorted(ended, opened.grid_warps(), ())
     from warpsight_plugins.cutracer import fold
@@ -104,7 +104,7 @@ def summary(path: Path | str) -> Warps:
     return _sorted(ended, found.header.grid_warps(), tuple(found.notes))
 
 
-def _taker(header: Header) -> Fold[dict[Any, Any]]:
+def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
     """Notes each warp's last instruction: its text where the record has it, else its opcode id."""
     padding = {opcode for opcode, text in header.sass.items() if _mnemonic(text) == "NOP"}
 

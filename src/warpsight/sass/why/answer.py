@@ -9,11 +9,11 @@ from typing import Any
 from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice.all import advice
-from warpsight.sass.why.advice.finding import Advice, Evidence, Launch
+from warpsight.sass.why.advice.finding import Advice, KernelFacts, LaunchConfiguration
 from warpsight.sass.why.blame import Blame, Blamed, blame
 from warpsight.sass.why.dependencies import Dependencies
 from warpsight.sass.why.reasons import NO_STALL, reason
-from warpsight.sass.why.samples import Samples
+from warpsight.sass.why.samples import StallSamples
 
 #: Fewer samples than this say little about single instructions.
 FEW_SAMPLES = 200
@@ -30,8 +30,8 @@ class Answer:
     """
 
     code: KernelCode
-    samples: Samples
-    launch: Launch
+    samples: StallSamples
+    launch: LaunchConfiguration
     blamed: Blamed
     advice: tuple[Advice, ...]
     notes: tuple[str, ...]
@@ -116,18 +116,18 @@ class Answer:
                 "more_places": one.kept}  # fmt: skip
 
 
-def why(code: KernelCode, samples: Samples, launch: Launch | None = None) -> Answer:
+def why(code: KernelCode, samples: StallSamples, launch: LaunchConfiguration | None = None) -> Answer:
     """Why a kernel stalls, and what to change."""
-    known = launch or Launch()
+    known = launch or LaunchConfiguration()
     dependencies = Dependencies(code.graph)
-    inside = Samples(tuple(row for row in samples.rows if 0 <= row.index < len(code.instructions)))
+    inside = StallSamples(tuple(row for row in samples.rows if 0 <= row.index < len(code.instructions)))
     blamed = blame(dependencies, inside)
-    evidence = Evidence(code, inside, blamed, dependencies, known)
+    evidence = KernelFacts(code, inside, blamed, dependencies, known)
     notes = _notes(code, samples, inside, blamed)
     return Answer(code, inside, known, blamed, tuple(advice(evidence)) if inside.total else (), tuple(notes))
 
 
-def _notes(code: KernelCode, samples: Samples, inside: Samples, blamed: Blamed) -> list[str]:
+def _notes(code: KernelCode, samples: StallSamples, inside: StallSamples, blamed: Blamed) -> list[str]:
     notes = []
     if samples.total - inside.total:
         notes.append(

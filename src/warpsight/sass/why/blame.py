@@ -18,7 +18,7 @@ from warpsight.device_code.stall_places import place_of
 from warpsight.sass.why import pruning
 from warpsight.sass.why.dependencies import Dependencies, Producer, hazard
 from warpsight.sass.why.reasons import reason
-from warpsight.sass.why.samples import Sample, Samples
+from warpsight.sass.why.samples import Sample, StallSamples
 
 _BARRIERS = ("BAR", "WARPSYNC", "UCGABAR_WAIT", "BSYNC")
 _MATRIX = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
@@ -73,7 +73,7 @@ class Blamed:
     unexplained: int
 
 
-def blame(dependencies: Dependencies, samples: Samples) -> Blamed:
+def blame(dependencies: Dependencies, samples: StallSamples) -> Blamed:
     """Blame every stall of a section."""
     finder = _Finder(dependencies, samples)
     found: list[Blame] = []
@@ -87,7 +87,7 @@ def blame(dependencies: Dependencies, samples: Samples) -> Blamed:
 class _Finder:
     """The causes of stalls in one section."""
 
-    def __init__(self, dependencies: Dependencies, samples: Samples) -> None:
+    def __init__(self, dependencies: Dependencies, samples: StallSamples) -> None:
         self.dependencies = dependencies
         self.instructions = dependencies.graph.instructions
         self.issues = {row.index: row.samples for row in samples.rows if not row.stalled}

@@ -30,7 +30,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Samples:
+class StallSamples:
     """The samples of one section of code, added up over windows, launches and processes."""
 
     rows: tuple[Sample, ...]
@@ -59,11 +59,13 @@ class Samples:
         return found
 
 
-def add_up(rows: Iterable[tuple[int, str, int, int]]) -> Samples:
+def add_up(rows: Iterable[tuple[int, str, int, int]]) -> StallSamples:
     """Samples from rows of (offset in the section in bytes, reason, samples, not issued)."""
     sums: dict[tuple[int, str], list[int]] = {}
     for offset, reason, samples, not_issued in rows:
         one = sums.setdefault((offset // INSTRUCTION_SIZE, plain(reason)), [0, 0])
         one[0] += samples
         one[1] += not_issued
-    return Samples(tuple(Sample(index, reason, *counts) for (index, reason), counts in sorted(sums.items())))
+    return StallSamples(
+        tuple(Sample(index, reason, *counts) for (index, reason), counts in sorted(sums.items()))
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.base.result import Result
     from warpsight.analysis.rules.verdict import Verdict
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 
@@ -118,7 +118,7 @@ def _list(as_json: bool, out: Path | None, force: bool) -> None:
 
 
 def _json(
-    opened: Trace, judged: Verdict | None, results: dict[str, Result], top: int | None
+    opened: StoredTrace, judged: Verdict | None, results: dict[str, Result], top: int | None
 ) -> dict[str, Any]:
     from dataclasses import replace
 
@@ -133,7 +133,7 @@ def _json(
     return {**content, "analyses": {name: result.to_json() for name, result in results.items()}}
 
 
-def _sarif(opened: Trace, judged: Verdict, include_paths: bool) -> dict[str, Any]:
+def _sarif(opened: StoredTrace, judged: Verdict, include_paths: bool) -> dict[str, Any]:
     from warpsight.model.selection import begin_of
     from warpsight.model.sharing.redaction import Redactor
     from warpsight.ui.render import sarif
@@ -143,7 +143,7 @@ def _sarif(opened: Trace, judged: Verdict, include_paths: bool) -> dict[str, Any
 
 
 def _print(
-    opened: Trace, judged: Verdict | None, results: dict[str, Result], everything: bool, top: int | None, target: IO[str]
+    opened: StoredTrace, judged: Verdict | None, results: dict[str, Result], everything: bool, top: int | None, target: IO[str]
 ) -> None:  # fmt: skip
     from warpsight.ui.render import findings, loss
 
@@ -158,7 +158,7 @@ def _print(
         loss.warn(opened)
 
 
-def _tables(opened: Trace, result: Result, top: int | None, target: IO[str], lines: int) -> None:
+def _tables(opened: StoredTrace, result: Result, top: int | None, target: IO[str], lines: int) -> None:
     from warpsight.model.selection import begin_of
     from warpsight.ui.render import findings, tables
 
@@ -189,14 +189,14 @@ def _since_begin(table: pa.Table, origin: int, *, moments: bool) -> pa.Table:
     return table
 
 
-def _dot(opened: Trace, rows: Rows, dot: Path, force: bool) -> None:
+def _dot(opened: StoredTrace, rows: Rows, dot: Path, force: bool) -> None:
     from warpsight.analysis.path.dot import write_dot
 
     with output.text(dot, force) as target:
         write_dot(opened, rows, target)
 
 
-def _incomplete(opened: Trace) -> bool:
+def _incomplete(opened: StoredTrace) -> bool:
     from warpsight.ui.render import loss
 
     return bool(loss.lost(opened))

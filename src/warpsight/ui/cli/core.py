@@ -13,7 +13,7 @@ from warpsight.ui.cli import output
 
 if TYPE_CHECKING:
     from warpsight.debug.gpucore import GpuCore
-    from warpsight.debug.gpucore.summary import Options
+    from warpsight.debug.gpucore.summary import SummaryOptions
     from warpsight.debug.gpucore.thread import Selector
 
 
@@ -49,7 +49,7 @@ def command(
     memory. --sass shows instructions in full (nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit).
     """
     from warpsight.debug.gpucore import GpuCore
-    from warpsight.debug.gpucore.summary import Options
+    from warpsight.debug.gpucore.summary import SummaryOptions
     from warpsight.debug.gpucore.thread import Selector
 
     selector = Selector(device, sm, warp, lane, grid, _triple(block, "--block"), _triple(thread, "--thread"))
@@ -64,7 +64,7 @@ def command(
             raise WarpsightError(
                 "--sass needs nvdisasm: pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit"
             )
-    options = Options(
+    options = SummaryOptions(
         instructions=sass,
         sources=tuple(source or ()),
         ptx=tuple(ptx or ()),
@@ -98,7 +98,7 @@ def command(
             show(document, stream, top or len(document["places"]))
 
 
-def _document(core: GpuCore, options: Options, selector: Selector, warps: bool) -> dict[str, Any]:
+def _document(core: GpuCore, options: SummaryOptions, selector: Selector, warps: bool) -> dict[str, Any]:
     """The JSON: the summary, with one thread or all warps on request."""
     from warpsight.debug.gpucore.details import details, warp_list
     from warpsight.debug.gpucore.summary import View

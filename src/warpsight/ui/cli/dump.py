@@ -12,7 +12,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
-    from warpsight.recorder.watch.event import Event
+    from warpsight.recorder.watch.event import Incident
 
 _LOOK_S, _DUMP_S, _TRACE_S = 30.0, 60.0, 60.0
 
@@ -52,14 +52,14 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
     from warpsight.debug import hang_report
     from warpsight.recorder import find
     from warpsight.recorder.inspect import look
-    from warpsight.recorder.watch.event import Event
+    from warpsight.recorder.watch.event import Incident
     from warpsight.ui.cli import watching
 
     find.environment(
         pid
     )  # a process that does not exist, or is not ours, is an error and not an empty report
     pids = look.descendants(pid)
-    event = Event("asked", f"process {pid} was looked at", time.monotonic_ns(), pid=pid)
+    event = Incident("asked", f"process {pid} was looked at", time.monotonic_ns(), pid=pid)
     began = time.monotonic()
     event.processes = look.look(pids, _LOOK_S)
     missing = set(pids) - {int(one["pid"]) for one in event.processes}
@@ -87,7 +87,7 @@ def write(report: dict[str, Any], folder: Path) -> None:
     (folder / "report.html").write_text(hang_html.page(report), encoding="utf-8")
 
 
-def _take_trace(event: Event, pid: int) -> None:
+def _take_trace(event: Incident, pid: int) -> None:
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener
 
@@ -98,7 +98,7 @@ def _take_trace(event: Event, pid: int) -> None:
         event.notes.append(f"no trace of the last seconds: {error}")
 
 
-def _take_dumps(event: Event, pids: list[int], *, compress: bool) -> None:
+def _take_dumps(event: Incident, pids: list[int], *, compress: bool) -> None:
     from warpsight.recorder.watch import coredump
 
     armed = [pid for pid in pids if coredump.pipe_of(pid) is not None]

@@ -12,7 +12,7 @@ from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 def command(
@@ -78,7 +78,7 @@ def command(
     if to is None and out is not None and str(out) == "-":
         to = "folded"
     form = flames.form_of(to, out)
-    flames.Options(
+    flames.FlameOptions(
         weight, by or (), level or (), names, merge_lines
     ).shape()  # refused before anything is read
     options.check_times(begin, end)
@@ -92,7 +92,7 @@ def command(
         _print_result(opened, graph, form, path, as_json)
 
 
-def _print_result(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
+def _print_result(trace: StoredTrace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
     from warpsight.ui.render import loss, numbers, terminal
     from warpsight.ui.render.flame.page import ROWS
     from warpsight.ui.render.flame.pictures import amount

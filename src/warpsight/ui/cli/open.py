@@ -63,12 +63,12 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
     from warpsight.formats.importing import open_any
     from warpsight.model.selection import Rows
     from warpsight.ui.render import loss, terminal
-    from warpsight.ui.render.report import Options
+    from warpsight.ui.render.report import ReportOptions
     from warpsight.ui.render.report.serve import TraceServer
 
     with open_any(trace) as opened:
         try:
-            server = TraceServer(opened, Rows(), Options(include=("paths", "arguments")), port)
+            server = TraceServer(opened, Rows(), ReportOptions(include=("paths", "arguments")), port)
         except OSError as error:
             raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
         try:

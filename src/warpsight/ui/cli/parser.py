@@ -32,7 +32,7 @@ MOVING = frozenset({"top"})
 ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-class LazyGroup(TyperGroup):
+class _LazyGroup(TyperGroup):
     """A group whose verbs are modules, imported on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -84,7 +84,7 @@ def _filled(text: str) -> str:
     return option_help.filled(text)
 
 
-class SidesCommand(VerbCommand):
+class _SidesCommand(VerbCommand):
     """A verb whose arguments are two sides with `--` between them; options may stand on either side.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -96,7 +96,7 @@ class SidesCommand(VerbCommand):
         return found
 
 
-class ProgramCommand(VerbCommand):
+class _ProgramCommand(VerbCommand):
     """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -116,7 +116,7 @@ def verb_command(name: str) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
+        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
         epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
@@ -147,12 +147,12 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
 def _group(module: Any) -> type[TyperGroup]:
     """The group of a folder's verbs, each imported on first use."""
 
-    class Below(TyperGroup):
+    class _Below(TyperGroup):
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
             self.commands = _Verbs(module)
 
-    return Below
+    return _Below
 
 
 class _Verbs(dict[str, Any]):
@@ -169,7 +169,7 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            kind = ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
+            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
             group = self._folder.rpartition(".")[2]
             command = _evaluated(module.command)
             systems = getattr(module, "SYSTEMS", VERBS[group].systems)
@@ -237,7 +237,7 @@ def _global_options(
 def application() -> Any:
     """The parser of the whole command line."""
     app = typer.Typer(
-        cls=LazyGroup,
+        cls=_LazyGroup,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

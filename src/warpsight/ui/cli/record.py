@@ -19,7 +19,7 @@ from warpsight.ui.cli.recording import takes
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
-    from warpsight.recorder.backend_choice import Choice
+    from warpsight.recorder.backend_choice import BackendChoice
     from warpsight.recorder.server import Server
     from warpsight.recorder.signals import Signals
     from warpsight.recorder.summary import Summary
@@ -98,7 +98,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     `alone`: options that were given for this recording, and are lost when the program joins another one.
     """
-    from warpsight.recorder.launch import Launch, become, join_or_serve
+    from warpsight.recorder.launch import LaunchedProgram, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
     from warpsight.recorder.signals import Signals
 
@@ -137,7 +137,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
 
 
-def _summarize(summary: Summary) -> None:
+def _summarize(summary: RecordingSummary) -> None:
     """Print the summary; whatever happens meanwhile, the exit code is the program's."""
     from warpsight.ui.cli.record_summary import print_summary
 
@@ -171,7 +171,7 @@ def default_output(program: list[str], *, force: bool = False) -> Path:
     raise UsageError(f"{name}.warp and its numbered successors exist; choose a name with -o")
 
 
-def _settings(given: Given, choice: Choice) -> Settings:
+def _settings(given: Given, choice: BackendChoice) -> Settings:
     """The settings of warpsight's own recorders; those of a vendor's are nobody's here."""
     found = given.of_scope(options.RECORDING)
     if choice.external:
@@ -181,7 +181,7 @@ def _settings(given: Given, choice: Choice) -> Settings:
     return Settings(**found)
 
 
-def _check_program(program: list[str], pid: int, choice: Choice) -> None:
+def _check_program(program: list[str], pid: int, choice: BackendChoice) -> None:
     """Refuse a recording of nothing, or of both a process and a program."""
     if pid:
         if choice.backend is None or "pid" not in choice.backend.tool_options or program:
@@ -193,7 +193,9 @@ def _check_program(program: list[str], pid: int, choice: Choice) -> None:
         raise UsageError("no program to record; for example: warpsight record -- python train.py")
 
 
-def _print_environment(program: list[str], asked: CommandValues, settings: Settings, choice: Choice) -> None:
+def _print_environment(
+    program: list[str], asked: CommandValues, settings: Settings, choice: BackendChoice
+) -> None:
     from warpsight.recorder.shell import print_environment
 
     if program or choice.external:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsight.recorder import backend_choice
-from warpsight.recorder.backend_choice import Choice
+from warpsight.recorder.backend_choice import BackendChoice
 from warpsight.recorder.options.given import Given
 from warpsight.recorder.options.types import CommandValues
 from warpsight.ui.render import numbers, terminal
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from warpsight.formats.importing import Imported
 
 
-def record(choice: Choice, path: Path, program: Sequence[str], given: Given, asked: CommandValues) -> int:
+def record(
+    choice: BackendChoice, path: Path, program: Sequence[str], given: Given, asked: CommandValues
+) -> int:
     """Record and print a summary; the program's exit code, or 3 under `--strict` after losses."""
     from warpsight.recorder.external import running
 

@@ -8,18 +8,18 @@ import textwrap
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder.summary import Summary, amount, seconds, size
+from warpsight.recorder.summary import RecordingSummary, amount, seconds, size
 from warpsight.ui.cli.record_highlights import Highlights, highlights
 from warpsight.ui.render import terminal
 
 
-class Progress:
+class ProgressLine:
     """One line on a terminal while the trace is written, gone afterwards; nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty() and terminal.verbosity() >= 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._write("writing the trace…")
         return self
 
@@ -41,7 +41,7 @@ class Progress:
             sys.stderr.flush()
 
 
-def print_summary(summary: Summary) -> None:
+def print_summary(summary: RecordingSummary) -> None:
     """Print it; losses are in red, and near the end so that they are seen."""
     try:
         found: Highlights | None = highlights(summary.path)
@@ -56,7 +56,7 @@ def print_summary(summary: Summary) -> None:
     print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
 
 
-def lines(summary: Summary, found: Highlights | None) -> list[str]:
+def lines(summary: RecordingSummary, found: Highlights | None) -> list[str]:
     """The summary without losses."""
     rows = summary.rows
     bytes_ = int(summary.finished.get("bytes", 0))
@@ -90,7 +90,7 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
     return out
 
 
-def _own_cost(summary: Summary, found: Highlights | None) -> str:
+def _own_cost(summary: RecordingSummary, found: Highlights | None) -> str:
     used = f"{seconds(summary.overhead.get('launcher_cpu_ns', 0))} of processor time beside the program"
     if found is None or found.own_cost is None:
         return used
@@ -98,7 +98,7 @@ def _own_cost(summary: Summary, found: Highlights | None) -> str:
     return f"GPU work took about {cost.longer:.1%} longer ({seconds(cost.waited)}); {used}"
 
 
-def losses(summary: Summary, most: int = 4) -> list[str]:
+def losses(summary: RecordingSummary, most: int = 4) -> list[str]:
     """Missing data, the gravest first."""
     missing = [one for one in summary.losses if one.get("severity") != "note"]
     missing.sort(key=lambda one: -int(one.get("count", 0)))
@@ -113,7 +113,7 @@ _ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "--for ", "--max-
             "no OpenMP runtime ", "no OpenACC runtime ")  # fmt: skip
 
 
-def unmatched(summary: Summary) -> list[str]:
+def unmatched(summary: RecordingSummary) -> list[str]:
     """What options left out, and options without effect, such as patterns that matched no kernel."""
     counts: dict[str, int] = {}
     for one in summary.losses:

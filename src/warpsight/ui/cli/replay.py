@@ -12,8 +12,8 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
-    from warpsight.replay.outcome import Outcome
-    from warpsight.replay.replaying import Request
+    from warpsight.replay.outcome import ReplayOutcome
+    from warpsight.replay.replaying import ReplayRequest
 
 _MODES = ("full", "partial", "stream", "dry-run")
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
@@ -63,7 +63,7 @@ def command(
     from warpsight.replay.elements import TYPES
     from warpsight.replay.execution import tool_command
     from warpsight.replay.outcome import EXIT_CODES
-    from warpsight.replay.replaying import SCHEDULES, Request, replay
+    from warpsight.replay.replaying import SCHEDULES, ReplayRequest, replay
 
     if schedule not in SCHEDULES:
         raise UsageError(f"--schedule {schedule!r}: write {', '.join(SCHEDULES[:-1])} or {SCHEDULES[-1]}")
@@ -81,7 +81,7 @@ def command(
         raise UsageError(f"--mode {mode!r}: write {', '.join(_MODES[:-1])} or {_MODES[-1]}")
     if (mode == "partial" and operations is None) or (mode == "stream" and stream is None):
         raise UsageError(f"--mode {mode} needs --{'operations' if mode == 'partial' else 'stream'}")
-    request = Request(
+    request = ReplayRequest(
         repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
         timeout, check_reach, delays, what or (), writes, validate, mode == "dry-run", scale,
     )  # fmt: skip
@@ -98,7 +98,7 @@ def command(
     raise typer.Exit(EXIT_CODES[found.verdict])
 
 
-def _of_trace(path: str, request: Request) -> Outcome:
+def _of_trace(path: str, request: ReplayRequest) -> ReplayOutcome:
     from warpsight.api.trace import open as open_trace
     from warpsight.replay.replaying import replay_trace
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.analysis.base.result import Result
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 def command(
@@ -71,7 +71,13 @@ def command(
 
 
 def _print(
-    trace: Trace, result: Result, top: int | None, csv: bool, as_json: bool, out: Path | None, force: bool
+    trace: StoredTrace,
+    result: Result,
+    top: int | None,
+    csv: bool,
+    as_json: bool,
+    out: Path | None,
+    force: bool,
 ) -> None:
     from dataclasses import replace
 

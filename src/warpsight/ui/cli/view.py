@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.analysis.base.result import Result
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 _PIPE_WIDTH = 120
@@ -86,7 +86,7 @@ def command(
         loss.warn(opened)
 
 
-def _nothing(trace: Trace) -> str:
+def _nothing(trace: StoredTrace) -> str:
     """What to look at where there is no device work to draw."""
     others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
               "flame --weight samples": trace.count("sample")}  # fmt: skip
@@ -98,7 +98,7 @@ def _nothing(trace: Trace) -> str:
     return "\n  ".join([f"{trace.path}: no device work with these conditions", *told]) + "\n"
 
 
-def _list(trace: Trace, result: Result, csv: bool, as_json: bool) -> None:
+def _list(trace: StoredTrace, result: Result, csv: bool, as_json: bool) -> None:
     from warpsight.ui.render import tables
 
     table = result.tables["events"]
@@ -124,7 +124,7 @@ def _seconds(table: pa.Table) -> pa.Table:
     return table.set_column(table.column_names.index("time"), "time", pa.array(told, pa.string()))
 
 
-def _show(trace: Trace, rows: Rows, width: int | None, plain: bool, ascii_only: bool) -> None:
+def _show(trace: StoredTrace, rows: Rows, width: int | None, plain: bool, ascii_only: bool) -> None:
     from warpsight.analysis.stats.overview import Picture
     from warpsight.ui.render.timeline import text as timeline_text
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder.launch import Launch
+from warpsight.recorder.launch import LaunchedProgram
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
 from warpsight.recorder.signals import Signals
 from warpsight.recorder.watch import coredump
-from warpsight.recorder.watch.event import Event
-from warpsight.recorder.watch.suspicion import Limits
-from warpsight.recorder.watch.watch import Options, Watch
+from warpsight.recorder.watch.event import Incident
+from warpsight.recorder.watch.suspicion import StallLimits
+from warpsight.recorder.watch.watch import Watch, WatchOptions
 from warpsight.ui.cli.output import json_text
 from warpsight.ui.render import terminal
 
@@ -54,12 +54,14 @@ def run(program: list[str], wanted: Wanted) -> int:
 def _watched(server: Server, program: list[str], wanted: Wanted, signals: Signals) -> int:
     try:
         armed = _arm(wanted)
-        reporter = Reporter(wanted.folder, program)
+        reporter = _Reporter(wanted.folder, program)
         changed = {**os.environ, **{name: value or "" for name, value in armed.items()}}
-        limits = Limits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
-        options = Options(limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed))
+        limits = StallLimits(wanted.hang_after, wanted.kernel_timeout, wanted.no_data_timeout)
+        options = WatchOptions(
+            limits, wanted.on_hang, wanted.dumps, wanted.gzip, coredump.file_template(changed)
+        )
         watch = Watch(server, options, terminal.note, reporter.take)
-        launch = Launch(
+        launch = LaunchedProgram(
             server, terminal.note, extra=armed, on_interrupt=watch.interrupt, on_start=watch.start
         )
         code = launch.run(program, signals)
@@ -90,7 +92,7 @@ def _arm(wanted: Wanted) -> dict[str, str | None]:
     return {**armed.variables, **preload, "CUDA_INJECTION64_PATH": None}
 
 
-def _finish(server: Server, watch: Watch, reporter: Reporter, program: list[str], code: int) -> None:
+def _finish(server: Server, watch: Watch, reporter: _Reporter, program: list[str], code: int) -> None:
     """Complete the last window; report a crash; leave nothing when there is nothing to report."""
     trace: Path | None = None
     crash = watch.crash()
@@ -111,7 +113,7 @@ def _finish(server: Server, watch: Watch, reporter: Reporter, program: list[str]
         shutil.rmtree(reporter.folder / "last.warp", ignore_errors=True)
 
 
-def _device_error(trace: Path, code: int) -> Event | None:
+def _device_error(trace: Path, code: int) -> Incident | None:
     """A CUDA error that ended the program by its own hand: an exit code, not a signal."""
     from contextlib import closing
 
@@ -129,21 +131,21 @@ def _device_error(trace: Path, code: int) -> Event | None:
         f"crash: CUDA error {error['code']} ({error['meaning']}); the program ended with exit code {code}"
     )
     notes = ["for the line of the kernel run it with --dumps: a GPU core dump says where it was"]
-    return Event(
+    return Incident(
         "crash", reason, time.monotonic_ns(), exit=f"exit {code}", pid=int(error["pid"]), notes=notes
     )
 
 
-class Reporter:
+class _Reporter:
     """Writes each event as report.txt, .json and .html (numbered from the second on) and prints the text."""
 
     def __init__(self, folder: Path, program: list[str]) -> None:
         self.folder = folder
-        self.events: list[Event] = []
+        self.events: list[Incident] = []
         self.written: list[Path] = []
         self._program = program
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Incident) -> None:
         """Report one event."""
         from warpsight.debug import hang_report
         from warpsight.ui.render.dump import hang_html, hang_page

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.account import Account
     from warpsight.analysis.base.result import Finding, Result
     from warpsight.analysis.flame.graph import FlameGraph
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Rows of a table, kernels of a trace, frames of a flame graph: a cell's output is read, not searched.
 _ROWS, _KERNELS, _FRAMES = 20, 8, 4_000
@@ -27,7 +27,7 @@ _CELL = "padding:2px 10px;border:0;border-bottom:1px solid rgba(128,128,128,.3)"
 _BAD = "color:#d03a20;font-weight:600"
 
 
-def trace_html(trace: Trace) -> str:
+def trace_html(trace: StoredTrace) -> str:
     """A trace: the verdict, the account of its time, what is missing, the kernels that take most time."""
     out = [f"<b>{html.escape(trace.path)}</b>"]
     try:

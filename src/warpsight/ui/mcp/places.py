@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Traces kept open; opening a foreign file means reading it.
 _KEPT = 4
@@ -34,7 +34,7 @@ class Places:
             if not root.is_dir():
                 raise UsageError(f"{root} is not a folder")
         self.roots = [root.resolve() for root in roots]
-        self._open: OrderedDict[tuple[str, int], Trace] = OrderedDict()
+        self._open: OrderedDict[tuple[str, int], StoredTrace] = OrderedDict()
         self._lock = Lock()
 
     def resolve(self, path: str) -> Path:
@@ -54,7 +54,7 @@ class Places:
     def _named(self) -> str:
         return ", ".join(str(root) for root in self.roots)
 
-    def open(self, path: str) -> Trace:
+    def open(self, path: str) -> StoredTrace:
         """Open a trace, or a file of another tool; the last few stay open until they change.
 
         Raises:

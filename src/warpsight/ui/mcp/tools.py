@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.base.result import Finding, Result
     from warpsight.analysis.rules.verdict import Verdict
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
 #: Rows of a table, and characters of one text, that an answer holds at most.
@@ -172,7 +172,7 @@ def _verdict(found: Verdict, rows: int) -> dict[str, Any]:
     return _bounded(answer)
 
 
-def _window(trace: Trace, begin_s: float | None, end_s: float | None) -> Rows:
+def _window(trace: StoredTrace, begin_s: float | None, end_s: float | None) -> Rows:
     from warpsight.model.selection import Rows, begin_of
 
     if begin_s is None and end_s is None:

@@ -9,7 +9,7 @@ from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 
 def lost(trace: Trace) -> list[tuple[str, str, int]]:
@@ -20,7 +20,7 @@ def lost(trace: Trace) -> list[tuple[str, str, int]]:
     return [*gone, *((source, cause, int(count)) for source, cause, count in rows)]
 
 
-def warn(trace: Trace) -> bool:
+def warn(trace: StoredTrace) -> bool:
     """Print the loss line on standard error when the trace is not complete; returns whether it was printed."""
     missing = lost(trace)
     if not missing:

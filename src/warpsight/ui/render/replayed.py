@@ -8,7 +8,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from warpsight.replay import outcome
-from warpsight.replay.outcome import Difference, Outcome, Version
+from warpsight.replay.outcome import MemoryDifference, ReplayOutcome, Version
 from warpsight.replay.schedules.validation import OrderCheck
 from warpsight.ui.render import tables
 
@@ -21,7 +21,7 @@ _SENTENCES = {
 }
 
 
-def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
+def show(found: ReplayOutcome, stream: IO[str], top: int | None = 20) -> None:
     """Print what a replay showed; `top`: operations and differences at most."""
     if found.device:
         stream.write(f"{found.device}\n")
@@ -72,7 +72,7 @@ def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | Non
         stream.write(f"  from the recording: the variable {variable}\n")
 
 
-def difference(row: Difference) -> str:
+def difference(row: MemoryDifference) -> str:
     """One difference in a sentence: where, by how much, and what wrote it."""
     far = (
         ""
@@ -87,7 +87,7 @@ def difference(row: Difference) -> str:
     )
 
 
-def _writes(found: Outcome) -> pa.Table:
+def _writes(found: ReplayOutcome) -> pa.Table:
     rows = found.writes
     return pa.table(
         {
@@ -100,7 +100,7 @@ def _writes(found: Outcome) -> pa.Table:
     )
 
 
-def _changes(found: Outcome) -> pa.Table:
+def _changes(found: ReplayOutcome) -> pa.Table:
     base = found.versions[0].median_ns or 0.0
     ns = {b"unit": b"ns"}
 

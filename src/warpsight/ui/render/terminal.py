@@ -10,11 +10,7 @@ import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
+from typing import IO, Any, TextIO, cast
 
 #: Control characters, and marks that turn the direction of text: what makes a terminal do something else than show a character.
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
@@ -54,18 +50,6 @@ def colored(stream: IO[str]) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def console(stream: IO[str] | None = None) -> Console:
-    """A rich console on a stream, standard output by default; without colors where none are wanted."""
-    from rich.console import Console
-
-    target = stream or sys.stdout
-    color = colored(target)
-    return Console(
-        file=target, no_color=not color, force_terminal=color or None, highlight=False, soft_wrap=False, emoji=False,
-        color_system="auto" if color else None,
-    )  # fmt: skip
 
 
 def printable(text: str) -> str:

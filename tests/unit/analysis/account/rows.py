@@ -6,7 +6,7 @@ from typing import Any
 
 from warpsight.analysis.account import Account, account
 from warpsight.analysis.account.classes import CLASSES
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model.selection import Rows
 
 US = 1_000
@@ -64,7 +64,7 @@ def frame(function: str, file: str, line: int) -> tuple[Any, ...]:
     return (function, file, line, None, "python", None)
 
 
-def pieces(trace: Trace, rows: Rows = Rows()) -> list[tuple[str, str, int, int]]:
+def pieces(trace: StoredTrace, rows: Rows = Rows()) -> list[tuple[str, str, int, int]]:
     """The pieces of idle time in order of time: class, name, begin, end; the host's own time has no name here."""
     found = account(trace, rows)
     return listed(found)
@@ -80,7 +80,7 @@ def listed(found: Account) -> list[tuple[str, str, int, int]]:
     return sorted(out, key=lambda piece: (piece[2], piece[3], piece[0]))
 
 
-def entries(trace: Trace, *classes: str) -> dict[tuple[str, str], int]:
+def entries(trace: StoredTrace, *classes: str) -> dict[tuple[str, str], int]:
     """Time of each row of the account of some classes (all by default)."""
     return {
         (e.class_name, e.name): e.time

@@ -56,7 +56,7 @@ def judged(rng, noise, in_turn, planted=0.0, share=None):
     time = np.exp(logs) * 1e5
     iteration = time.sum(axis=0) * 1.1
     headline, _ = statistics.headline(np.log(iteration)[None], design)
-    found = rows.judge(rows.Rows(
+    found = rows.judge(rows.ComparedRows(
         {"kernel": lambda values: np.stack(values, axis=1)}, {"summary": iteration[None]}, "kernel",
         [np.arange(KERNELS)] * (2 * RUNS), list(time.T), design,
     ))  # fmt: skip
@@ -168,7 +168,7 @@ def test_two_kernels_that_move_against_each_other_are_both_named():
     time = np.exp(np.array([[0.0], [-1.5]]) + noise + rng.normal(0, 0.01, (2, 10)))
     time[0, 5:] *= 1.3
     found = rows.judge(
-        rows.Rows(
+        rows.ComparedRows(
             {"kernel": lambda v: np.stack(v, axis=1)},
             {},
             "kernel",

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from warpsight.analysis.diff.turns import Turns
+from warpsight.analysis.diff.turns import RunTurns
 
 
 def turns(place, kind, share=None):
     count = len(kind)
     ones = np.ones(count)
-    return Turns(
+    return RunTurns(
         "range 'step #'", "step", len(set(kind)), np.array(place), ones / count, ones, ones, np.array(kind),
         ones / count if share is None else np.array(share),
     )  # fmt: skip

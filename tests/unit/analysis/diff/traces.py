@@ -13,7 +13,7 @@ import numpy as np
 from warpsight.analysis.diff import runs
 from warpsight.analysis.diff.answer import Difference
 from warpsight.analysis.diff.compare import compare_runs
-from warpsight.analysis.diff.runs import Run
+from warpsight.analysis.diff.runs import ReducedRun
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 
@@ -111,7 +111,7 @@ def _range(writer: TraceWriter, text: str, start: int, duration: int) -> dict[st
 
 
 @cache
-def run_of(program: Program, seed: int, began: int | None = None) -> Run:
+def run_of(program: Program, seed: int, began: int | None = None) -> ReducedRun:
     """One run, reduced; each is recorded once for all tests."""
     with (
         TemporaryDirectory() as folder,
@@ -128,9 +128,9 @@ def sides(
     in_turn: bool = True,
     seed: int = 0,
     timed: bool = True,
-) -> tuple[list[Run], list[Run]]:
+) -> tuple[list[ReducedRun], list[ReducedRun]]:
     """Runs of two programs, in the order in which they were taken."""
-    found: tuple[list[Run], list[Run]] = [], []
+    found: tuple[list[ReducedRun], list[ReducedRun]] = [], []
     for number in range(2 * count):
         second = bool(number % 2) if in_turn else number >= count
         began = DAY + number * 10**9 if timed else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 
 US = 1_000

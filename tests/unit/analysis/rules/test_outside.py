@@ -7,7 +7,7 @@ import pytest
 from tests.unit.analysis.conftest import kernel, launch
 from tests.unit.analysis.rules.program import MS, US
 from warpsight.analysis.rules.verdict import verdict
-from warpsight.cluster.executor import Local
+from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.verdict import judge
 from warpsight.model import TraceWriter
@@ -30,7 +30,7 @@ def test_a_trace_of_several_ranks_says_where_to_ask_which_one_holds_the_others_u
                                            "graph_level": False}])  # fmt: skip
     with open_trace(tmp_path / "t.warp") as trace:
         found = {f.rule: f for f in verdict(trace).findings}
-        job = judge(load([tmp_path / "t.warp"], Local(1)))
+        job = judge(load([tmp_path / "t.warp"], LocalExecutor(1)))
     assert "warpsight cluster analyze" in found["communication/ranks"].text
     assert (job.findings[0].rule, job.findings[0].values["rank"]) == ("cluster/straggler", 2)
     assert job.findings[0].values["cost"] == pytest.approx(50 * 20 * US, rel=0.1)

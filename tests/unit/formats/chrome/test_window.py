@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsight.formats.chrome.window import Window
+from warpsight.formats.chrome.window import ByteWindow
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["fill", "advance"]), st.integers(1, 100_000)), min_size=1, max_size=30
@@ -17,7 +17,7 @@ STEPS = st.lists(
 def test_what_is_in_the_window_is_what_follows_in_the_file(steps, size):
     data = bytes(range(251)) * (size // 251 + 1)
     data = data[:size]
-    window = Window(io.BytesIO(data))
+    window = ByteWindow(io.BytesIO(data))
     read = passed = 0
     for what, count in steps:
         if what == "fill":
@@ -32,7 +32,7 @@ def test_what_is_in_the_window_is_what_follows_in_the_file(steps, size):
 
 
 def test_places_count_from_the_first_byte_of_the_window():
-    window = Window(io.BytesIO(b"passed } \t\n {a},{b},{c}] behind"))
+    window = ByteWindow(io.BytesIO(b"passed } \t\n {a},{b},{c}] behind"))
     window.fill(1 << 10)
     window.advance(7)
     assert window.search(re.compile(rb"\}\s*\{")) == (0, 6)

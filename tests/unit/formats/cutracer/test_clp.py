@@ -11,7 +11,7 @@ import pytest
 from tests.unit.sass.traces import ndjson, small, write
 from warpsight.sass.records import filters
 from warpsight.sass.records.counting import counts
-from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.selection import RecordSelection, select
 from warpsight.ui.cli import app
 from warpsight_plugins.cutracer import clp
 
@@ -49,7 +49,7 @@ def test_an_archive_answers_like_its_records(tool: str, form: str, tmp_path: Pat
         shutil.move(tmp_path / "moved", archive / "0123")
     for field in ("warp", "sass"):
         assert counts(archive, filters.parse([]), field) == counts(plain, filters.parse([]), field)
-    everything = Selection(head=None)
+    everything = RecordSelection(head=None)
     assert select(archive, everything).groups == select(plain, everything).groups
     assert app.main(["-q", "sass", "validate", str(archive)]) == 0
     assert app.main(["-q", "import", str(archive), "-o", str(tmp_path / "t.warp")]) == 0

@@ -11,7 +11,7 @@ from tests.unit.sass.traces import event, metadata, small, write
 from warpsight.formats.importing import open_any
 from warpsight.sass.records import filters
 from warpsight.sass.records.counting import counts
-from warpsight.sass.records.selection import Selection, select
+from warpsight.sass.records.selection import RecordSelection, select
 from warpsight.sass.records.warps import summary
 from warpsight.ui.cli import app
 
@@ -73,7 +73,7 @@ def test_the_same_questions_have_the_same_answers(path: Path, tmp_path: Path) ->
     some = filters.parse(["sass~EXIT", "warp=0..1"])
     assert counts(imported, some, "warp") == counts(path, some, "warp")
     assert summary(imported).to_json() == summary(path).to_json()
-    chosen = Selection(filters.parse(["warp=2"]), head=2)
+    chosen = RecordSelection(filters.parse(["warp=2"]), head=2)
     shared = ("type", "trace_index", "warp", "cta", "pc", "sass")
     a, b = ([{k: r[k] for k in shared} for r in select(p, chosen).groups[None]] for p in (imported, path))
     assert a == b

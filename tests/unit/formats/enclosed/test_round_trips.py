@@ -14,7 +14,7 @@ import warpsight as ws
 from tests.unit.formats import kineto_file, same_rows
 from warpsight.formats.enclosed.reading import CHANGED
 from warpsight.formats.importing import import_files
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.selection import begin_of
 
@@ -156,7 +156,7 @@ def test_files_of_two_recordings_are_one_trace(form: str, tmp_path: Path) -> Non
         assert trace.sql("SELECT count(DISTINCT process) FROM kernel").fetchall() == [(2,)]
 
 
-def notes(trace: Trace) -> list[str]:
+def notes(trace: StoredTrace) -> list[str]:
     return [cause for (cause,) in trace.sql("SELECT cause FROM loss WHERE source = 'import'").fetchall()]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpsight.formats.chrome.times import MISSING
 from warpsight.formats.kineto import digits
-from warpsight.formats.kineto.group import Group
+from warpsight.formats.kineto.group import EventGroup
 
 DIGITS = st.text("0123456789", min_size=1, max_size=19)
 DECIMALS = st.builds(lambda a, b: f"{a}.{b}" if b else a, DIGITS, st.text("0123456789", max_size=5))
@@ -73,7 +73,7 @@ def test_short_texts_are_told_apart(texts):
 )
 def test_one_odd_time_leaves_the_others_as_they_are(told, time):
     text, starts, ends = spans(["4377795602436.076", told, "21.0", "0"])
-    group = Group(text, 4, {".ts": (starts, ends)})
+    group = EventGroup(text, 4, {".ts": (starts, ends)})
     assert group.times(".ts").tolist() == [4377795602436076, time, 21000, 0]
 
 
@@ -90,7 +90,7 @@ def test_one_odd_integer_leaves_the_others_as_they_are():
     ]
     text, starts, ends = spans(["1", *told])
     starts[0] = ends[0] = 0  # an event without the field
-    group = Group(text, len(told) + 1, {"x": (starts, ends)})
+    group = EventGroup(text, len(told) + 1, {"x": (starts, ends)})
     assert group.integers("x").to_pylist() == [
         None,
         12,

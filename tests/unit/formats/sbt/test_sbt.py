@@ -17,7 +17,7 @@ from warpsight.formats import varint
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
-from warpsight.model import Trace, TraceWriter
+from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight_plugins.sbt import events, writer
 
@@ -37,14 +37,14 @@ ref = _reference()
 GOLDEN = Path(__file__).parents[3] / "golden" / "formats" / "sbt" / "every_type.sbt"
 
 
-def imported(tmp_path: Path, data: bytes) -> Trace:
+def imported(tmp_path: Path, data: bytes) -> StoredTrace:
     path = tmp_path / "in.sbt"
     path.write_bytes(data)
     import_files([path], tmp_path / "in.warp", form="sbt", force=True)
     return open_trace(tmp_path / "in.warp")
 
 
-def exported(trace: Trace) -> bytes:
+def exported(trace: StoredTrace) -> bytes:
     out = io.BytesIO()
     writer.write(trace, out, Selection())
     return out.getvalue()

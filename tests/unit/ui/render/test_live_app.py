@@ -14,8 +14,9 @@ from textual.widgets import Static
 
 from warpsight.recorder.live.recording import Reading, Snapshot, TopKernel
 from warpsight.recorder.live.stacks import TopStack
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
-from warpsight.ui.render.live.app import Help, TopApp, spark
+from warpsight.ui.render.live.app import TopApp, spark
 
 TORCH = "call (/usr/lib/python3/site-packages/torch/nn/modules/module.py:1511)"
 STACKS = (
@@ -171,7 +172,7 @@ def test_every_view_fits_the_terminal(size: tuple[int, int], view: str) -> None:
         await pilot.press(view)
         assert max(map(len, screen(app).splitlines())) <= size[0]
         await pilot.press("question_mark")
-        assert isinstance(app.screen, Help)
+        assert isinstance(app.screen, KeyHelp)
         assert all(widget.region.right <= size[0] for widget in app.screen.query(Static))
         assert all(widget.region.bottom <= size[1] for widget in app.screen.query(Static))
         await pilot.press("escape")
@@ -208,7 +209,7 @@ def test_siblings_share_their_callers_width_in_the_order_of_their_names() -> Non
         ("load (data.py:4)", 10, 40),
         ("torch …", 40, 100),
     ]
-    node = live_flame.Node("forward (/home/me/model.py:9)", "python")
+    node = live_flame.FlameNode("forward (/home/me/model.py:9)", "python")
     assert [live_flame.label_of(node, width).rstrip() for width in (40, 22, 10)] == [
         "forward (/home/me/model.py:9)",
         "forward (…/model.py:9)",

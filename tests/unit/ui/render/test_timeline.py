@@ -8,8 +8,9 @@ import pytest
 
 from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, messy  # noqa: F401 - fixtures
 from warpsight.analysis.stats.overview import Picture
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.timeline import text as timeline_text
-from warpsight.ui.render.timeline.app import Help, TimelineApp
+from warpsight.ui.render.timeline.app import TimelineApp
 
 
 def brute(rows, begin, end, count):
@@ -151,6 +152,6 @@ def test_search_goes_to_the_kernel_and_its_row(three):
 
 def test_help_opens_and_an_empty_trace_can_be_looked_at(three, build):  # noqa: F811
     *_, screens = drive(three, "question_mark")
-    assert Help in screens
+    assert KeyHelp in screens
     _, shown, told, _ = drive(build(), "plus", "right", "n", "enter", "slash", "x", "enter", size=(40, 12))
     assert "no device work" in shown and "idle" in told

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warpsight.debug.gpucore.code import Code
-from warpsight.debug.gpucore.groups import Place
+from warpsight.debug.gpucore.groups import SourceSite
 from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind
-from warpsight.debug.gpucore.waiting.instructions import Wait, wait_at
+from warpsight.debug.gpucore.waiting.instructions import WarpWait, wait_at
 from warpsight.debug.gpucore.waiting.mbarrier import MbarrierState, state_of
 from warpsight.debug.gpucore.waiting.order import components, depths, reached, without_possible_circles
 from warpsight.device_code.elf import Array
@@ -100,7 +100,7 @@ class WaitGraph:
     grid_barriers: frozenset[int]
 
 
-def wait_graph(lanes: LaneMap, places: Sequence[Place], code: Code) -> WaitGraph:
+def wait_graph(lanes: LaneMap, places: Sequence[SourceSite], code: Code) -> WaitGraph:
     """Build the graph of a dump's places."""
     return _Builder(lanes, places, code).graph()
 
@@ -108,7 +108,7 @@ def wait_graph(lanes: LaneMap, places: Sequence[Place], code: Code) -> WaitGraph
 @dataclass
 class _Builder:
     lanes: LaneMap
-    places: Sequence[Place]
+    places: Sequence[SourceSite]
     code: Code
     edges: dict[tuple[int, int], bool] = field(default_factory=dict)
     why: dict[int, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class _Builder:
         self.counts = {number: count for number, count in self.counts.items() if number not in waiters}
         self.why |= dict.fromkeys(self.counts, "count")
 
-    def _visit(self, number: int, place: Place, grid_barriers: frozenset[int]) -> None:
+    def _visit(self, number: int, place: SourceSite, grid_barriers: frozenset[int]) -> None:
         """Find the edges of one place."""
         kind = place.wait.kind if place.wait else ""
         here = self.lanes.at([number])
@@ -215,7 +215,7 @@ class _Builder:
         elif kind == "memory" and place.wait and place.wait.poll and place.wait.poll.space == "shared":
             self._add(number, self._others_of_cluster(here), False)
 
-    def _with(self, fits: Callable[[Wait], bool]) -> list[int]:
+    def _with(self, fits: Callable[[WarpWait], bool]) -> list[int]:
         return [n for n, place in enumerate(self.places) if place.wait and fits(place.wait)]
 
     def _add(self, waiter: int, holders: Array, certain: bool) -> bool:
@@ -230,7 +230,7 @@ class _Builder:
         if not self._add(waiter, holders, certain):
             self.why[waiter] = "passing"
 
-    def _barrier(self, number: int, place: Place, here: Array, without: Sequence[int] = ()) -> None:
+    def _barrier(self, number: int, place: SourceSite, here: Array, without: Sequence[int] = ()) -> None:
         """A barrier of the block: for all its threads, or for a count of them, of which some places cannot be."""
         lanes, wait = self.lanes, place.wait
         assert wait is not None
@@ -262,7 +262,7 @@ class _Builder:
         open_ = np.isin(lanes.block, blocks[missing > 0])
         self._wait_for(number, others & open_, not silent and bool((missing == left)[missing > 0].all()))
 
-    def _arrives_silently(self, place: Place) -> bool:
+    def _arrives_silently(self, place: SourceSite) -> bool:
         """Whether the code around a place has an arrival at a barrier that does not wait."""
         location = self.code.locate(place.address)
         if location is None:
@@ -289,7 +289,7 @@ class _Builder:
         others: Array = self.lanes.sharing(self.lanes.cluster[self.lanes.block], here) & ~here
         return others
 
-    def _mbarrier(self, number: int, place: Place, here: Array) -> None:
+    def _mbarrier(self, number: int, place: SourceSite, here: Array) -> None:
         """An mbarrier: whoever has not arrived yet may be any other thread of the cluster, or a copy."""
         wait, block = place.wait, int(self.lanes.block[here][0])
         assert wait is not None
@@ -306,7 +306,7 @@ class _Builder:
         self._add(number, self._others_of_cluster(here) & ~same, False)
 
 
-def _is_grid_barrier(place: Place) -> bool:
+def _is_grid_barrier(place: SourceSite) -> bool:
     polls = place.wait is not None and place.wait.kind == "memory"
     return (
         polls

@@ -33,7 +33,7 @@ _ALL_LANES = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Wait:
+class WarpWait:
     """What holds a warp.
 
     Attributes:
@@ -59,7 +59,7 @@ class Wait:
     poll: Poll | None = None
 
 
-def wait_at(pc: int, code: Code, lane: LaneRegisters) -> Wait | None:
+def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
     """What a warp at a program counter waits for; None for any other wait.
 
     Args:
@@ -100,25 +100,25 @@ def _depends_on_lane(pc: int, code: Callable[[int], bytes], polling: Callable[[i
     return found is not None and found.poll.mbarrier
 
 
-def _held_at(pc: int, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait | None:
+def _held_at(pc: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
     """Waits whose instruction is not issued before they end."""
     low, _ = _halves(code(pc))
     operation = low & 0xFFF
     if operation == _CLUSTER_WAIT:
-        return Wait("cluster barrier", "the cluster's barrier", pc)
+        return WarpWait("cluster barrier", "the cluster's barrier", pc)
     if operation in (_WARPSYNC_ALL, _WARPSYNC_REGISTER):
         mask = low >> 32 if operation == _WARPSYNC_ALL else lane.register(low >> 24 & 0xFF)
-        return Wait("warp", "the other lanes of its warp", pc, lanes=mask or _ALL_LANES)
+        return WarpWait("warp", "the other lanes of its warp", pc, lanes=mask or _ALL_LANES)
     if operation == _RECONVERGE:
         mask = lane.barrier(low >> 16 & 15)
         text = "the other lanes of its warp, to go on together"
-        return Wait("reconvergence", text, pc, lanes=mask or _ALL_LANES)
+        return WarpWait("reconvergence", text, pc, lanes=mask or _ALL_LANES)
     if operation == _EARLIER_GRID:
-        return Wait("earlier grid", "the grid before it in its stream", pc)
+        return WarpWait("earlier grid", "the grid before it in its stream", pc)
     return _mbarrier(pc, code, lane) if operation == _PHASE_CHECK else None
 
 
-def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait | None:
+def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
     """Waits whose instruction has been issued."""
     low, high = _halves(code(before))
     operation = low & 0xFFF
@@ -127,13 +127,13 @@ def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters)
     if operation in _BAR and not high & _ARRIVE_ONLY:
         return _barrier(before, low, lane)
     if operation == _EARLIER_GRID:
-        return Wait("earlier grid", "the grid before it in its stream", before)
+        return WarpWait("earlier grid", "the grid before it in its stream", before)
     return _mbarrier(before, code, lane) if operation == _PHASE_CHECK else None
 
 
 def _held_farther_behind(
     behind: Behind | None, code: Callable[[int], bytes], lane: LaneRegisters
-) -> Wait | None:
+) -> WarpWait | None:
     """A barrier that has let the warp issue the arithmetic behind it."""
     if behind is None:
         return None
@@ -144,14 +144,14 @@ def _held_farther_behind(
     return _barrier(behind.address, low, lane, written.registers)
 
 
-def _asleep(before: int, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait | None:
+def _asleep(before: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
     low, _ = _halves(code(before))
     if low & 0xFFF in _SLEEP and _executed(low, lane):
-        return Wait("sleep", "the end of a nanosleep", before)
+        return WarpWait("sleep", "the end of a nanosleep", before)
     return None
 
 
-def _polls(polling: Polling | None, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait | None:
+def _polls(polling: Polling | None, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
     """A wait in a loop."""
     if polling is None:
         return None
@@ -161,7 +161,7 @@ def _polls(polling: Polling | None, code: Callable[[int], bytes], lane: LaneRegi
     space = "memory" if poll.space == "memory" else f"{poll.space} memory"
     what = f"an atomic in {space}" if poll.atomic else f"a value in {space}"
     asleep = ", asleep between reads" if poll.sleeps else ""
-    return Wait("memory", what + asleep, polling.address, poll=poll)
+    return WarpWait("memory", what + asleep, polling.address, poll=poll)
 
 
 def trap_before(pc: int, code: Callable[[int], bytes]) -> bool:
@@ -188,7 +188,9 @@ def _executed(low: int, lane: LaneRegisters) -> bool:
     return value is None or value != negated
 
 
-def _barrier(address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()) -> Wait:
+def _barrier(
+    address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()
+) -> WarpWait:
     """A barrier of the block: its number and its count are in the instruction, in registers, or both in one register."""
     operation = low & 0xFFF
     number: int | None = low >> 54 & 15
@@ -203,10 +205,10 @@ def _barrier(address: int, low: int, lane: LaneRegisters, overwritten: frozenset
         count = 0 if value is None else value & 0xFFF
     name = "a barrier named by a register" if number is None else f"barrier {number}"
     text = f"{name} of {count} threads" if count else f"{name} of the block"
-    return Wait("barrier", text, address, barrier=number, threads=count)
+    return WarpWait("barrier", text, address, barrier=number, threads=count)
 
 
-def _mbarrier(address: int, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait:
+def _mbarrier(address: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait:
     """A phase check: at the sum of a register, a uniform register and an offset; the parity is the top bit of another."""
     low, high = _halves(code(address))
     wide = high >> 12 & 3  # since Blackwell there are more uniform registers, and other fields have moved up
@@ -219,7 +221,7 @@ def _mbarrier(address: int, code: Callable[[int], bytes], lane: LaneRegisters) -
     known = None if base is None or added is None else (base + added + offset) & _SHARED_ADDRESS
     phase = "a phase" if parity is None else f"phase {parity >> 31}"
     what = "an mbarrier" if known is None else f"the mbarrier at shared {known:#x}"
-    return Wait(
+    return WarpWait(
         "mbarrier",
         f"{phase} of {what}",
         address,

@@ -15,7 +15,7 @@ import numpy as np
 
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.explanation import polled_at
-from warpsight.debug.gpucore.groups import Place
+from warpsight.debug.gpucore.groups import SourceSite
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.waiting.graph import WaitGraph
@@ -114,7 +114,7 @@ class MissingBlocks:
 
 
 def missing_blocks(
-    lanes: LaneMap, places: Sequence[Place], graph: WaitGraph, code: Code
+    lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code
 ) -> list[MissingBlocks]:
     """The grids whose blocks on the device all poll memory while others are missing."""
     found = []
@@ -147,7 +147,7 @@ class _Polling:
     """The places of a grid that poll memory."""
 
     lanes: LaneMap
-    places: Sequence[Place]
+    places: Sequence[SourceSite]
     numbers: list[int]
     code: Code
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Advice, Evidence, Place
+from warpsight.sass.why.advice.finding import Advice, AdvicePlace, KernelFacts
 from warpsight.sass.why.blame import Blame
 
 #: A tensor core does at least this many times the multiply-adds of the plain pipe, for 16-bit operands.
@@ -18,7 +18,7 @@ _LIBRARY = ("__cuda_", "__internal_", "__nv_", "__fdiv", "__frcp", "__fsqrt", "_
 _LIBRARY_FILES = ("math_functions", "device_double_functions", "sm_20_intrinsics", "libdevice")
 
 
-def slow_operations(evidence: Evidence) -> list[Advice]:
+def slow_operations(evidence: KernelFacts) -> list[Advice]:
     """Waits for conversions, special functions and double precision."""
     parts = evidence.matching(
         lambda part: (
@@ -39,7 +39,7 @@ def slow_operations(evidence: Evidence) -> list[Advice]:
     return _one(evidence.ends("strength", title, why, parts))
 
 
-def fast_math(evidence: Evidence) -> list[Advice]:
+def fast_math(evidence: KernelFacts) -> list[Advice]:
     """Time in exact routines of the math library."""
     title = (
         "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
@@ -48,7 +48,7 @@ def fast_math(evidence: Evidence) -> list[Advice]:
     return _routines(evidence, "fast-math", title, what, integers=False, saved=0.5)
 
 
-def integer_division(evidence: Evidence) -> list[Advice]:
+def integer_division(evidence: KernelFacts) -> list[Advice]:
     """Time in the routines for division of integers of 64 bits."""
     title = "Avoid divisions of 64-bit integers: divide 32 bits where they suffice, shift, or multiply by a reciprocal."
     # A division of 32 bits takes some 20 instructions, one of 64 bits about 80.
@@ -57,7 +57,7 @@ def integer_division(evidence: Evidence) -> list[Advice]:
 
 
 def _routines(
-    evidence: Evidence, name: str, title: str, what: str, *, integers: bool, saved: float
+    evidence: KernelFacts, name: str, title: str, what: str, *, integers: bool, saved: float
 ) -> list[Advice]:
     inside = _library(evidence, integers)
     parts = evidence.matching(lambda part: part.stalled in inside or part.cause in inside)
@@ -68,7 +68,7 @@ def _routines(
     return _one(evidence.advice(name, title, why, parts, estimates.removed(evidence.total, spent * saved)))
 
 
-def tensor_cores(evidence: Evidence) -> list[Advice]:
+def tensor_cores(evidence: KernelFacts) -> list[Advice]:
     """Loops full of multiply-adds on the plain pipes: products of two values, added up in several places."""
     graph, found = evidence.code.graph, []
     for number, loop in enumerate(graph.loops):
@@ -94,7 +94,8 @@ def tensor_cores(evidence: Evidence) -> list[Advice]:
         )
         rows = [row for row in evidence.samples.rows if row.index in inside]
         places = tuple(
-            Place(row.index, row.index, row.samples) for row in sorted(rows, key=lambda row: -row.samples)[:5]
+            AdvicePlace(row.index, row.index, row.samples)
+            for row in sorted(rows, key=lambda row: -row.samples)[:5]
         )
         speedup = estimates.removed(evidence.total, spent * (1 - 1 / _TENSOR_GAIN))
         found.append(
@@ -112,7 +113,7 @@ def _adds_up(one: Decoded) -> bool:
     return result == added and all("R" in factor and factor != result for factor in factors)
 
 
-def fetch(evidence: Evidence) -> list[Advice]:
+def fetch(evidence: KernelFacts) -> list[Advice]:
     """Waits for instructions."""
     parts = evidence.matching(lambda part: part.reason == "no_instructions")
     size = len(evidence.code.code) >> 10
@@ -126,7 +127,7 @@ def fetch(evidence: Evidence) -> list[Advice]:
     return _one(evidence.ends("code-size", title, why, parts))
 
 
-def divergence(evidence: Evidence) -> list[Advice]:
+def divergence(evidence: KernelFacts) -> list[Advice]:
     """Branches that lanes of a warp may take apart: both sides are issued one after the other."""
     regions = _divided(evidence)
     inside = {index: idle for region, idle in regions.values() for index in region}
@@ -156,7 +157,7 @@ def divergence(evidence: Evidence) -> list[Advice]:
     return _one(evidence.advice("divergence", title, why, parts, estimates.removed(evidence.total, saved)))
 
 
-def _divided(evidence: Evidence) -> dict[int, tuple[list[int], float]]:
+def _divided(evidence: KernelFacts) -> dict[int, tuple[list[int], float]]:
     """Branches around BSYNC on an equality of lanes or on data: what only one side runs, and the idle share of its lanes."""
     graph = evidence.code.graph
     found: dict[int, tuple[list[int], float]] = {}
@@ -176,7 +177,7 @@ def _divided(evidence: Evidence) -> dict[int, tuple[list[int], float]]:
     return found
 
 
-def _idle_lanes(evidence: Evidence, branch: int) -> float:
+def _idle_lanes(evidence: KernelFacts, branch: int) -> float:
     """The share of lanes that one side of a branch leaves idle: 0 where nothing says that the lanes of a warp differ.
 
     An equality with a part of the lane's number holds for one of as many lanes as that part has values; for data half is assumed.
@@ -213,7 +214,7 @@ def _values_left(one: Decoded) -> int:
     return _LANES
 
 
-def _library(evidence: Evidence, integers: bool) -> frozenset[int]:
+def _library(evidence: KernelFacts, integers: bool) -> frozenset[int]:
     """Instructions of library routines, called or inlined: of integers of 64 bits, or of floating-point numbers."""
     found: set[int] = set()
     for one in evidence.code.cubin.functions:

@@ -11,13 +11,13 @@ from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.blame import Blame, Blamed
 from warpsight.sass.why.dependencies import Dependencies
-from warpsight.sass.why.samples import Sample, Samples
+from warpsight.sass.why.samples import Sample, StallSamples
 
 _MOST_PLACES = 5
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchConfiguration:
     """How the kernel was launched; 0 or empty if unknown.
 
     Attributes:
@@ -36,7 +36,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Place:
+class AdvicePlace:
     """One place that an advice is about: the instruction to change, where warps stall because of it, and how many samples."""
 
     cause: int
@@ -59,7 +59,7 @@ class Advice:
     why: str
     samples: float
     speedup: float
-    places: tuple[Place, ...] = field(default=())
+    places: tuple[AdvicePlace, ...] = field(default=())
     kept: int = 0
 
     @property
@@ -69,14 +69,14 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class KernelFacts:
     """The known facts of a kernel when advice is sought."""
 
     code: KernelCode
-    samples: Samples
+    samples: StallSamples
     blamed: Blamed
     dependencies: Dependencies
-    launch: Launch
+    launch: LaunchConfiguration
 
     @cached_property
     def _has_issue_cycles(self) -> bool:
@@ -138,6 +138,6 @@ class Evidence:
             key = (part.cause, part.stalled)
             sums[key] = sums.get(key, 0.0) + part.samples
         ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-        places = tuple(Place(*key, samples) for key, samples in ordered[:_MOST_PLACES])
+        places = tuple(AdvicePlace(*key, samples) for key, samples in ordered[:_MOST_PLACES])
         matched = sum(part.samples for part in parts)
         return Advice(name, title, why, matched, speedup, places, max(len(ordered) - _MOST_PLACES, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Advice, Evidence
+from warpsight.sass.why.advice.finding import Advice, KernelFacts
 from warpsight.sass.why.blame import Blame
 
 _MEMORY = ("global memory", "generic memory", "shared memory", "texture", "constant memory", "special function",
@@ -12,7 +12,7 @@ _LARGEST_TO_UNROLL = 400
 _STEPS = 200
 
 
-def unroll(evidence: Evidence) -> list[Advice]:
+def unroll(evidence: KernelFacts) -> list[Advice]:
     """Loops whose iterations wait for their own loads, though the next iteration's do not depend on them."""
     found = []
     for number, parts in _by_loop(evidence).items():
@@ -36,7 +36,7 @@ def unroll(evidence: Evidence) -> list[Advice]:
     return [one for one in found if one is not None]
 
 
-def chase(evidence: Evidence) -> list[Advice]:
+def chase(evidence: KernelFacts) -> list[Advice]:
     """Loads whose address is loaded by the iteration before: nothing but another data structure helps."""
     parts = [
         part
@@ -67,7 +67,7 @@ def chase(evidence: Evidence) -> list[Advice]:
     return [one for one in (loads, chain) if one is not None]
 
 
-def reorder(evidence: Evidence) -> list[Advice]:
+def reorder(evidence: KernelFacts) -> list[Advice]:
     """Results used right behind the instruction that makes them, outside of loops."""
     parts = evidence.matching(
         lambda part: (
@@ -90,7 +90,7 @@ def reorder(evidence: Evidence) -> list[Advice]:
     return [advice] if advice else []
 
 
-def pipeline(evidence: Evidence) -> list[Advice]:
+def pipeline(evidence: KernelFacts) -> list[Advice]:
     """Waits for asynchronous copies, mbarriers and matrix products of the warpgroup."""
     copies = evidence.matching(lambda part: part.detail in ("mbarrier", "asynchronous copy"))
     products = evidence.matching(lambda part: part.detail == "matrix product of the warpgroup")
@@ -117,7 +117,7 @@ def pipeline(evidence: Evidence) -> list[Advice]:
     return [one for one in found if one is not None]
 
 
-def carried(evidence: Evidence, cause: int, loop: int) -> bool:
+def carried(evidence: KernelFacts, cause: int, loop: int) -> bool:
     """Whether an instruction's operands depend, within a loop, on its own result of an earlier iteration."""
     graph, seen, waiting = evidence.code.graph, {cause}, [cause]
     inside = graph.loops[loop].blocks
@@ -133,7 +133,7 @@ def carried(evidence: Evidence, cause: int, loop: int) -> bool:
     return False
 
 
-def _by_loop(evidence: Evidence) -> dict[int, list[Blame]]:
+def _by_loop(evidence: KernelFacts) -> dict[int, list[Blame]]:
     """Stalls whose cause is in the same loop, by the innermost one around both."""
     found: dict[int, list[Blame]] = {}
     for part in evidence.blamed.blames:
@@ -145,7 +145,7 @@ def _by_loop(evidence: Evidence) -> dict[int, list[Blame]]:
     return found
 
 
-def _fillers(evidence: Evidence) -> str:
+def _fillers(evidence: KernelFacts) -> str:
     """What completes the kernel's mbarriers, in words."""
     names = {one.operation for one in evidence.code.instructions}
     arrives = any(
@@ -156,5 +156,5 @@ def _fillers(evidence: Evidence) -> str:
     return " and ".join([*found, *(["arrivals of other warps"] if arrives else [])])
 
 
-def _percent(samples: float, evidence: Evidence) -> str:
+def _percent(samples: float, evidence: KernelFacts) -> str:
     return f"{samples / evidence.total:.0%}" if evidence.total else "0%"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Advice, Evidence
+from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
 _WARP = 32
 _MANY_WAVES = 8
@@ -12,7 +12,7 @@ _MANY_WAVES = 8
 _ISSUING, _BUSY = 0.6, 0.85
 
 
-def balance(evidence: Evidence) -> list[Advice]:
+def balance(evidence: KernelFacts) -> list[Advice]:
     """Waits at barriers of the block."""
     parts = evidence.matching(
         lambda part: part.reason == "barrier" or evidence.instruction(part.cause).operation == "BAR"
@@ -34,7 +34,7 @@ def balance(evidence: Evidence) -> list[Advice]:
     return _one(evidence.ends("split-barrier", title, why, parts))
 
 
-def _uneven(evidence: Evidence, barrier: int) -> float:
+def _uneven(evidence: KernelFacts, barrier: int) -> float:
     """Samples in blocks that lead to a barrier but that some warps go around, without the barrier's own waits."""
     graph = evidence.code.graph
     home = graph.block_of[barrier]
@@ -55,7 +55,7 @@ def _uneven(evidence: Evidence, barrier: int) -> float:
     )  # fmt: skip
 
 
-def occupancy(evidence: Evidence) -> list[Advice]:
+def occupancy(evidence: KernelFacts) -> list[Advice]:
     """More warps on a multiprocessor, where warps mostly wait: what keeps them out, or that there are none."""
     launch = evidence.launch
     limit = limits(launch.capability)
@@ -89,7 +89,7 @@ def _named(by: str) -> str:
     return by.replace("shared", "shared memory").replace("+", " and ")
 
 
-def idle_multiprocessors(evidence: Evidence) -> list[Advice]:
+def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
     """Multiprocessors without warps while the kernel runs, measured: samples come only from those with warps."""
     busy = evidence.launch.busy
     draining = sum(row.samples for row in evidence.samples.rows if row.reason == "drain")
@@ -102,7 +102,7 @@ def idle_multiprocessors(evidence: Evidence) -> list[Advice]:
     return [Advice("balance-blocks", title, why + ".", 0.0, 1 / busy)]
 
 
-def blocks(evidence: Evidence) -> list[Advice]:
+def blocks(evidence: KernelFacts) -> list[Advice]:
     """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
     launch = evidence.launch
     limit = limits(launch.capability)

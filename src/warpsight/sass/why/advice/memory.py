@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice import estimates
-from warpsight.sass.why.advice.finding import Advice, Evidence
+from warpsight.sass.why.advice.finding import Advice, KernelFacts
 from warpsight.sass.why.blame import Blame
 
 _WIDEST = 128
@@ -16,7 +16,7 @@ _SHARED_QUEUE = ("mio_throttle",)
 _SECTOR, _LANES, _MUCH = 256, 32, 0.1
 
 
-def spills(evidence: Evidence) -> list[Advice]:
+def spills(evidence: KernelFacts) -> list[Advice]:
     """Waits for local memory: spilled registers, or arrays with computed indices."""
     parts = evidence.matching(
         lambda part: (
@@ -32,7 +32,7 @@ def spills(evidence: Evidence) -> list[Advice]:
     return _one(evidence.ends("registers", title, why, parts))
 
 
-def coalesce(evidence: Evidence) -> list[Advice]:
+def coalesce(evidence: KernelFacts) -> list[Advice]:
     """A full queue for global memory: each warp's access takes many transactions."""
     full = evidence.matching(
         lambda part: part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space != "local"
@@ -52,13 +52,13 @@ def coalesce(evidence: Evidence) -> list[Advice]:
     return _one(evidence.advice("coalesce", title, why, [*full, *waits], speedup))
 
 
-def _with_waits(evidence: Evidence, full: list[Blame], waits: list[Blame]) -> float:
+def _with_waits(evidence: KernelFacts, full: list[Blame], waits: list[Blame]) -> float:
     """The stalls of a full queue, and waits for what is in it as far as the queue is what they wait for."""
     queued, waited = sum(map(evidence.cost, full)), sum(map(evidence.cost, waits))
     return queued + waited * queued / (queued + waited) if queued else 0.0
 
 
-def vectorize(evidence: Evidence) -> list[Advice]:
+def vectorize(evidence: KernelFacts) -> list[Advice]:
     """Several narrow accesses to consecutive addresses, by the same thread, that one wide access would do."""
     mergeable = _mergeable(evidence)
     parts = [
@@ -89,7 +89,7 @@ def vectorize(evidence: Evidence) -> list[Advice]:
     )  # fmt: skip
 
 
-def bank_conflicts(evidence: Evidence) -> list[Advice]:
+def bank_conflicts(evidence: KernelFacts) -> list[Advice]:
     """The shared-memory queue is full, or waits for shared memory last longer than a conflict-free access takes."""
     shared = evidence.matching(lambda part: evidence.instruction(part.cause).kind.space == "shared"
                                and part.detail != "mbarrier")  # fmt: skip
@@ -109,7 +109,7 @@ def bank_conflicts(evidence: Evidence) -> list[Advice]:
     return _one(evidence.advice("bank-conflicts", title, why, [*full, *waits], speedup))
 
 
-def async_copy(evidence: Evidence) -> list[Advice]:
+def async_copy(evidence: KernelFacts) -> list[Advice]:
     """Values loaded from global memory only to be stored to shared memory."""
     if evidence.code.architecture < _AMPERE:
         return []
@@ -132,7 +132,7 @@ def async_copy(evidence: Evidence) -> list[Advice]:
     )
 
 
-def atomics(evidence: Evidence) -> list[Advice]:
+def atomics(evidence: KernelFacts) -> list[Advice]:
     """Waits for atomics."""
     parts = evidence.matching(
         lambda part: (
@@ -148,7 +148,7 @@ def atomics(evidence: Evidence) -> list[Advice]:
     return _one(evidence.ends("atomics", title, why, parts))
 
 
-def constants(evidence: Evidence) -> list[Advice]:
+def constants(evidence: KernelFacts) -> list[Advice]:
     """Misses of the constant cache."""
     parts = evidence.matching(lambda part: part.reason == "imc_miss")
     why = "Constants missed the cache of the multiprocessor; indices that differ between lanes are served one by one."
@@ -157,7 +157,7 @@ def constants(evidence: Evidence) -> list[Advice]:
     )
 
 
-def _mergeable(evidence: Evidence) -> dict[int, int]:
+def _mergeable(evidence: KernelFacts) -> dict[int, int]:
     """Accesses that can be merged, and how many into one: of one block, base register and kind, with adjacent offsets."""
     groups: dict[tuple[object, ...], list[tuple[int, Decoded]]] = defaultdict(list)
     versions: dict[int, int] = defaultdict(int)

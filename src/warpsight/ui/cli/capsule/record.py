@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
-    from warpsight.replay.capsule.recording import Choice, Recorded
+    from warpsight.replay.capsule.recording import CapsuleChoice, RecordedCapsule
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 _VALUES = ("all", "none", "zeros", "random")
@@ -78,9 +78,9 @@ def command(
 
 def _choice(
     kernels: list[str], launch: str | None, named_range: str | None, step: str | None, frame: str | None, when: str | None
-) -> Choice:  # fmt: skip
+) -> CapsuleChoice:  # fmt: skip
     from warpsight.inside.capsules import FRAME, STEP
-    from warpsight.replay.capsule.recording import Choice
+    from warpsight.replay.capsule.recording import CapsuleChoice
 
     if sum((bool(kernels), named_range is not None, step is not None, frame is not None)) > 1:
         raise UsageError("--kernel, --range, --step and --frame exclude each other")
@@ -104,7 +104,7 @@ def _choice(
         if low < 1:
             raise UsageError("--step counts from 1")
         low, high = low - 1, high - 1
-    return Choice(tuple(kernels), (low, high), pattern, which=which)  # type: ignore[arg-type]
+    return CapsuleChoice(tuple(kernels), (low, high), pattern, which=which)  # type: ignore[arg-type]
 
 
 def _signal(name: str | None) -> int:
@@ -137,7 +137,7 @@ def _numbers(option: str, text: str) -> tuple[int, int]:
     return begin, end
 
 
-def _summarize(recorded: Recorded) -> None:
+def _summarize(recorded: RecordedCapsule) -> None:
     from warpsight.ui.render import terminal
     from warpsight.ui.render.numbers import duration, size
 

@@ -69,7 +69,7 @@ def command(
     plan = _plan(path, experiment, force, directed, memory, depth)
     found = stress(
         experiment, plan, limits=Limits(runs, seconds, rate), confidence=confidence, seed=seed, ceilings=ceilings or (),
-        force=force, progress=race_search.Progress(),
+        force=force, progress=race_search.SearchProgress(),
     )  # fmt: skip
     with output.text(None) as stream:
         stream.write(output.json_text(found) if as_json else race_search.stress(found))
@@ -93,7 +93,7 @@ def _plan(
             return known
     program = experiment.oracle.command
     own = experiment.injection is programs_own  # what it delays is its own to choose
-    found = points.Found((), {}, 0, ()) if own or memory else points.discover(program)
+    found = points.DiscoveredPoints((), {}, 0, ()) if own or memory else points.discover(program)
     first = prepare.suspicious(program, ()) if directed and found.points else ()
     made = prepare.plan_of(
         program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), first, mode="memory" if memory else "random", seed=0,

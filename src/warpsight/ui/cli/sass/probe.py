@@ -14,7 +14,7 @@ from warpsight.ui.cli import options, output
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.files import ProbeFile
     from warpsight.sass.probes.results import Results
 
@@ -47,7 +47,7 @@ def command(
     A probe is a Python function with @ws.probe(at="memory.load") that counts into maps. The tables are also in the file:
     warpsight query FILE "SELECT * FROM probe_value". Given an event trace, probes are asked of the recorded events instead.
     """
-    from warpsight.sass.events.tracing import Selection
+    from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.files import ProbeFile, find
     from warpsight.sass.probes.ready import listed
     from warpsight.ui.cli.sass.trace import range_of, warps_of
@@ -56,7 +56,7 @@ def command(
         for name, what in listed().items():
             typer.echo(f"{name:<18} {what}")
         return
-    selection = Selection(
+    selection = TraceSelection(
         events=(), kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
         blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
     )  # fmt: skip
@@ -68,7 +68,7 @@ def command(
         found = _of_program(opened, rest[1:], selection, memory, out, force)
     elif len(rest) > 1:
         raise UsageError(f"a program follows `--`; {_USE}")
-    elif selection != Selection(events=()) or out is not None:
+    elif selection != TraceSelection(events=()) or out is not None:
         raise UsageError(
             "a recorded trace is probed as a whole and gives no file: select when it is recorded (sass trace)"
         )
@@ -79,14 +79,19 @@ def command(
 
 
 def _of_program(
-    opened: ProbeFile, program: list[str], selection: Selection, memory: int, out: Path | None, force: bool
+    opened: ProbeFile,
+    program: list[str],
+    selection: TraceSelection,
+    memory: int,
+    out: Path | None,
+    force: bool,
 ) -> Results:
-    from warpsight.sass.probes.running import Limits
+    from warpsight.sass.probes.running import ProbeLimits
 
     target = out or Path(f"{Path(program[0]).stem}.probes")
     if target.exists() and not force:
         raise WarpsightError(f"{target} exists already; -f replaces it")
-    return opened.of_program(program, target, selection, Limits(memory))
+    return opened.of_program(program, target, selection, ProbeLimits(memory))
 
 
 def _show(found: Results, top: int, as_json: bool) -> None:

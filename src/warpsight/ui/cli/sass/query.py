@@ -73,10 +73,10 @@ def command(
             records.write_counts(group_by, totals, form, not no_header, stream)
             doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
         else:
-            from warpsight.sass.records.selection import Selection, select
+            from warpsight.sass.records.selection import RecordSelection, select
 
             limit = None if everything or tail is not None else head
-            selection = Selection(chosen, limit, None if everything else tail, group_by, describing)
+            selection = RecordSelection(chosen, limit, None if everything else tail, group_by, describing)
             found = select(trace, selection)
             notes = found.notes
             names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]

@@ -75,7 +75,7 @@ def _run(
     from warpsight.sass.events import tracing
     from warpsight.sass.races.detect import checked
 
-    selection = tracing.Selection(kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib)
+    selection = tracing.TraceSelection(kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib)
     with tempfile.TemporaryDirectory(prefix="warpsight-races-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "races.events"))
         return checked(traced.files), traced.code

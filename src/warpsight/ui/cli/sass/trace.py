@@ -57,7 +57,7 @@ def command(
         raise UsageError(
             "no program to trace; for example: warpsight sass trace -k 'gemm*' -- python train.py"
         )
-    selection = tracing.Selection(
+    selection = tracing.TraceSelection(
         events=_classes(events or ("instructions" if sass or categories else "memory,barriers")),
         kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
         blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
@@ -127,7 +127,7 @@ def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check_nvbit(selection: tracing.Selection) -> None:
+def _check_nvbit(selection: tracing.TraceSelection) -> None:
     """Refuse what the other of the two tools alone can do."""
     from warpsight.formats.events.kinds import INSTRUCTIONS, REGISTERS
 

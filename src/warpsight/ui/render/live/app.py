@@ -11,10 +11,10 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from warpsight.ui.render import numbers, palette, terminal
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
 from warpsight.ui.render.live import view as live_view
 
@@ -42,21 +42,7 @@ _HISTORY, _STACKS, _KERNELS = 400, 2_000, 1_000
 _NARROW = 60
 
 
-class Help(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS: ClassVar = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
-    DEFAULT_CSS = """
-    Help { align: center middle; }
-    Help Static { width: auto; max-width: 100%; height: auto; border: round $primary; padding: 0 1; background: $surface; }
-    """
-
-    def compose(self) -> ComposeResult:
-        """One box of text."""
-        yield Static(_HELP, markup=False)
-
-
-class Body(Static):
+class _Body(Static):
     """The picture of the chosen view."""
 
     def on_click(self, event: Any) -> None:
@@ -115,7 +101,7 @@ class TopApp(App[None]):
         self.kernel = 0
         self.focus_path: live_flame.Path = ()
         self.chosen: live_flame.Path = ()
-        self.lines: list[list[live_flame.Box]] = []
+        self.lines: list[list[live_flame.TerminalBox]] = []
         self.history: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_HISTORY))
         self._note(self.shown)
 
@@ -124,7 +110,7 @@ class TopApp(App[None]):
         yield Static(id="head")
         yield Static(id="views")
         with VerticalScroll(id="scroll"):
-            yield Body(id="body")
+            yield _Body(id="body")
         yield Static(id="details")
         yield Input(placeholder="kernels or frames, regular expression", id="filter")
         yield Footer(show_command_palette=False)
@@ -167,7 +153,7 @@ class TopApp(App[None]):
         self.query_one("#head", Static).update(self._head(width))
         self.query_one("#views", Static).update(self._views(width))
         body = (self._kernels, self._flame, self._flame, self._counters)[self.view](width)
-        self.query_one("#body", Body).update(body)
+        self.query_one("#body", _Body).update(body)
         self.query_one("#details", Static).update(self._details())
 
     def _head(self, width: int) -> Text:
@@ -234,7 +220,7 @@ class TopApp(App[None]):
             text.append(_nothing("kernels", self.pattern), "dim")
         return text
 
-    def frames(self) -> live_flame.Node:
+    def frames(self) -> live_flame.FlameNode:
         """The stacks of the chosen flame graph that match the filter."""
         stacks = self.shown.stacks if self.view == 1 else self.shown.samples
         return live_flame.tree([s for s in stacks if any(map(self._matches, s.frames))])
@@ -422,7 +408,7 @@ class TopApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(Help())
+        self.push_screen(KeyHelp(_HELP))
 
 
 def spark(values: Any, width: int, most: float) -> str:

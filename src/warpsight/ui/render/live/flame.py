@@ -17,33 +17,33 @@ _LEAVES = {"copy": "copy", "set": "set", "running": "running", "waiting": "waiti
 
 
 @dataclass
-class Node:
+class FlameNode:
     """A frame with everything above it; children stand in the order of their names, so that they stay where they are."""
 
     label: str
     kind: str
     weight: int = 0
-    children: dict[str, Node] = field(default_factory=dict)
+    children: dict[str, FlameNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Box:
+class TerminalBox:
     """A frame as it is drawn: columns `left` to `right` of its line."""
 
     path: Path
-    node: Node
+    node: FlameNode
     left: int
     right: int
 
 
-def tree(stacks: Sequence[TopStack], root: str = "all") -> Node:
+def tree(stacks: Sequence[TopStack], root: str = "all") -> FlameNode:
     """The stacks as a tree; frames of a library that follow each other are one frame."""
-    top = Node(root, "root")
+    top = FlameNode(root, "root")
     for stack in stacks:
         top.weight += stack.weight
         at = top
         for label, kind in _frames(stack.frames):
-            at = at.children.setdefault(label, Node(label, kind))
+            at = at.children.setdefault(label, FlameNode(label, kind))
             at.weight += stack.weight
     return top
 
@@ -70,7 +70,7 @@ def _library(frame: str) -> str:
     return f"{inside.split('/')[0].split(':')[0].removesuffix('.py') or 'library'} …"
 
 
-def found(root: Node, path: Path) -> tuple[Path, Node]:
+def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
     """The node at the end of a path, or as far as the tree has it."""
     at, have = root, []
     for label in path:
@@ -81,18 +81,18 @@ def found(root: Node, path: Path) -> tuple[Path, Node]:
     return tuple(have), at
 
 
-def layout(root: Node, focus: Path, width: int) -> list[list[Box]]:
+def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
     """The lines of the picture: the frames on the way to the focus at full width, then what is above it."""
     focus, chosen = found(root, focus)
     lines, at = [], root
     for depth in range(len(focus) + 1):
-        lines.append([Box(focus[:depth], at, 0, width)])
+        lines.append([TerminalBox(focus[:depth], at, 0, width)])
         at = at.children.get(focus[depth], at) if depth < len(focus) else at
     current = lines[-1]
     scale = width / max(chosen.weight, 1)
     edges = {focus: 0.0}
     while current:
-        below: list[Box] = []
+        below: list[TerminalBox] = []
         for box in current:
             left = edges[box.path]
             for _, child in sorted(box.node.children.items()):
@@ -100,7 +100,7 @@ def layout(root: Node, focus: Path, width: int) -> list[list[Box]]:
                 path = (*box.path, child.label)
                 edges[path] = left
                 if round(right) > round(left):
-                    below.append(Box(path, child, round(left), round(right)))
+                    below.append(TerminalBox(path, child, round(left), round(right)))
                 left = right
         if below:
             lines.append(below)
@@ -108,7 +108,7 @@ def layout(root: Node, focus: Path, width: int) -> list[list[Box]]:
     return lines
 
 
-def label_of(node: Node, width: int) -> str:
+def label_of(node: FlameNode, width: int) -> str:
     """The text inside a box: as much of it as tells most, a function before its file."""
     text = terminal.printable(node.label).removeprefix("void ")
     function, _, place = text.partition(" (")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.device_code.debug_info.inline_chain import Frame
-from warpsight.race.check import Arm, Provoked, Verdict
+from warpsight.race.check import DetectorResult, Provoked, RaceVerdict
 from warpsight.race.moments import WarpMoments
 from warpsight.race.suspects import EVENTS, Access, Suspect
 from warpsight.ui.render import pages
@@ -21,7 +21,7 @@ _SORTS = {"load": "load", "store": "store", "atomic": "atomic", "copy": "asynchr
           "synchronization": "synchronization", "other": "other"}  # fmt: skip
 
 
-def page(found: Verdict, program: Sequence[str]) -> str:
+def page(found: RaceVerdict, program: Sequence[str]) -> str:
     """The page of a verdict."""
     count = len(found.suspects)
     races = f"{count} race{'s' * (count != 1)}"
@@ -36,7 +36,7 @@ def page(found: Verdict, program: Sequence[str]) -> str:
     )  # fmt: skip
 
 
-def _arm(arm: Arm) -> dict[str, Any]:
+def _arm(arm: DetectorResult) -> dict[str, Any]:
     return {"name": arm.name, "said": race.said(arm), "notes": arm.notes}
 
 
@@ -50,7 +50,7 @@ def _provoked(provoked: Provoked | None) -> dict[str, Any] | None:
         for name, failures, runs in sides]}  # fmt: skip
 
 
-def _suspect(suspect: Suspect, told: Sequence[WarpMoments], arms: Sequence[Arm]) -> dict[str, Any]:
+def _suspect(suspect: Suspect, told: Sequence[WarpMoments], arms: Sequence[DetectorResult]) -> dict[str, Any]:
     accesses = [access for access in (suspect.first, suspect.second) if access is not None]
     return {
         "kernel": suspect.kernel, "space": suspect.space, "reason": suspect.reason, "repair": suspect.repair,

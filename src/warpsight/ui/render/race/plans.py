@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.race.check import Arm, Verdict
+from warpsight.race.check import DetectorResult, RaceVerdict
 from warpsight.race.plan import Plan
-from warpsight.race.prepare import Replayed, Schedule
+from warpsight.race.prepare import PrioritySchedule, Replayed
 from warpsight.race.suspects import Access
 from warpsight.ui.render import terminal
 
@@ -26,7 +26,7 @@ def points(plan: Plan, path: Path) -> None:
     )
 
 
-def schedule(made: Schedule) -> None:
+def schedule(made: PrioritySchedule) -> None:
     """Say for which bugs a schedule by priorities is, and how often it shows one at least."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
@@ -61,7 +61,7 @@ def write_table(delays: pa.Table, path: Path) -> None:
         parquet.write_table(delays, path)
 
 
-def verdict(found: Verdict, top: int) -> str:
+def verdict(found: RaceVerdict, top: int) -> str:
     """The verdict of `race check`: the races with their repairs, what each way of looking came to, and disagreements."""
     count = len(found.suspects)
     lines = (
@@ -93,7 +93,7 @@ def verdict(found: Verdict, top: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def said(arm: Arm) -> str:
+def said(arm: DetectorResult) -> str:
     """What a detector found, in words."""
     if arm.findings is None:
         return "could not look"

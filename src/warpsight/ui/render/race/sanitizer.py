@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from warpsight.debug.sanitizer import SanitizerRun
-from warpsight.debug.sanitizer_report import Finding, interesting
+from warpsight.debug.sanitizer_report import SanitizerFinding, interesting
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
 from warpsight.ui.render.dump.summary import plain_name
 from warpsight.ui.render.terminal import colored
@@ -34,7 +34,9 @@ def show(run: SanitizerRun, stream: IO[str], sources: tuple[str, ...] = (), top:
     )
 
 
-def finding_lines(finding: Finding, number: int, sources: tuple[str, ...], color: bool) -> Iterator[str]:
+def finding_lines(
+    finding: SanitizerFinding, number: int, sources: tuple[str, ...], color: bool
+) -> Iterator[str]:
     """The lines of one finding."""
     paint = (_RED if finding.severity == "error" else _YELLOW) if color else ""
     count = f" ({finding.count:,} times)" if finding.count > 1 else ""

@@ -6,13 +6,13 @@ import sys
 import time
 
 from warpsight.race import reduction, stressing
-from warpsight.race.oracle import Outcome
+from warpsight.race.oracle import RunOutcome
 from warpsight.ui.render import terminal
 
 _EVERY_S = 10.0
 
 
-class Progress:
+class SearchProgress:
     """Says how far an experiment is: on one line of a terminal that is written over, else every ten seconds."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Progress:
             terminal.note(text)
 
 
-def searched(what: str, runs: int, outcome: Outcome) -> None:
+def searched(what: str, runs: int, outcome: RunOutcome) -> None:
     """Says now and then how far a search is."""
     if sys.stderr.isatty() and terminal.verbosity() >= 0:
         sys.stderr.write(f"\r{_NAMES[what]}: run {runs}, {outcome.kind}\033[K")

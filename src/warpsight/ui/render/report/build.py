@@ -16,7 +16,7 @@ from warpsight.ui.render.report import cells, figures, shares, sources, timeline
 from warpsight.ui.render.report.collect import Material, collect
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 #: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
 _KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE, _ACCOUNT = 200, 50, 12_000, 40, 8, 60
@@ -34,7 +34,7 @@ _Text = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Options:
+class ReportOptions:
     """What the report may show: by default nothing about people, machines and arguments. `source` embeds lines of source."""
 
     include: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Options:
     live: str = ""
 
 
-def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str:
+def render(trace: StoredTrace, rows: Rows = _ALL, options: ReportOptions = ReportOptions()) -> str:
     """The report as HTML.
 
     Args:
@@ -77,7 +77,7 @@ def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str
     )  # fmt: skip
 
 
-def _data(trace: Trace, material: Material, text: _Text) -> tuple[dict[str, Any], int]:
+def _data(trace: StoredTrace, material: Material, text: _Text) -> tuple[dict[str, Any], int]:
     origin = material.begin
     data: dict[str, Any] = {
         "memory": figures.lines(material.memory, origin, text),
@@ -216,10 +216,10 @@ def _evidence(shown: Any, text: _Text) -> str:
     return text(", ".join(f"{key} {value}" for key, value in shown.items() if value is not None))
 
 
-def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
+def _tables(material: Material, text: _Text) -> dict[str, cells.ReportTable | None]:
     """The tables by name; None for those the trace has no rows for."""
     origin = material.begin
-    out: dict[str, cells.Table | None] = dict.fromkeys(
+    out: dict[str, cells.ReportTable | None] = dict.fromkeys(
         ("account", "kernels", "copies", "causes", "gaps", "iterations")
     )
     timing = {
@@ -304,13 +304,13 @@ def _flame_note(material: Material, dropped: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _line(line: sources.Line, lines: Sequence[sources.Line]) -> dict[str, Any]:
+def _line(line: sources.HotLine, lines: Sequence[sources.HotLine]) -> dict[str, Any]:
     most = max(each.own for each in lines) or 1
     return {"function": line.function, "file": line.file, "line": line.line, "own": numbers.duration(line.own),
             "total": numbers.duration(line.total), "share": line.own / most, "excerpt": line.excerpt}  # fmt: skip
 
 
-def _environment(trace: Trace, material: Material, redactor: Redactor) -> dict[str, Any]:
+def _environment(trace: StoredTrace, material: Material, redactor: Redactor) -> dict[str, Any]:
     contents = material.contents
     variables: dict[str, str] = {}
     if not redactor.environment:
@@ -355,7 +355,7 @@ def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -
 
 
 def _sections(
-    material: Material, tables: dict[str, cells.Table | None], lines: Sequence[Any]
+    material: Material, tables: dict[str, cells.ReportTable | None], lines: Sequence[Any]
 ) -> list[tuple[str, str]]:
     """Sections the page has, for its navigation: id and title."""
     there = {

@@ -18,7 +18,7 @@ _IDENTITIES = ("device", "stream", "process", "thread", "pid", "context", "numbe
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReportCell:
     """`sort` is what the column sorts by, `bar` (0 to 1) is drawn behind the text, `title` is shown under the pointer.
 
     `place` is an address within the page that the text leads to.
@@ -45,20 +45,20 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of a page; `left_out` counts rows that are not in it."""
 
     id: str
     caption: str
     heads: Sequence[Head]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[ReportCell]]
     left_out: int = 0
 
 
 def table(
     identity: str, caption: str, source: pa.Table, columns: Mapping[str, str], *, top: int, text: Callable[[str], str],
     bar: str | None = None, origin: int = 0, wide: Sequence[str] = (),
-) -> Table:  # fmt: skip
+) -> ReportTable:  # fmt: skip
     """The first `top` rows of some columns.
 
     Args:
@@ -89,10 +89,10 @@ def table(
         most = max((abs(v) for v in values if isinstance(v, (int, float))), default=0) if name == bar else 0
         heads.append(Head(heading, number, name in wide))
         cells.append([_cell(name, v, unit, most, text) for v in values])
-    return Table(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
+    return ReportTable(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
 
 
-def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[Cell]:
+def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[ReportCell]:
     """Moments as options take them, leading to the timeline where the rows tell how long they last."""
     lasts = (
         chosen.column("duration").to_pylist() if "duration" in chosen.column_names else [None] * len(values)
@@ -101,19 +101,19 @@ def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> lis
     for begin, last in zip(values, lasts, strict=True):
         at = 0 if begin is None else begin - origin
         where = place(at, at + last) if last else ""
-        out.append(Cell("", -1) if begin is None else Cell(moment(at), float(at), place=where))
+        out.append(ReportCell("", -1) if begin is None else ReportCell(moment(at), float(at), place=where))
     return out
 
 
-def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> Cell:
+def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> ReportCell:
     if isinstance(value, str):
         whole = text(value)
         # Both ends of a kernel's name identify it; two lines hold this much of it.
         shown = numbers.shorten(whole, _NAME) if name == "name" else whole
-        return Cell(shown, whole.lower(), title=whole if shown != whole else "")
+        return ReportCell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:
-        return Cell("", -1)
+        return ReportCell("", -1)
     if isinstance(value, bool):
-        return Cell("yes" if value else "", float(value))
+        return ReportCell("yes" if value else "", float(value))
     shown = str(value) if name in _IDENTITIES else numbers.cell(value, unit)
-    return Cell(shown, float(value), abs(value) / most if most else None)
+    return ReportCell(shown, float(value), abs(value) / most if most else None)

@@ -14,9 +14,9 @@ from warpsight.model.workers import workers
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.analysis.rules.verdict import Verdict
-    from warpsight.analysis.stats.overview_series import Series
+    from warpsight.analysis.stats.overview_series import OverviewSeries
     from warpsight.analysis.timeline.scene import Scene
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _NONE = Result({})
 #: Kernels and calls from which analyses run one at a time: two at once would need more than 4 GB at 20 million.
@@ -38,8 +38,8 @@ class Material:
     iterations: Result = _NONE
     flame: FlameGraph | None = None
     scene: Scene | None = None
-    memory: list[Series] = field(default_factory=list)
-    counters: list[Series] = field(default_factory=list)
+    memory: list[OverviewSeries] = field(default_factory=list)
+    counters: list[OverviewSeries] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -52,7 +52,7 @@ class Material:
         return in_order(list({f.text: f for f in found}.values()))
 
 
-def collect(trace: Trace, rows: Rows) -> Material:
+def collect(trace: StoredTrace, rows: Rows) -> Material:
     """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
 
     What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time.
@@ -70,73 +70,73 @@ def collect(trace: Trace, rows: Rows) -> Material:
     return material
 
 
-def _verdict(trace: Trace, rows: Rows) -> Verdict:
+def _verdict(trace: StoredTrace, rows: Rows) -> Verdict:
     from warpsight.analysis.rules.verdict import verdict
 
     return verdict(trace, rows)
 
 
-def _account(trace: Trace, rows: Rows) -> Result:
+def _account(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.account.questions import spans
 
     return spans(trace, rows)
 
 
-def _gaps(trace: Trace, rows: Rows) -> Result:
+def _gaps(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.account.questions import gaps
 
     return gaps(trace, rows)
 
 
-def _flame(trace: Trace, rows: Rows) -> FlameGraph:
+def _flame(trace: StoredTrace, rows: Rows) -> FlameGraph:
     from warpsight.analysis.flame.graph import flame
 
     return flame(trace, rows)
 
 
-def _iterations(trace: Trace, rows: Rows) -> Result:
+def _iterations(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.steps.iterations import iterations
 
     return iterations(trace, rows)
 
 
-def _scene(trace: Trace, rows: Rows) -> Scene:
+def _scene(trace: StoredTrace, rows: Rows) -> Scene:
     from warpsight.analysis.timeline.scene import scene
 
     return scene(trace, rows)
 
 
-def _kernels(trace: Trace, rows: Rows) -> Result:
+def _kernels(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.stats.sums import stats
 
     return stats(trace, "kernels", rows)
 
 
-def _copies(trace: Trace, rows: Rows) -> Result:
+def _copies(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.stats.sums import stats
 
     return stats(trace, "copies", rows)
 
 
-def _memory(trace: Trace, rows: Rows) -> list[Series]:
+def _memory(trace: StoredTrace, rows: Rows) -> list[OverviewSeries]:
     from warpsight.analysis.stats.overview_series import memory
 
     return memory(trace, rows)
 
 
-def _counters(trace: Trace, rows: Rows) -> list[Series]:
+def _counters(trace: StoredTrace, rows: Rows) -> list[OverviewSeries]:
     from warpsight.analysis.stats.overview_series import counters
 
     return counters(trace, rows)
 
 
-def _contents(trace: Trace, rows: Rows) -> dict[str, Any]:
+def _contents(trace: StoredTrace, rows: Rows) -> dict[str, Any]:
     from warpsight.analysis.stats.contents import contents
 
     return contents(trace)
 
 
-def _lost(trace: Trace, rows: Rows) -> list[tuple[str, str, int]]:
+def _lost(trace: StoredTrace, rows: Rows) -> list[tuple[str, str, int]]:
     from warpsight.ui.render.loss import lost
 
     return lost(trace)

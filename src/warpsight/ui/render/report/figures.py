@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from warpsight.ui.render.pages import packed
 
 if TYPE_CHECKING:
-    from warpsight.analysis.stats.overview_series import Series
+    from warpsight.analysis.stats.overview_series import OverviewSeries
 
 #: Iterations drawn one by one; more are drawn as bins of neighbors.
 _MOST_ITERATIONS = 600
 
 
-def lines(series: Sequence[Series], origin: int, text: Callable[[str], str]) -> list[dict[str, Any]]:
+def lines(series: Sequence[OverviewSeries], origin: int, text: Callable[[str], str]) -> list[dict[str, Any]]:
     """What `charts.js` draws as lines, times relative to `origin`."""
     return [
         {"name": text(s.name), "unit": s.unit, "device": s.device, "step": s.step, "rows": s.rows,

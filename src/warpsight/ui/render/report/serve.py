@@ -24,11 +24,11 @@ import msgspec
 from warpsight.analysis.timeline.scene import scene
 from warpsight.model.selection import Rows
 from warpsight.model.sharing.redaction import Redactor
-from warpsight.ui.render.report.build import Options, render
+from warpsight.ui.render.report.build import ReportOptions, render
 from warpsight.ui.render.report.timeline import Timeline
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _HTML = "text/html; charset=utf-8"
 #: Nothing outside: scripts of the UI are compiled at run time (WebAssembly) and run in workers.
@@ -55,7 +55,7 @@ def perfetto_ui() -> Path | None:
 class TraceServer:
     """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
 
-    def __init__(self, trace: Trace, rows: Rows, options: Options, port: int = 0) -> None:
+    def __init__(self, trace: StoredTrace, rows: Rows, options: ReportOptions, port: int = 0) -> None:
         """Make the report and begin to listen.
 
         Raises:
@@ -71,7 +71,7 @@ class TraceServer:
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         links = (("Perfetto", self.perfetto),) if self.perfetto else ()
-        own = Options(options.include, options.source, options.title, links, _TIMELINE)
+        own = ReportOptions(options.include, options.source, options.title, links, _TIMELINE)
         self._rows, self._options = rows, options
         self._report = render(trace, rows, own).encode()
         self._timeline = Timeline(trace, scene(trace, rows), Redactor.of(trace, include=options.include).text)
@@ -137,7 +137,7 @@ class TraceServer:
         """The report as `report` writes it: one file, redacted."""
         with self._lock:
             return render(
-                self._trace, self._rows, Options((), self._options.source, self._options.title)
+                self._trace, self._rows, ReportOptions((), self._options.source, self._options.title)
             ).encode()
 
     def _exported(self) -> bytes:
@@ -158,7 +158,7 @@ class TraceServer:
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class _Handler(http.server.BaseHTTPRequestHandler):
             """One request."""
 
             server_version = "warpsight"
@@ -198,4 +198,4 @@ class TraceServer:
                 if body:
                     self.wfile.write(content)
 
-        return Handler
+        return _Handler

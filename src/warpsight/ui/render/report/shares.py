@@ -18,7 +18,7 @@ _DEVICES = 16
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """One class: `share` is 0 to 1, `idle` parts are drawn striped."""
 
     name: str
@@ -35,19 +35,19 @@ class Bar:
 
     label: str
     told: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
 
 
 @dataclass(frozen=True)
-class Stacked:
+class StackedBars:
     """The bars, and the classes that any of them has."""
 
     bars: tuple[Bar, ...]
-    legend: tuple[Part, ...]
+    legend: tuple[BarPart, ...]
     left_out: int
 
 
-def of(account: Result) -> Stacked | None:
+def of(account: Result) -> StackedBars | None:
     """The account as bars, None where it has no time."""
     table = account.tables.get("devices")
     rows = [row for row in (table.to_pylist() if table is not None else ()) if row["span"]]
@@ -58,22 +58,22 @@ def of(account: Result) -> Stacked | None:
     bars = [_bar("All" if len(rows) > 1 else "", legend)]
     if len(rows) > 1:
         bars += [_bar(_label(row["device"]), _parts(row)) for row in rows[:_DEVICES]]
-    return Stacked(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
+    return StackedBars(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
 
 
 def _label(device: int | None) -> str:
     return "unknown device" if device is None else f"GPU {device}"
 
 
-def _bar(label: str, parts: tuple[Part, ...]) -> Bar:
+def _bar(label: str, parts: tuple[BarPart, ...]) -> Bar:
     told = ", ".join(f"{part.name} {part.percent}" for part in parts)
     return Bar(label, f"{label}: {told}" if label else told, parts)
 
 
-def _parts(row: dict[str, Any]) -> tuple[Part, ...]:
+def _parts(row: dict[str, Any]) -> tuple[BarPart, ...]:
     """The classes that have time, in the order of their definition: work first, then idle time by cause."""
     return tuple(
-        Part(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
+        BarPart(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
              numbers.duration(row[name]), MEANING[name])
         for kind, name in enumerate(CLASSES) if row[name]
     )  # fmt: skip

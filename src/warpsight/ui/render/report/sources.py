@@ -26,7 +26,7 @@ _SUFFIXES = (".py", ".pyx")
 
 
 @dataclass(frozen=True)
-class Line:
+class HotLine:
     """One line of source: `own` is the weight asked for by the line itself, `total` with what it calls."""
 
     function: str
@@ -38,7 +38,7 @@ class Line:
     excerpt: tuple[tuple[int, str], ...]
 
 
-def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool = True) -> list[Line]:
+def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool = True) -> list[HotLine]:
     """The Python lines with most weight of their own: those that the innermost Python frame of a stack was at.
 
     Args:
@@ -70,7 +70,7 @@ def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool = Tru
         number = int(match["line"])
         excerpt = _excerpt(match["file"], number) if read else ()
         lines.append(
-            Line(text(match["function"]), text(match["file"]), number, own[mine], total[mine], excerpt)
+            HotLine(text(match["function"]), text(match["file"]), number, own[mine], total[mine], excerpt)
         )
         if len(lines) == _MOST:
             break

@@ -19,7 +19,7 @@ from warpsight.ui.render.pages import column, packed
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
     from warpsight.analysis.timeline.scene import Scene
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _Text = Callable[[str], str]
@@ -34,7 +34,7 @@ _MATCHES = 5_000
 class Timeline:
     """A scene as a page shows it; names are redacted once."""
 
-    def __init__(self, trace: Trace, scene: Scene, text: _Text) -> None:
+    def __init__(self, trace: StoredTrace, scene: Scene, text: _Text) -> None:
         """Show `scene` of `trace`; `text` redacts."""
         self._scene, self._text = scene, cache(text)
         self._stacks = host_stacks.load(trace)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import IO
 
-from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.counts.kernels import Counts, Kernel, Place
+from warpsight.device_code.debug_info.inline_chain import source_line
+from warpsight.sass.code_place import COLUMNS
+from warpsight.sass.counts.kernels import CountedKernel, CountedPlace, Counts
 from warpsight.sass.counts.roofline import Roofline
 from warpsight.ui.render import numbers
+from warpsight.ui.render.sass.hotspots import where
 
 _WARP = 32
 #: Operations shown of a kernel.
@@ -18,7 +19,9 @@ _OPERATIONS = 8
 _SOURCE_WIDTH = 100
 
 
-def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], most: int, top: int) -> None:
+def show(
+    kernels: Sequence[CountedKernel], roofs: Sequence[Roofline], stream: IO[str], most: int, top: int
+) -> None:
     """Print kernels with their places, most executions first.
 
     Args:
@@ -44,7 +47,7 @@ def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], 
         stream.write(f"\n… {left:,} more kernels; --kernels 0 shows all\n")
 
 
-def _head(kernel: Kernel) -> list[str]:
+def _head(kernel: CountedKernel) -> list[str]:
     launched = f", {kernel.launches:,} launches" if kernel.launches else ""
     lines = [f"{kernel.demangled} ({kernel.executions:,} executed by warps{launched})"]
     lines += [f"        {text}" for text in (_threads(kernel), _mix(kernel), _work(kernel)) if text]
@@ -77,7 +80,7 @@ def _ideal(value: int, ideal: int | None) -> str:
     return f" ({value / ideal:.3g} × ideal)" if ideal and value != ideal else ""
 
 
-def _mix(kernel: Kernel) -> str:
+def _mix(kernel: CountedKernel) -> str:
     ordered = sorted(kernel.operations.items(), key=lambda item: (-item[1].executions, item[0]))
     shown = [
         f"{name} {100 * counts.executions / max(kernel.executions, 1):.0f}%"
@@ -86,7 +89,7 @@ def _mix(kernel: Kernel) -> str:
     return ", ".join(shown)
 
 
-def _work(kernel: Kernel) -> str:
+def _work(kernel: CountedKernel) -> str:
     """`12.6 GFLOP fp32; 4.2 MB asked of global memory, 8.4 MB through L1`."""
     parts = [f"{numbers.operations(number)} {kind}{' matrix' if matrix else ''}"
              for (kind, matrix), number in sorted(kernel.arithmetic.items(), key=lambda item: -item[1])]  # fmt: skip
@@ -107,9 +110,9 @@ def _roofline(roof: Roofline) -> list[str]:
     return lines
 
 
-def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
+def _place(place: CountedPlace, level: str, kernel: CountedKernel) -> list[str]:
     if level == "line":
-        shown = _where(place.frames[0], kernel)
+        shown = where(place.frames[0], kernel.demangled)
         source = source_line(place.frames[0].file, place.frames[0].line, ()) or ""
         shown += "  " + source[:_SOURCE_WIDTH] if source else ""
     elif level == "ptx":
@@ -118,33 +121,21 @@ def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
         shown = f"+{place.pc:#06x}  {place.sass}"
     lines = [f"  {place.executions:>14,}  {shown}", f"                  {_threads(place)}"]
     if level != "line" and place.frames:
-        lines.insert(1, f"                  {_where(place.frames[0], kernel)}")
+        lines.insert(1, f"                  {where(place.frames[0], kernel.demangled)}")
     for inner, frame in zip(place.frames, place.frames[1:], strict=False):
         lines.append(
-            f"                  {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}"
+            f"                  {'inlined into' if inner.file else 'called from'} {where(frame, kernel.demangled)}"
         )
     return [line for line in lines if line.strip()]
 
 
-def _where(frame: Frame, kernel: Kernel) -> str:
-    if not frame.file:
-        return frame.function
-    inside = f" in {frame.function}" if frame.function and frame.function != kernel.demangled else ""
-    return f"{PurePath(frame.file).name}:{frame.line}{inside}"
-
-
-def write_csv(kernels: Sequence[Kernel], stream: IO[str]) -> None:
+def write_csv(kernels: Sequence[CountedKernel], stream: IO[str]) -> None:
     """A row for each place, a column for each metric."""
     metrics = sorted({metric for kernel in kernels for metric in kernel.values})
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        ["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", *metrics]
-    )
+    writer.writerow(["kernel", "level", *COLUMNS, *metrics])
     for kernel in kernels:
         for level, places in kernel.levels.items():
             for place in places:
-                frame = place.frames[0] if place.frames else Frame("", "", 0)
-                around = " < ".join(f"{f.function} ({f.file}:{f.line})" for f in place.frames[1:])
-                row = (kernel.demangled, level, frame.function, frame.file, frame.line or "", place.ptx_line or "",
-                       place.pc if place.pc >= 0 else "", place.sass, around)  # fmt: skip
-                writer.writerow([*row, *(place.values.get(metric, "") for metric in metrics)])
+                counted = (place.values.get(metric, "") for metric in metrics)
+                writer.writerow([kernel.demangled, level, *place.cells(), *counted])

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from warpsight.sass.events.memory import Access
-from warpsight.sass.events.waits import Waits
+from warpsight.sass.events.memory import MemoryAccess
+from warpsight.sass.events.waits import BlockWaits
 from warpsight.sass.races.detect import Races
 from warpsight.sass.races.witness import Side
 
 _WORDS = {"global": "sectors", "local": "sectors"}
 
 
-def memory(rows: Sequence[Access], top: int) -> str:
+def memory(rows: Sequence[MemoryAccess], top: int) -> str:
     """A line for each memory instruction."""
     if not rows:
         return "no accesses\n"
@@ -53,7 +53,7 @@ def races(found: Races, top: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def waits(found: Waits, top: int) -> str:
+def waits(found: BlockWaits, top: int) -> str:
     """Each wait with the warps it is missing, and the warps at the ends of the wait graph."""
     if not found.waits:
         return "no warp waits where the trace ends\n"

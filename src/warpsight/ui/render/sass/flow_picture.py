@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from html import escape
 
-from warpsight.sass.listing import Listing, Row
-from warpsight.ui.render.sass.layered_layout import Layout, Size, layered
+from warpsight.sass.listing import Listing, ListingRow
+from warpsight.ui.render.sass.layered_layout import GraphLayout, Size, layered
 
 _CHARACTER, _LINE, _HEAD, _PADDING = 6.6, 14.0, 20.0, 8.0
 _MOST_LINES, _LONGEST = 6, 46
@@ -23,7 +23,7 @@ _STYLE = (
 
 def svg(listing: Listing) -> str:
     """The picture; ids `block-N` are those of the page's rows."""
-    blocks: dict[int, list[Row]] = {}
+    blocks: dict[int, list[ListingRow]] = {}
     for row in listing.rows:
         blocks.setdefault(row.block, []).append(row)
     graph = listing.code.graph
@@ -53,7 +53,7 @@ def svg(listing: Listing) -> str:
     )  # fmt: skip
 
 
-def _lines(rows: Sequence[Row]) -> list[str]:
+def _lines(rows: Sequence[ListingRow]) -> list[str]:
     """The instructions of a block that its box shows: the sampled ones, and how it ends."""
     if len(rows) <= _MOST_LINES:
         kept = list(rows)
@@ -65,7 +65,7 @@ def _lines(rows: Sequence[Row]) -> list[str]:
     return [*shown[:-1], f"… {left} more", shown[-1]] if left else shown
 
 
-def _head(rows: Sequence[Row], listing: Listing) -> str:
+def _head(rows: Sequence[ListingRow], listing: Listing) -> str:
     samples = sum(row.total for row in rows)
     share = f"  {samples / listing.samples.total:.0%}" if samples and listing.samples.total else ""
     return f"{rows[0].offset:#06x}  {len(rows)} instr.{share}"
@@ -78,10 +78,10 @@ def _size(lines: Sequence[str], head: str) -> Size:
 
 def _box(
     number: int,
-    rows: Sequence[Row],
+    rows: Sequence[ListingRow],
     lines: Sequence[str],
     listing: Listing,
-    drawn: Layout,
+    drawn: GraphLayout,
     size: Size,
     most: int,
 ) -> str:
@@ -108,7 +108,7 @@ def _box(
     )
 
 
-def _edge(edge: tuple[int, int], drawn: Layout, back: bool) -> str:
+def _edge(edge: tuple[int, int], drawn: GraphLayout, back: bool) -> str:
     if edge not in drawn.routes:
         return ""
     points = drawn.routes[edge]

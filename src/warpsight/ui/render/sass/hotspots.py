@@ -8,7 +8,8 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.hotspots import Counts, Hotspots, Kernel, Spot
+from warpsight.sass.code_place import COLUMNS
+from warpsight.sass.hotspots import Hotspots, SampleCounts, SampledKernel, Spot
 from warpsight.ui.render import numbers
 
 #: Stall reasons shown of one place, and the least share of its samples for one.
@@ -61,13 +62,13 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.1f}%"
 
 
-def _kernel(kernel: Kernel, samples: int) -> str:
+def _kernel(kernel: SampledKernel, samples: int) -> str:
     ran = f", {kernel.launches:,} launches, {numbers.duration(kernel.device_ns)}" if kernel.launches else ""
     head = f"{_share(kernel.samples, samples):>6}  {kernel.demangled} ({kernel.samples:,} samples{ran})"
     return f"{head}\n        {_reasons(kernel)}"
 
 
-def _reasons(counts: Counts) -> str:
+def _reasons(counts: SampleCounts) -> str:
     """`long_scoreboard 71%, barrier 12%; not issued 80%`."""
     ordered = counts.ordered()
     reasons = [f"{reason} {100 * samples / max(counts.samples, 1):.0f}%" for reason, samples, _ in ordered[:_REASONS]
@@ -75,31 +76,33 @@ def _reasons(counts: Counts) -> str:
     return f"{', '.join(reasons)}; not issued {100 * counts.not_issued / max(counts.samples, 1):.0f}%"
 
 
-def _spot(spot: Spot, level: str, kernel: Kernel, sources: tuple[str, ...]) -> list[str]:
+def _spot(spot: Spot, level: str, kernel: SampledKernel, sources: tuple[str, ...]) -> list[str]:
     share = _share(spot.samples, kernel.samples)
     place = _place(spot, level, kernel)
     text = _source(spot, sources) if level == "line" else ""
     lines = [f"  {share:>6}  {place}{'  ' + text if text else ''}", f"          {_reasons(spot)}"]
     if level != "line" and spot.frames:
-        lines.insert(1, f"          {_where(spot.frames[0], kernel)}")
+        lines.insert(1, f"          {where(spot.frames[0], kernel.demangled)}")
     for inner, frame in zip(spot.frames, spot.frames[1:], strict=False):
-        lines.append(f"          {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}")
+        lines.append(
+            f"          {'inlined into' if inner.file else 'called from'} {where(frame, kernel.demangled)}"
+        )
     return lines
 
 
-def _place(spot: Spot, level: str, kernel: Kernel) -> str:
+def _place(spot: Spot, level: str, kernel: SampledKernel) -> str:
     if level == "line":
-        return _where(spot.frames[0], kernel)
+        return where(spot.frames[0], kernel.demangled)
     if level == "ptx":
         return f"PTX line {spot.ptx_line}  {spot.ptx}"
     return f"+{spot.pc:#06x}  {spot.sass}"
 
 
-def _where(frame: Frame, kernel: Kernel) -> str:
+def where(frame: Frame, kernel: str) -> str:
     """`kernel.cu:24 in function`, without the function in the kernel itself; the function alone where the file is not known."""
     if not frame.file:
         return frame.function
-    inside = f" in {frame.function}" if frame.function and frame.function != kernel.demangled else ""
+    inside = f" in {frame.function}" if frame.function and frame.function != kernel else ""
     return f"{PurePath(frame.file).name}:{frame.line}{inside}"
 
 
@@ -112,13 +115,9 @@ def _source(spot: Spot, sources: tuple[str, ...]) -> str:
 def write_csv(found: Hotspots, stream: IO[str]) -> None:
     """A row for each place and stall reason."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", "reason",
-                     "samples", "not_issued"])  # fmt: skip
+    writer.writerow(["kernel", "level", *COLUMNS, "reason", "samples", "not_issued"])
     for kernel in found.kernels:
         for level, spots in kernel.levels.items():
             for spot in spots:
-                frame = spot.frames[0] if spot.frames else Frame("", "", 0)
-                around = " < ".join(f"{f.function} ({f.file}:{f.line})" for f in spot.frames[1:])
-                place = (kernel.demangled, level, frame.function, frame.file, frame.line or "", spot.ptx_line or "",
-                         spot.pc if spot.pc >= 0 else "", spot.sass, around)  # fmt: skip
+                place = (kernel.demangled, level, *spot.cells())
                 writer.writerows([*place, *row] for row in spot.ordered())

@@ -26,7 +26,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """A drawing.
 
     Attributes:
@@ -201,7 +201,7 @@ class _Drawing:
         )
 
 
-def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> Layout:
+def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> GraphLayout:
     """Draw a graph in layers.
 
     Args:
@@ -225,4 +225,4 @@ def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> Layo
         points.append((x[lower], y[lower]))
         routes[edge] = tuple(points) if edge == (upper, lower) else drawing.upward(edge, points[1:-1], x, y)
     width = max((x[node] + drawing.sizes[node].width / 2 for node in x), default=0.0)
-    return Layout({node: (x[node], y[node]) for node in sizes}, routes, width, height)
+    return GraphLayout({node: (x[node], y[node]) for node in sizes}, routes, width, height)

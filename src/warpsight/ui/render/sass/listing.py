@@ -7,7 +7,7 @@ import sys
 from pathlib import PurePath
 from typing import IO
 
-from warpsight.sass.listing import Listing, Row
+from warpsight.sass.listing import Listing, ListingRow
 from warpsight.ui.render import terminal
 
 _BAR = 8
@@ -68,19 +68,19 @@ class _Page:
     def _cut(self, text: str) -> str:
         return text if len(text) <= self.width else text[: self.width - 1] + "…"
 
-    def _source(self, row: Row) -> None:
+    def _source(self, row: ListingRow) -> None:
         frame = row.frames[0]
         where = f"{PurePath(frame.file).name}:{frame.line}"
         outer = "".join(f" ← {PurePath(f.file).name}:{f.line}" for f in row.frames[1:4])
         text = f"{where}{outer}  {frame.text or ''}"
         self.stream.write(f"{self.bold}{self._cut(text.rstrip())}{self.plain}\n")
 
-    def _ptx(self, row: Row) -> None:
+    def _ptx(self, row: ListingRow) -> None:
         lines = self.listing.code.cubin.ptx
         text = lines[row.ptx - 1].strip() if row.ptx <= len(lines) else ""
         self.stream.write(f"{self.dim}{self._cut(f'  ptx {row.ptx}  {text}')}{self.plain}\n")
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: ListingRow) -> None:
         loops = "│" * row.depth + " " * (self.deepest - row.depth)
         mark = "›" if row.offset in self.targets else " "
         text = (
@@ -92,11 +92,11 @@ class _Page:
             shown = f"{self.hot}{shown[: len(margin)]}{self.plain}{shown[len(margin) :]}"
         self.stream.write(shown.rstrip() + "\n")
 
-    def _counts(self, row: Row) -> str:
+    def _counts(self, row: ListingRow) -> str:
         executed, lanes, sectors = row.figures
         return f"{executed:>{_COUNT}} {lanes:>5} {sectors:>7} "
 
-    def _margin(self, row: Row) -> str:
+    def _margin(self, row: ListingRow) -> str:
         if not row.total:
             return " " * (5 + _BAR + 1 + _REASON + 1)
         share = row.total / self.total

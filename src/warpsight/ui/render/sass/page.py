@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from warpsight.device_code.debug_info.inline_chain import source_line
-from warpsight.sass.listing import Listing, Row
+from warpsight.sass.listing import Listing, ListingRow
 from warpsight.sass.why.reasons import reason
 from warpsight.ui.render import pages
 from warpsight.ui.render.sass import flow_picture
@@ -35,11 +35,11 @@ def page(listing: Listing) -> str:
     )  # fmt: skip
 
 
-def _line_ids(row: Row) -> list[str]:
+def _line_ids(row: ListingRow) -> list[str]:
     return [f"{PurePath(frame.file).name}:{frame.line}" for frame in row.frames]
 
 
-def _row(row: Row, listing: Listing) -> dict[str, Any]:
+def _row(row: ListingRow, listing: Listing) -> dict[str, Any]:
     most = max((one.total for one in listing.rows), default=0)
     return {
         "row": row, "heat": row.total / most if most else 0.0,

@@ -10,17 +10,17 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from warpsight.analysis.base.words import moment
 from warpsight.model.work import KINDS
 from warpsight.ui.render import numbers, terminal
+from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.timeline.text import STYLES, frame
 
 if TYPE_CHECKING:
     from warpsight.analysis.stats.overview import Picture
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 _HELP = """\
  ←  →         move the cursor, with shift ten columns
@@ -42,21 +42,7 @@ _LEAST_WINDOW = 64
 _TALLEST, _DETAILS = 4, 14
 
 
-class Help(ModalScreen[None]):
-    """The keys."""
-
-    BINDINGS: ClassVar = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
-    DEFAULT_CSS = """
-    Help { align: center middle; }
-    Help Static { width: auto; height: auto; border: round $primary; padding: 1 2; background: $surface; }
-    """
-
-    def compose(self) -> ComposeResult:
-        """One box of text."""
-        yield Static(_HELP, markup=False)
-
-
-class Lanes(Static):
+class _Lanes(Static):
     """The picture; the application tells it what to show."""
 
     def on_click(self, event: Any) -> None:
@@ -110,7 +96,7 @@ class TimelineApp(App[None]):
         Binding("q", "quit", "Quit"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture) -> None:
+    def __init__(self, trace: StoredTrace, picture: Picture) -> None:
         """Show `picture`, whose rows are looked up in `trace`."""
         super().__init__()
         self.trace, self.picture = trace, picture
@@ -125,7 +111,7 @@ class TimelineApp(App[None]):
     def compose(self) -> ComposeResult:
         """Picture, details, search field, keys."""
         with VerticalScroll(id="scroll"):
-            yield Lanes(id="lanes")
+            yield _Lanes(id="lanes")
         yield Static(id="details")
         yield Input(placeholder="kernel name, regular expression; enter finds the next", id="search")
         yield Footer()
@@ -173,7 +159,7 @@ class TimelineApp(App[None]):
                 text.append(f" {share:6.1%}\n" if line == 0 else "\n", "dim")
         if not self.picture.lanes:
             text.append("no device work\n")
-        self.query_one("#lanes", Lanes).update(text)
+        self.query_one("#lanes", _Lanes).update(text)
         self.query_one("#details", Static).update(self.details())
 
     @property
@@ -399,4 +385,4 @@ class TimelineApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(Help())
+        self.push_screen(KeyHelp(_HELP))

@@ -1,4 +1,4 @@
-"""Writing segment files from NumPy arrays: other Python recorders, generated test data, benchmarks."""
+"""Segment files written from NumPy arrays, as the recorder in a program writes them."""
 
 from __future__ import annotations
 
