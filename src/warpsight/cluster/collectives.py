@@ -166,7 +166,9 @@ def _of_ranges(
     return out
 
 
-def _titled(out: list[_Row], trace: Trace, process: int, issued: host_calls.Calls, call: Column) -> None:
+def _titled(
+    out: list[_Row], trace: StoredTrace, process: int, issued: host_calls.Calls, call: Column
+) -> None:
     """Take the operation from PyTorch's range around the launch where the kernel's name does not tell."""
     open_ = np.array([row["operation"] in collective_names.OPEN for row in out], bool) & (call >= 0)
     if not open_.any():
@@ -185,7 +187,7 @@ def _titled(out: list[_Row], trace: Trace, process: int, issued: host_calls.Call
                 out[row]["operation"] = title or out[row]["operation"]
 
 
-def _announced(trace: Trace, process: int) -> list[_Row]:
+def _announced(trace: StoredTrace, process: int) -> list[_Row]:
     """Calls of NCCL with their payloads, by thread and begin; the sizes of communicators come from their creation."""
     sql = f"""SELECT thread, start, name, attributes FROM marker
         WHERE process = {int(process)} AND name LIKE 'nccl%' AND attributes IS NOT NULL ORDER BY thread, start"""

@@ -37,7 +37,7 @@ from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
 from warpsight.recorder.signals import without_signals
-from warpsight.recorder.summary import Summary
+from warpsight.recorder.summary import RecordingSummary
 from warpsight.recorder.unrecorded import Unrecorded
 
 if TYPE_CHECKING:

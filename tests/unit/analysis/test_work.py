@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import EPOCH, NAMES, messy_rows
-from warpsight.model import Trace
+from warpsight.model import StoredTrace
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET, Work
@@ -88,7 +88,7 @@ def listed(work: Work) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trace, dict[str, list[Row]]]]:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StoredTrace, dict[str, list[Row]]]]:
     from warpsight.model import TraceWriter
     from warpsight.model import open as open_trace
 
@@ -104,7 +104,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Trace, di
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_selected_work_is_that_of_a_walk(stored: tuple[Trace, dict[str, list[Row]]], seed: int) -> None:
+def test_selected_work_is_that_of_a_walk(stored: tuple[StoredTrace, dict[str, list[Row]]], seed: int) -> None:
     trace, rows = stored
     draw = random.Random(seed)
     moments = sorted(
@@ -132,7 +132,7 @@ def test_selected_work_is_that_of_a_walk(stored: tuple[Trace, dict[str, list[Row
 
 
 def test_rows_of_each_device_and_each_stream_are_all_rows_once(
-    stored: tuple[Trace, dict[str, list[Row]]],
+    stored: tuple[StoredTrace, dict[str, list[Row]]],
 ) -> None:
     work = device_work.load(stored[0])
     assert [device for device, _ in work.per_device()] == [0, 1, None]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsight.cluster import clock_fit
-from warpsight.cluster.clock_fit import MOST_DRIFT, Constraints, Stretch
+from warpsight.cluster.clock_fit import MOST_DRIFT, Constraints, OffsetStretch
 
 DRIFT = Fraction(MOST_DRIFT)
 MOMENTS = (-4_000_000, 0, 1_500_000, 9_000_000)
@@ -61,7 +61,7 @@ def test_the_limits_at_every_moment_are_those_of_the_extreme_lines(
         assert corners is None or gap < 1e-3  # a single line
         return
     assert corners is not None
-    stretch = Stretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
+    stretch = OffsetStretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
     low, high = stretch.limits(np.array(MOMENTS))
     for number, at in enumerate(MOMENTS):
         values = [float(level + drift * at) for level, drift in corners]
@@ -75,7 +75,7 @@ def test_room_between_the_limits_grows_by_the_slack_on_both_sides() -> None:
     for slack in (0.0, 3.0):
         polygon, _, _ = clock_fit._polygon(found, slack)
         assert polygon is not None
-        stretch = Stretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
+        stretch = OffsetStretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
         low, high = stretch.limits(np.array([500]))
         assert (low[0], high[0]) == pytest.approx((5 - slack, 9 + slack), abs=0.3)
 

@@ -18,7 +18,7 @@ END = m.ADDRESS_END
 def manifest(**parts: Any) -> m.Manifest:
     """Memory of 1,024 bytes at BASE, a variable of 64 bytes right behind it, a function of two parameters, a stream."""
     filled: dict[str, Any] = {
-        "modules": [m.Module("cubin", 64, [HASH])],
+        "modules": [m.LoadedModule("cubin", 64, [HASH])],
         "allocations": [m.Allocation(BASE, 1024, "malloc")],
         "globals": [m.Global(0, "table", BASE + 1024, 64)],
         "functions": [m.Function(0, "f", [m.Parameter(0, 8), m.Parameter(8, 4)])],
@@ -64,7 +64,7 @@ def parameters(*places: tuple[int, int]) -> dict[str, Any]:
 
 
 def nodes(*after: list[int]) -> dict[str, Any]:
-    return {"graphs": [m.Graph([m.Node(after=one) for one in after])]}
+    return {"graphs": [m.Graph([m.GraphNode(after=one) for one in after])]}
 
 
 #: What may be, and the nearest that may not.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.analysis.conftest import EPOCH
 from warpsight.analysis.retime.solving import Times
 from warpsight.simulate import calibration, sharing
-from warpsight.simulate.selecting import Ranges, _outermost
+from warpsight.simulate.selecting import SelectedRanges, _outermost
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=8)
 ORIGIN = st.sampled_from((0, EPOCH))
@@ -49,7 +49,7 @@ def test_time_in_ranges_is_counted_at_every_nanosecond(
         (thread, s + origin, -(s + d + origin)) for thread, (s, d) in zip(threads, spans, strict=False) if d
     )
     thread, start, end = np.array(rows, np.int64).reshape(-1, 3).T
-    found = Ranges.__new__(Ranges)
+    found = SelectedRanges.__new__(SelectedRanges)
     found.thread, found.start, found.end = _outermost(thread, start, -end)
     inside = {(one, t) for one, s, e in rows for t in range(s, -e)}
     of, begin, length = (

@@ -11,13 +11,13 @@ from warpsight.model import work as device_work
 from warpsight.model.work import COPY, Work, numbered
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
 _ENDS = ("source_kind", "destination_kind")
 
 
-def copy_names(trace: Trace, work: Work, mine: Column) -> tuple[list[str], Column]:
+def copy_names(trace: StoredTrace, work: Work, mine: Column) -> tuple[list[str], Column]:
     """Names of copies (`memcpy HtoD, pageable`) and fills, and for each of these rows of work the place of its name."""
     texts = ["memset"]
     code = np.zeros(len(mine), np.int64)
@@ -35,7 +35,7 @@ def copy_names(trace: Trace, work: Work, mine: Column) -> tuple[list[str], Colum
     return texts, code
 
 
-def migrations(trace: Trace, work: Work, rows: Column) -> Column:
+def migrations(trace: StoredTrace, work: Work, rows: Column) -> Column:
     """Which rows of work are copies from managed memory to managed memory: without a call, pages that the driver moved."""
     out = np.zeros(len(rows), bool)
     moved = np.flatnonzero(work.kind[rows] == COPY)
@@ -44,7 +44,7 @@ def migrations(trace: Trace, work: Work, rows: Column) -> Column:
     return out
 
 
-def _copies(trace: Trace, work: Work, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
+def _copies(trace: StoredTrace, work: Work, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
     """Direction and kinds of memory of rows of work that are copies, and what their numbers stand for."""
     copies, source = device_work.everything(trace).copies
     place = rows if work.source is None else work.source[rows]

@@ -306,7 +306,7 @@ def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
     return first, sums, np.bincount(place, minlength=groups)
 
 
-def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
+def _split(trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
     """Which group of a split each row is in, and the groups' labels."""
     if by == "thread":
         place, called = flame_samples.threads(trace, leaves.process, leaves.moments()[1])

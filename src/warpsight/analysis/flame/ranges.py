@@ -21,7 +21,7 @@ from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
@@ -156,7 +156,7 @@ def calls(trace: StoredTrace, process: Column, correlation: Column) -> tuple[Col
     return _begun(issued.start, issued.thread, issued.of(process, correlation))
 
 
-def calls_of(trace: Trace, work: Work) -> tuple[Column, Column]:
+def calls_of(trace: StoredTrace, work: Work) -> tuple[Column, Column]:
     """The same of rows of device work; reads four columns of the calls, unless all are there already."""
     if "calls" in trace.kept:
         issued, call = of_work(trace, work, api=True)

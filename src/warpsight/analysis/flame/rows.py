@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.account.account import copy_names
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.flame import pc_samples as flame_pc_samples
 from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import samples as flame_samples
@@ -23,7 +23,7 @@ from warpsight.model.work import named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.model import Trace
+    from warpsight.model import StoredTrace
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
@@ -108,7 +108,7 @@ def load(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
 
 
 def _leaves(
-    trace: Trace, columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int
+    trace: StoredTrace, columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int
 ) -> Leaves:
     """Rows that calls asked for, out of columns."""
     leaf, weight, process, stack, start = (
@@ -146,7 +146,7 @@ _IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
 _PartRows = tuple[dict[str, Column], list[str], str]
 
 
-def _worked(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
+def _worked(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
     """Kernels with times, copies and sets, out of the device work that all analyses share, in its order: by begin."""
     work = device_work.load(trace, replace(rows, name=None))
     labels = _names(trace, names, work.name_id)
@@ -184,7 +184,7 @@ def _worked(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     )  # fmt: skip
 
 
-def _directions(trace: Trace, work: Work, moved: Column) -> tuple[list[str], Column]:
+def _directions(trace: StoredTrace, work: Work, moved: Column) -> tuple[list[str], Column]:
     """Names of copies and sets in the order of their tables, and the place of each row's name; pageable memory is named.
 
     It is slow.
@@ -255,7 +255,7 @@ def _names(trace: StoredTrace, names: str, used: Column) -> list[str]:
     return labels
 
 
-def _moved(trace: Trace, rows: Rows, table: str) -> _PartRows:
+def _moved(trace: StoredTrace, rows: Rows, table: str) -> _PartRows:
     """Bytes of copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET

@@ -17,7 +17,7 @@ from typing import IO, Any, Generic, TypeVar
 import msgspec
 
 from warpsight.formats.chrome.lenient import strict
-from warpsight.formats.chrome.window import Window
+from warpsight.formats.chrome.window import ByteWindow
 from warpsight.formats.source import Source
 
 T = TypeVar("T")

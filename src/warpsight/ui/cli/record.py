@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpsight.recorder.backend_choice import BackendChoice
     from warpsight.recorder.server import Server
     from warpsight.recorder.signals import Signals
-    from warpsight.recorder.summary import Summary
+    from warpsight.recorder.summary import RecordingSummary
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 EPILOG = """\
@@ -117,7 +117,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
         become(program, os.environ)
     with Signals() as signals:
         try:
-            code = Launch(server, terminal.note).run(program, signals)
+            code = LaunchedProgram(server, terminal.note).run(program, signals)
         except WarpsightError:
             server.abandon()
             raise
@@ -209,13 +209,13 @@ def _print_environment(
     print_environment(asked.path or Path("shell.warp"), settings, force=asked.force)
 
 
-def _finish(server: Server, program: list[str], signals: Signals) -> Summary | None:
+def _finish(server: Server, program: list[str], signals: Signals) -> RecordingSummary | None:
     """Complete the trace; a failure is reported, and never replaces the program's exit code.
 
     The first Ctrl-C meanwhile does not cost the trace; the second leaves it to `warpsight recover`.
     """
     from warpsight.ui.cli.app import EXIT_INTERRUPTED
-    from warpsight.ui.cli.record_summary import Progress
+    from warpsight.ui.cli.record_summary import ProgressLine
 
     def interrupted(count: int) -> None:
         progress.clear()
@@ -229,7 +229,7 @@ def _finish(server: Server, program: list[str], signals: Signals) -> Summary | N
         os._exit(EXIT_INTERRUPTED)
 
     try:
-        with Progress() as progress, signals.impatience(interrupted):
+        with ProgressLine() as progress, signals.impatience(interrupted):
             return server.finish(command=program, progress=progress.update)
     except (WarpsightError, OSError, MemoryError, RuntimeError) as error:
         terminal.error(str(error) or type(error).__name__)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 
-def lost(trace: Trace) -> list[tuple[str, str, int]]:
+def lost(trace: StoredTrace) -> list[tuple[str, str, int]]:
     """Source, cause and count of everything that is missing, missing files and then largest first; notes are left out."""
     rows = trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
                         GROUP BY source, cause ORDER BY n DESC, cause""").fetchall()

@@ -66,7 +66,7 @@ class Program:
         self.add("marker", start=begin, duration=self.host - begin, kind="push/pop", open=False,
                  name_id=self.writer.name(name), source="nvtx", thread=THREAD)  # fmt: skip
 
-    def open(self, **device: Any) -> Trace:
+    def open(self, **device: Any) -> StoredTrace:
         self.writer.add("device", [{"device": 0, "index": 0, "uuid": "u", "name": "G", "vendor": "V", "platform": "cuda",
                                     "clock_khz": 2_000_000, "multiprocessors": 100, **device}])  # fmt: skip
         for table, rows in self.rows.items():
