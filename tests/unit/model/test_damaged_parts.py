@@ -121,3 +121,9 @@ def test_a_table_whose_files_are_gone_is_told(trace: Path, capfd: pytest.Capture
     assert parser.run(["query", str(trace), "SELECT count(*) FROM kernel"]) == 0
     told = capfd.readouterr().err
     assert f"incomplete: {rows:,} lost in kernel: its files are missing; copy the trace again" in told
+
+
+def test_a_manifest_without_end_is_damaged(trace: Path) -> None:
+    (trace / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(TraceError, match=r"manifest\.json is damaged"):
+        warpsight.model.open(trace)

@@ -68,7 +68,7 @@ def read(root: Path) -> dict[str, Any]:
         raise TraceError(_missing(root)) from None
     except PermissionError:
         raise TraceError(f"{path} may not be read: permission denied") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TraceError(
             f"{path} is damaged ({error}); the tables beside it are ordinary Parquet and can be read"
         ) from None
