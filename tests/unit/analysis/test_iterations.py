@@ -309,3 +309,67 @@ def test_turns_that_hold_a_range_different_numbers_of_times_are_turns(tmp_path, 
 
     expected = ("range 'sentence'", len(sizes)) if inner == "layers" else ("range 'batch'", sum(sizes))
     assert announced(tmp_path / f"{inner}.warp", build) == [expected]
+
+
+def test_turns_numbered_one_by_one_may_be_of_any_size(tmp_path):
+    """Requests of 1 to 12 kernels, with nothing announced inside of them."""
+    sizes = (1, 3, 12, 2, 1, 5, 1, 7)
+
+    def build(writer):
+        time = 1_000_000
+        for turn, size in enumerate(sizes):
+            mark(writer, f"prune rows {turn + 637}", time - 2_000, size * 20_000 + 10_000)
+            launches(writer, time, 10 * time, ["a"] * size, 1 + turn * 100)
+            time += 400_000
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'prune rows #'", len(sizes))]
+
+
+def test_where_no_length_is_usual_every_iteration_is_as_usual_as_the_others():
+    assert steady_state(np.array([10, 10, 10, 300, 70, 20, 150, 1000])).all()
+
+
+def test_micro_batches_are_parts_of_a_turn(tmp_path):
+    """Four micro-batches a turn: two that send what they made, two that wait for what others made, then a pause."""
+
+    def build(writer):
+        time, first = 1_000_000, 1
+        for _ in range(5):
+            for before, after in (([], ["send"]), ([], ["send"]), (["recv"], []), (["recv"], [])):
+                launches(writer, time, 10 * time, before, first)
+                time += 30_000
+                mark(writer, "shuffle", time - 2_000, 110_000)
+                launches(writer, time, 10 * time, ["a", "b", "c", "d"], first + 1)
+                time += 150_000
+                launches(writer, time, 10 * time, after, first + 5)
+                time, first = time + 30_000, first + 10
+            time += 500_000
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'shuffle', 4 in a turn", 5)]
+
+
+@pytest.mark.parametrize(("kind", "slow"), [("cupti buffer flush", 0), ("command buffer full", 1)])
+def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
+    def build(writer, turn, host):
+        marker(writer, turn, host)
+        if turn == 6:
+            writer.add(
+                "overhead",
+                [{"start": 66_100_000, "duration": 5_000_000, "kind": kind, "process": 0, "thread": 7}],
+            )
+
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        for turn in range(10):
+            build(writer, turn, 1_000_000 + turn * 200_000)
+            late = 5_000_000 * (turn > 6)
+            launches(
+                writer,
+                1_000_000 + turn * 200_000,
+                60_000_000 + turn * 1_000_000 + late,
+                ["a", "b", "c"],
+                1 + turn * 10,
+            )
+    with open_trace(path) as trace:
+        (found,) = find(trace)
+    assert found.duration[6] == 6_000_000 and int(found.outlier.sum()) == slow

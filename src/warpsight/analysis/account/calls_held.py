@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.base import recorder
 from warpsight.model import calls as host_calls
 from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-_NO_THREAD = np.iinfo(np.int32).min
 #: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
 LONG = 100_000
 #: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
@@ -26,17 +26,6 @@ LONG = 100_000
 CUPTI_CALL = 1200
 #: How much later a kernel begins for being timed by CUPTI (ns); fitted likewise.
 CUPTI_KERNEL = 1000
-#: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
-#: queue, which CUPTI reports there too.
-NOT_THE_RECORDERS = (
-    "command buffer full",
-    "driver compiler",
-    "compiler",
-    "lazy",
-    "module load",
-    "runtime triggered",
-    "unknown",
-)
 #: Host waits without a row of their call, by kind of table sync.
 _WAITS = {"stream": "stream synchronization", "context": "device synchronization", "event": "event synchronization",
           "finish": "clFinish", "wait for events": "clWaitForEvents"}  # fmt: skip
@@ -143,13 +132,9 @@ def recorder_work(trace: StoredTrace, on: Axis) -> HeldTime:
     none = np.zeros(0, np.int64)
     if not trace.count("overhead"):
         return HeldTime(none, none, none, [])
-    numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
-    columns, texts = trace.columns("overhead", numbers, ["kind"])
-    kinds = [text.casefold() for text in texts["kind"]]
-    own = np.array([not any(word in kind for word in NOT_THE_RECORDERS) for kind in kinds] + [False])
-    index = np.flatnonzero(own[columns["kind"]])
+    columns, texts, index = recorder.stretches(trace)
     parts = [(index, on.number(columns["process"][index], columns["thread"][index]))]
-    anywhere = index[columns["thread"][index] == _NO_THREAD]
+    anywhere = index[columns["thread"][index] == recorder.NO_THREAD]
     for (process, _), place in on.keys.items() if len(anywhere) else ():
         mine = anywhere[columns["process"][anywhere] == process]
         parts.append((mine, np.full(len(mine), place)))
@@ -157,7 +142,7 @@ def recorder_work(trace: StoredTrace, on: Axis) -> HeldTime:
     index, number = index[number >= 0], number[number >= 0]
     begin = columns["start"][index]
     start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])
-    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"], on.early(begin))
+    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts, on.early(begin))
 
 
 def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column]:

@@ -26,6 +26,11 @@ Column = npt.NDArray[Any]
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
 #: Turns that a range needs whose name does not say that it is a turn.
 LEAST = 3
+#: Ranges come in a rhythm if so many are followed by as many launches as the one a period later, and fewer than that by as many
+#: as most.
+_RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
+#: Turns that names number one by one must be as many as this: fewer may be the stages of a program.
+_ONE_BY_ONE = 6
 #: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
 _ALIKE = 0.6
 
@@ -78,7 +83,9 @@ def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | No
     if chosen is None:
         return None
     _, loop, edges, _ = chosen
-    grouped = _groups(loop, when) if loop.rank == REPEATED and not loop.named else None
+    grouped = None
+    if loop.rank == REPEATED and not loop.named:
+        grouped = _groups(loop, when) or _periods(loop, edges, when)
     return grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
 
 
@@ -109,6 +116,27 @@ def _groups(loop: Loop, when: Column) -> Turns | None:
     turn = np.searchsorted(np.array(begin), np.arange(len(when)), "right") - 1
     size = int(np.median(sizes))
     return Turns(f"{loop.source}, {size} in a turn", turn, [""] * len(begin), announced=False)
+
+
+def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
+    """The loop around ranges after which other work follows in a rhythm, as micro-batches do; None where all are alike.
+
+    A turn begins after the longest pause of the rhythm.
+    """
+    launches = np.diff(edges)
+    if len(launches) < 6 or np.unique(launches, return_counts=True)[1].max() >= _MOSTLY_ALIKE * len(launches):
+        return None
+    for period in range(2, len(launches) // 3 + 1):
+        if (launches[period:] == launches[:-period]).mean() < _RHYTHM:
+            continue
+        # The pause before each range, in the turn's rhythm: the longest, usually, is where a turn ends.
+        pause = np.append(0, when[edges[1:-1]] - when[edges[1:-1] - 1])
+        begin = int(np.argmax([np.median(pause[place::period]) for place in range(period)]))
+        first = np.append([0] if begin else [], edges[begin:-1:period]).astype(np.int64)
+        turn = np.searchsorted(first, np.arange(len(when)), "right") - 1
+        turn[edges[-1] :] = -1
+        return Turns(f"{loop.source}, {period} in a turn", turn, [""] * len(first), announced=False)
+    return None
 
 
 def single(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
@@ -198,12 +226,20 @@ def _rank(
     own = float(held.sum()) / total
     count = np.diff(edges)
     filled = int(np.count_nonzero(count))
-    if own < _RANGES or not (_regular(count) or _regular_around(trace, loop, edges, when)):
+    if own < _RANGES or not (_numbered(loop) or _regular(count) or _regular_around(trace, loop, edges, when)):
         return None
     if loop.named and filled >= 2:
         return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
     # Without a name that says so, many turns are needed, and the outermost loop is the one.
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
+
+
+def _numbered(loop: Loop) -> bool:
+    """Whether names number the turns one by one: such turns may launch as much or as little as they like."""
+    if loop.rank != COUNTED or len(loop) < _ONE_BY_ONE:
+        return False
+    last = [int(loops.NUMBER.findall(text)[-1]) for text in loop.label]
+    return bool((np.diff(last) == 1).all())
 
 
 def _regular(count: Column) -> bool:

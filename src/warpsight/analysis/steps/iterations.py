@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.analysis.base import words
+from warpsight.analysis.base import recorder, words
 from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.steps import announced, repeated
@@ -123,7 +123,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         loops = announced.candidates(trace, process, work, launched, when[launched], threads)
         turns = announced.best(loops, when[launched])
         if not repetition:
-            out += [_made(process, turns, work, mine, launched)] if turns is not None else []
+            out += [_made(trace, process, turns, work, mine, launched)] if turns is not None else []
             continue
         turns = (
             turns
@@ -136,7 +136,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             turns = single
         if turns is None:
             continue
-        made = _made(process, turns, work, mine, launched)
+        made = _made(trace, process, turns, work, mine, launched)
         if turns.announced or not _by_chance(made):
             out.append(made)
     return out
@@ -160,7 +160,9 @@ def _by_chance(found: Iterations) -> bool:
     return size < _LEAST_WORK and len(steady) * float(np.median(steady)) < _MADE_OF * float(steady.sum())
 
 
-def _made(process: int, turns: Turns, work: Work, mine: Column, launched: Column) -> Iterations:
+def _made(
+    trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column
+) -> Iterations:
     """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
     turn = np.full(len(work), -1, np.int64)
     turn[launched] = turns.of_launch
@@ -174,7 +176,8 @@ def _made(process: int, turns: Turns, work: Work, mine: Column, launched: Column
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
     steady = steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]
-    outlier = steady & outliers(duration, steady)
+    # What the recorder took is told as the recorder's, and makes no iteration slow.
+    outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
     if (
         not turns.announced
     ):  # a turn with other work in it may hold the end of one loop and the begin of the next
@@ -183,6 +186,17 @@ def _made(process: int, turns: Turns, work: Work, mine: Column, launched: Column
         outlier &= np.abs(size - usual) <= _SAME * usual
         outlier &= (usual >= _LEAST_WORK) & (len(start) >= _LEAST_TURNS)
     return Iterations(process, turns.source, start, duration, first, rows, steady, outlier, label, work)
+
+
+def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Column) -> Column:
+    """Time of each iteration (ns) in which the recorder is known to have held up a thread of the process."""
+    if not trace.count("overhead"):
+        return np.zeros(len(start), np.int64)
+    columns, _, rows = recorder.stretches(trace)
+    rows = rows[columns["process"][rows] == process]
+    held = intervals.union(columns["start"][rows], columns["start"][rows] + columns["duration"][rows])
+    taken: Column = intervals.coverage(held, start, start + duration)
+    return taken
 
 
 def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> None:
@@ -201,14 +215,15 @@ def steady_state(duration: Column) -> Column:
     """Which iterations belong to the steady state: warm-up at the begin and a broken-off end do not.
 
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
-    and ends with the last such iteration: a slow iteration in the middle belongs to it.
+    and ends with the last such iteration: a slow iteration in the middle belongs to it. Where most of the second half is farther
+    from its median, lengths differ by nature (sequences, requests), and every iteration is as usual as the others.
     """
     count = len(duration)
     usual = float(np.median(duration[count // 2 :]))
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
     places = np.flatnonzero(near)
-    if len(places) < 2:
+    if len(places) < 2 or 2 * int(near[count // 2 :].sum()) < count - count // 2:
         return ~steady
     following = np.concatenate([np.cumsum(near[::-1])[::-1], np.zeros(3, np.int64)])
     left = np.minimum(3, count - places)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-_NUMBER = re.compile(r"\d+")
+NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"#?\d+")
 #: What frameworks put around or at the begin of every turn of a main loop, whatever the program is: torch.profiler's steps, the
 #: fetch of a batch from torch's DataLoader.
@@ -170,6 +170,6 @@ def _counts_up(label: list[str], named: bool) -> bool:
     """
     if len(label) < 2 or len(set(label)) < len(label):
         return False
-    numbers = [tuple(map(int, _NUMBER.findall(text))) for text in label[:2000]]
+    numbers = [tuple(map(int, NUMBER.findall(text))) for text in label[:2000]]
     counters = sum(len(set(column)) > 1 for column in zip(*numbers, strict=False))
     return (counters == 1 or named) and all(one < other for one, other in itertools.pairwise(numbers))
