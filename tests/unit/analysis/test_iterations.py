@@ -326,7 +326,7 @@ def test_turns_numbered_one_by_one_may_be_of_any_size(tmp_path):
 
 
 def test_where_no_length_is_usual_every_iteration_is_as_usual_as_the_others():
-    assert steady_state(np.array([10, 10, 10, 300, 70, 20, 150, 1000])).all()
+    assert steady_state(np.array([10, 200, 30, 90, 5, 400, 15, 70, 50, 52, 300, 1000, 10, 7, 500, 20])).all()
 
 
 def test_micro_batches_are_parts_of_a_turn(tmp_path):

@@ -21,11 +21,12 @@ def steady(duration: list[int]) -> list[bool]:
     begins = [
         i for i, good in enumerate(near) if good and sum(near[i : i + 3]) * 3 >= 2 * len(near[i : i + 3])
     ]
-    second = near[len(near) // 2 :]
-    if sum(near) < 2 or not begins or 2 * sum(second) < len(second):
+    if sum(near) < 2 or not begins:
         return [True] * len(duration)
     last = max(i for i, good in enumerate(near) if good)
-    return [begins[0] <= i <= last for i in range(len(duration))]
+    found = [begins[0] <= i <= last for i in range(len(duration))]
+    second = found[len(found) // 2 :]
+    return found if 2 * sum(second) >= len(second) else [True] * len(found)
 
 
 @given(DURATIONS)

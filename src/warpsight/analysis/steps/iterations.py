@@ -215,15 +215,15 @@ def steady_state(duration: Column) -> Column:
     """Which iterations belong to the steady state: warm-up at the begin and a broken-off end do not.
 
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
-    and ends with the last such iteration: a slow iteration in the middle belongs to it. Where most of the second half is farther
-    from its median, lengths differ by nature (sequences, requests), and every iteration is as usual as the others.
+    and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
+    out most of the second half, lengths differ by nature (sequences, requests), and one iteration is as usual as another.
     """
     count = len(duration)
     usual = float(np.median(duration[count // 2 :]))
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
     places = np.flatnonzero(near)
-    if len(places) < 2 or 2 * int(near[count // 2 :].sum()) < count - count // 2:
+    if len(places) < 2:
         return ~steady
     following = np.concatenate([np.cumsum(near[::-1])[::-1], np.zeros(3, np.int64)])
     left = np.minimum(3, count - places)
@@ -231,6 +231,8 @@ def steady_state(duration: Column) -> Column:
     if not len(good):
         return ~steady
     steady[good[0] : places[-1] + 1] = True
+    if 2 * int(steady[count // 2 :].sum()) < count - count // 2:
+        steady[:] = True
     return steady
 
 
