@@ -123,6 +123,8 @@ def test_the_second_ctrl_c_while_the_trace_is_written_leaves_it_to_recover(libra
     said += process.stderr.read()
     for pipe in (process.stdout, process.stderr):
         pipe.close()
+    with contextlib.suppress(ProcessLookupError):  # it was stopped, and nobody is left to wake it
+        os.kill(converter, signal.SIGKILL)
     assert process.returncode == 130, said
     assert f"warpsight recover {path}" in said and "Traceback" not in said.partition("Ctrl-C again")[2]
     assert not [one for one in os.listdir(own) if not one.startswith("warpsight-locks")]

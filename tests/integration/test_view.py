@@ -5,9 +5,12 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -36,7 +39,8 @@ def served(trace):
     wanted = 1 if serve.perfetto_ui() is None else 2
     yield [process.stdout.readline().strip() for _ in range(wanted)]
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0, process.stderr.read()
+    code, told = process.wait(20), process.stderr.read()
+    assert code == 0 and "Traceback" not in told, told
     process.stdout.close()
     process.stderr.close()
 
@@ -49,6 +53,21 @@ def status(url, path, host=None):
     answer = connection.getresponse()
     connection.close()
     return answer.status
+
+
+def test_a_client_that_leaves_before_its_answer_is_no_error(served):
+    """The fixture sees what the server prints."""
+    address = urlsplit(served[0])
+    for _ in range(20):
+        with socket.create_connection((address.hostname, address.port)) as client:
+            client.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )  # leaves with a reset
+            client.sendall(
+                f"GET {address.path}?{address.query} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+            )
+    with urllib.request.urlopen(served[0]) as answer:
+        assert answer.status == 200
 
 
 def test_only_who_knows_the_token_and_names_this_host_gets_anything(served):

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import app
 
 if TYPE_CHECKING:
     from warpsight.ui.render.report.serve import TraceServer
+
+#: How long what is being sent when Ctrl-C comes may take to end (s).
+_PATIENCE_S = 5.0
 
 
 def command(
@@ -77,6 +81,9 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
                 _print_addresses(server, perfetto)
                 if browser:
                     _browse(server.perfetto if perfetto and server.perfetto else server.url)
+                app.end_soon_after_interrupt(
+                    _PATIENCE_S
+                )  # it is the usual end here: what is being sent is finished first
                 terminal.note("Ctrl-C ends it")
                 threading.Event().wait()
         except KeyboardInterrupt:

@@ -13,6 +13,7 @@ import json
 import mimetypes
 import re
 import secrets
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -52,6 +53,17 @@ def perfetto_ui() -> Path | None:
     return None
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    """A server whose clients may leave before their answer is there."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print the error, unless the client has gone."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class TraceServer:
     """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
 
@@ -67,8 +79,7 @@ class TraceServer:
         self._folder = tempfile.TemporaryDirectory(prefix="warpsight-open-")  # mode 0700
         self._export: Path | None = None
         self.token = secrets.token_urlsafe(16)
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), self._handler())
         self.port = int(self._server.server_address[1])
         links = (("Perfetto", self.perfetto),) if self.perfetto else ()
         own = ReportOptions(options.include, options.source, options.title, links, _TIMELINE)
