@@ -47,13 +47,13 @@ def test_options_that_do_not_go_together_are_refused(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     ("file", "outside", "uri"),
-    [("/home/me/work/my code/a.py", False, "my%20code/a.py"), ("a.py", False, "a.py"), ("…/a.py", False, None),
+    [("/srv/project/my code/a.py", False, "my%20code/a.py"), ("a.py", False, "a.py"), ("…/a.py", False, None),
      ("/usr/lib/b.py", False, None), ("/usr/lib/b.py", True, "file:///usr/lib/b.py")],
 )  # fmt: skip
 def test_files_below_the_root_are_relative_and_others_are_named_on_request(
     file: str, outside: bool, uri: str | None
 ) -> None:
-    place = sarif._location((file, 7), Path("/home/me/work"), outside)
+    place = sarif._location((file, 7), Path("/srv/project"), outside)
     assert (place and place["physicalLocation"]["artifactLocation"]["uri"]) == uri
 
 
