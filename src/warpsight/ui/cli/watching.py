@@ -45,9 +45,8 @@ def run(program: list[str], wanted: Wanted) -> int:
     terminal.let_messages_fail()
     settings = Settings(ring=wanted.ring, triggers=("none",), stacks=wanted.stacks, leave_cupti=wanted.dumps)
     server = Server(wanted.folder / "last.warp", settings)
-    with (
-        Signals() as signals
-    ):  # still held back after the program: an impatient Ctrl-C must not cost the report
+    # Still held back after the program: an impatient Ctrl-C must not cost the report.
+    with Signals() as signals:
         return _watched(server, program, wanted, signals)
 
 
