@@ -61,6 +61,12 @@ def test_without_a_name_the_newest_trace_here_is_analyzed(tmp_path: Path) -> Non
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "run.warp.zip, the newest trace here" in done.stderr, done.stderr
     assert done.stdout == run("analyze", LEAK).stdout
+    done = subprocess.run(
+        [*command, "memory", "iterations"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout == run("analyze", LEAK, "memory", "iterations").stdout, (
+        done.stderr
+    )
 
 
 def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:

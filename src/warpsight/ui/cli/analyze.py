@@ -65,6 +65,10 @@ def command(
     """
     if listed:
         return _list(as_json, out, force)
+    from warpsight.analysis.base.registry import ANALYSES, analysis
+
+    if trace in ANALYSES and not Path(trace).exists():
+        trace, names = "", [trace, *(names or [])]
     if not trace:
         from warpsight.ui.cli.open import newest
         from warpsight.ui.render import terminal
@@ -80,7 +84,6 @@ def command(
         raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
     if include_paths and not as_sarif:
         raise UsageError("--include-paths belongs to --sarif")
-    from warpsight.analysis.base.registry import analysis
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace
 
