@@ -62,7 +62,7 @@ NOT_RUN = {
     "docker *": "needs docker", "cmake *": "builds", "nvcc *": "builds", "python scripts/*": "builds", "xctrace *": "needs macOS",
     "mkdir old new": "minutes of work", "for i in*": "minutes of work", "warpsight diff old new": "minutes of work",
     "*--fail-if-slower*": "recordings of a page before: test_analyze_verbs.py",
-    "*race *": "needs a GPU: tests/gpu/test_race.py", "*replay *": "needs a GPU: tests/gpu/test_replay.py",
+    "warpsight race *": "needs a GPU: tests/gpu/test_race.py", "warpsight replay *": "needs a GPU: tests/gpu/test_replay.py",
     "*capsule record*": "needs a GPU: test_capsule_standin.py", "*sanitize *": "needs a GPU: test_sanitize.py",
     "*sass trace *": "needs a GPU: test_events_standin.py", "*sass races --on-device*": "needs a GPU: test_events_standin.py",
     "*sass probe *-- *": "needs a GPU: test_probes_standin.py", "*sass counts *": "needs a GPU",
