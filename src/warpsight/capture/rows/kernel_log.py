@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
-STACKS = ("dedup", "full", "none")
 _STATE = "kernel_log.json"
 #: Bytes of lines made at once: bounds memory however long the stacks are.
 _CHUNK_BYTES = 32 << 20

@@ -30,7 +30,6 @@ CHOICE, SWITCH, WHOLE, NUMBER, TEXT, TEXTS, PATH = (
 COMMON, WHAT, COST, RING, OUTPUT, TOOL = (
     "Common options", "What to record", "Cost and size", "Flight recorder", "Output", "Other backends",
 )  # fmt: skip
-GROUPS = (COMMON, WHAT, COST, RING, OUTPUT, TOOL)
 # Who acts on an option
 LAUNCHER, PROCESS, BOTH = "launcher", "recorded process", "both"
 #: Scopes: of a recording (`ws.record` takes it too), of a vendor's recorder (`ws.run` too), of the command alone, and

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from warpsight.api import choice, files
+from warpsight.api import files
 from warpsight.ui.render import terminal
 
 
@@ -53,8 +53,3 @@ def json_text(value: Any) -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=1).decode() + "\n"
-
-
-def nanoseconds(text_value: str | None, option: str) -> int | None:
-    """A duration like `1.5s`, `200ms`, `12us`, `5` (seconds) as ns; see `api.choice.nanoseconds`."""
-    return choice.nanoseconds(text_value, option)
