@@ -135,23 +135,19 @@ def _all(trace: StoredTrace) -> Calls:
     kind = np.int16 if len(functions) < 1 << 15 else np.int32
     found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
                   columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
-    return _protected(found)
+    work.protect(found)
+    return found
 
 
 def _launches(found: Calls) -> Calls:
     """The launches among all calls, which come first."""
     first = slice(0, found.launches)
-    return _protected(Calls(
+    found = Calls(
         found.start[first], found.end[first], found.thread[first], found.process[first], found.correlation[first],
         found.stack[first], found.name_id[first], found.function[first], found.functions,
         found.unreturned[found.unreturned < found.launches], found.launches,
-    ))  # fmt: skip
-
-
-def _protected(found: Calls) -> Calls:
-    for column in vars(found).values():
-        if isinstance(column, np.ndarray):
-            column.flags.writeable = False
+    )  # fmt: skip
+    work.protect(found)
     return found
 
 
