@@ -38,7 +38,7 @@ class _Kernel:
     correlation: int
 
 
-def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: bool = False) -> ScriptOutput:
+def merge(cpu: str, gpu: str, output: str, tolerance_ms: float, summary: bool) -> ScriptOutput:
     """Merge two files as the script does.
 
     Args:

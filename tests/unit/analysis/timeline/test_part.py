@@ -56,6 +56,23 @@ def test_rows_with_few_slices_keep_them_where_others_become_bins(build):  # noqa
     assert [keys[i] for i in shown.bins.rows if keys[i] != "steps"] == ["gpu0", "gpu0.s7"]
 
 
+@pytest.mark.parametrize(
+    ("length", "asked", "bins"),
+    [
+        (5_000, 1_024, 1_024),
+        (1_000, 1_024, 512),
+        (1_024, 1_024, 1_024),
+        (100, 1_024, 64),
+        (40, 1_024, 64),
+        (10, 32, 32),
+    ],
+)
+def test_bins_are_at_least_a_nanosecond_wide_but_not_fewer_than_64(build, length, asked, bins):  # noqa: F811
+    found = scene(build(kernel=[kernel(EPOCH + i * 10, 5) for i in range(500)]))
+    shown = part(found, EPOCH + 100, EPOCH + 100 + length, slices=0, bins=asked)
+    assert shown.bins.busy.shape[1] == bins
+
+
 def test_a_slice_knows_the_row_of_its_call_and_how_long_ago_that_was(build):  # noqa: F811
     trace = build(
         launch=[launch(EPOCH, 10, 1), launch(EPOCH + 20, 10, 2, thread=200)],
