@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class NvmlDevice:
+class _NvmlDevice:
     """One GPU, or one MIG instance of a GPU."""
 
     index: int
@@ -87,19 +87,19 @@ def _handles(nvml: Any) -> Iterator[tuple[int, Any, str | None]]:
                 yield index, instance, f"instance {number}"
 
 
-def devices(nvml: Any) -> list[NvmlDevice]:
+def devices(nvml: Any) -> list[_NvmlDevice]:
     """All GPUs and MIG instances."""
     driver = _text(ask(nvml, nvml.nvmlSystemGetDriverVersion)) or None
     return [_device(nvml, index, handle, mig, driver) for index, handle, mig in _handles(nvml)]
 
 
-def _device(nvml: Any, index: int, handle: Any, mig: str | None, driver: str | None) -> NvmlDevice:
+def _device(nvml: Any, index: int, handle: Any, mig: str | None, driver: str | None) -> _NvmlDevice:
     pci = ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
     memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     clock = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)
     memory_clock = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)
     capability = ask(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    return NvmlDevice(
+    return _NvmlDevice(
         index=index,
         uuid=_text(ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
         name=_text(ask(nvml, nvml.nvmlDeviceGetName, handle)),

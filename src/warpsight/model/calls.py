@@ -47,7 +47,7 @@ class Calls:
         return len(self.start)
 
     #: What :meth:`of` found out about each process's correlations, kept for the next time.
-    places: dict[int, KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
+    places: dict[int, _KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, process: Column, correlation: Column) -> Column:
         """For each (process, correlation) the index of its call, -1 where the trace has none."""
@@ -159,7 +159,7 @@ def joined(process: Column, key: Column, other_process: Column, other_key: Colum
     return _found(process, key, other_process, other_key, {})
 
 
-class KeyPlaces:
+class _KeyPlaces:
     """Where each key of a column is first: a table when the keys lie close together, else the sorted keys."""
 
     def __init__(self, keys: Column, rows: Column | None) -> None:
@@ -198,7 +198,7 @@ class KeyPlaces:
 
 
 def _found(
-    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, KeyPlaces]
+    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, _KeyPlaces]
 ) -> Column:
     out = np.full(len(key), -1, np.int32 if len(other_key) < 1 << 31 else np.int64)
     wanted, have = _processes(process), _processes(other_process)
@@ -209,7 +209,7 @@ def _found(
             rows = None
             if len(have) > 1:
                 rows = np.flatnonzero(other_process == number).astype(out.dtype)
-            places[number] = KeyPlaces(other_key if rows is None else other_key[rows], rows)
+            places[number] = _KeyPlaces(other_key if rows is None else other_key[rows], rows)
         if len(wanted) == 1:
             return places[number](key)
         mine = np.flatnonzero(process == number)

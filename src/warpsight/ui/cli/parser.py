@@ -50,7 +50,7 @@ class _LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class VerbCommand(TyperCommand):
+class _VerbCommand(TyperCommand):
     """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -84,7 +84,7 @@ def _filled(text: str) -> str:
     return option_help.filled(text)
 
 
-class _SidesCommand(VerbCommand):
+class _SidesCommand(_VerbCommand):
     """A verb whose arguments are two sides with `--` between them; options may stand on either side.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -96,7 +96,7 @@ class _SidesCommand(VerbCommand):
         return found
 
 
-class _ProgramCommand(VerbCommand):
+class _ProgramCommand(_VerbCommand):
     """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -116,7 +116,7 @@ def verb_command(name: str) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
+        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else _VerbCommand
         epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
@@ -169,7 +169,7 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
+            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else _VerbCommand
             group = self._folder.rpartition(".")[2]
             command = _evaluated(module.command)
             systems = getattr(module, "SYSTEMS", VERBS[group].systems)
