@@ -59,7 +59,7 @@ def session() -> Iterator[Any | None]:
             nvml.nvmlShutdown()
 
 
-def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any | None:
+def ask(nvml: Any, function: Callable[..., Any], *arguments: object) -> Any | None:
     """A value, or None where this device or driver does not have it."""
     try:
         return function(*arguments)
@@ -67,7 +67,7 @@ def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any | None:
         return None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.machine import opencl
@@ -35,14 +34,14 @@ class OpenclSession:
         self._context = self._made("clCreateContext", None, 1, ctypes.byref(handle), None, None)
         self._queue = self._made("clCreateCommandQueue", self._context, handle, ctypes.c_ulong(0))
 
-    def _made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+    def _made(self, function: str, *arguments: object) -> ctypes.c_void_p:
         code = ctypes.c_int()
         handle = getattr(self._cl, function)(*arguments, ctypes.byref(code))
         if code.value:
             raise WarpsightError(f"{function} failed with OpenCL error {code.value}")
         return ctypes.c_void_p(handle)
 
-    def _do(self, function: str, *arguments: Any) -> None:
+    def _do(self, function: str, *arguments: object) -> None:
         code = getattr(self._cl, function)(*arguments)
         if code:
             raise WarpsightError(f"{function} failed with OpenCL error {code}")
@@ -84,12 +83,12 @@ class OpenclSession:
             None,
         )
 
-    def write(self, buffer: ctypes.c_void_p, host: Any, size: int) -> None:
+    def write(self, buffer: ctypes.c_void_p, host: object, size: int) -> None:
         """Copy to the device and wait."""
         sizes = ctypes.c_size_t(0), ctypes.c_size_t(size)
         self._do("clEnqueueWriteBuffer", self._queue, buffer, 1, *sizes, host, 0, None, None)
 
-    def read(self, buffer: ctypes.c_void_p, host: Any, size: int) -> None:
+    def read(self, buffer: ctypes.c_void_p, host: object, size: int) -> None:
         """Copy from the device and wait."""
         sizes = ctypes.c_size_t(0), ctypes.c_size_t(size)
         self._do("clEnqueueReadBuffer", self._queue, buffer, 1, *sizes, host, 0, None, None)

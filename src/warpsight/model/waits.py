@@ -249,7 +249,7 @@ def renumbered(
     place = {queue: number for number, queue in enumerate(known)}
     number = np.array([*(place[queue] for queue in waits.queues), -1], np.int32)  # the last is that of -1
 
-    def taken(found: Any, rows: Column) -> dict[str, Any]:
+    def taken(found: object, rows: Column) -> dict[str, Any]:
         columns = {
             name: column[rows] for name, column in vars(found).items() if isinstance(column, np.ndarray)
         }

@@ -89,6 +89,6 @@ def _inner(row: dict[str, Any], *path: str) -> Any:
     return value
 
 
-def _add(found: dict[str, str], address: Any, name: Any) -> None:
+def _add(found: dict[str, str], address: object, name: object) -> None:
     if isinstance(address, str) and isinstance(name, str) and name and name != "N/A":
         found[address.lower()] = name

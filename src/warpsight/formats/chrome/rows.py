@@ -57,13 +57,13 @@ class _Happening(Protocol):
 class _Placer(Protocol):
     """Says where work ran."""
 
-    def host(self, event: Any) -> tuple[int, int]:
+    def host(self, event: object) -> tuple[int, int]:
         """Process and thread of host work."""
 
-    def device(self, event: Any, details: dict[str, Any]) -> DeviceTrack:
+    def device(self, event: object, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work."""
 
-    def of_a_device(self, event: Any) -> bool:
+    def of_a_device(self, event: object) -> bool:
         """Whether the track is one of a device, by what it is called."""
 
 
@@ -280,7 +280,7 @@ def _correlation(details: Row) -> int | None:
     )
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     if isinstance(value, str):
         try:
             value = int(value)
@@ -291,14 +291,14 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _address(value: Any) -> int | None:
+def _address(value: object) -> int | None:
     """An address as our exports write it, hexadecimal text; None for anything else."""
     if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
         return None
     return int(value, 16) or None
 
 
-def _float(value: Any) -> float | None:
+def _float(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -307,7 +307,7 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def _triple(value: Any) -> tuple[int, int, int] | None:
+def _triple(value: object) -> tuple[int, int, int] | None:
     if isinstance(value, str):
         value = re.findall(r"\d+", value)
     if not isinstance(value, list) or len(value) != 3:

@@ -39,7 +39,7 @@ def target(path: Path | None) -> Path | IO[bytes] | None:
     return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 
@@ -48,7 +48,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """JSON as every verb prints it: indented; numbers that JSON does not have become null."""
     import msgspec
 

@@ -35,11 +35,11 @@ ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 class _LazyGroup(TyperGroup):
     """A group whose verbs are modules, imported on first use."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         """Names of all verbs, in the order of the table."""
         return list(VERBS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
         """The parser of one verb, None when there is no such verb."""
         return verb_command(cmd_name) if cmd_name in VERBS else None
 
@@ -136,7 +136,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     """The same options, with an error instead of the work."""
 
     @functools.wraps(command)
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise WarpsightError(
             f"{name} needs Linux: on this system warpsight reads, analyses and exports what was recorded elsewhere"
         )
@@ -144,7 +144,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     return refuse
 
 
-def _group(module: Any) -> type[TyperGroup]:
+def _group(module: object) -> type[TyperGroup]:
     """The group of a folder's verbs, each imported on first use."""
 
     class _Below(TyperGroup):
@@ -180,7 +180,7 @@ class _Verbs(dict[str, Any]):
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - it is what the rule calls
 
 
@@ -194,7 +194,7 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 _NARROWEST, _WIDEST = 36, 100
 
 
-def _settings(module: Any) -> dict[str, Any]:
+def _settings(module: object) -> dict[str, Any]:
     columns = shutil.get_terminal_size().columns
     return {
         "help_option_names": ["-h", "--help"],

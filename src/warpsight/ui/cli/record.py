@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -39,7 +39,7 @@ def command(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to record.")
     ] = None,
-    **values: Any,
+    **values: object,
 ) -> None:
     """Record a program into a trace.
 

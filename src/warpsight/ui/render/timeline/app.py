@@ -56,7 +56,7 @@ class _Lanes(Static):
         app.point(event.x, event.y)
         app.action_zoom(0.5)
 
-    def on_mouse_scroll_down(self, event: Any) -> None:
+    def on_mouse_scroll_down(self, event: object) -> None:
         """Zoom out."""
         app: Any = self.app
         app.action_zoom(2.0)
