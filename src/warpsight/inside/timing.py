@@ -7,6 +7,7 @@ import sys
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from warpsight.errors import UsageError
@@ -110,5 +111,5 @@ def _torch(torch: object) -> Iterator[_Device]:
         yield _Device("torch.mps", lambda _: mps.synchronize(), lambda: int(mps.current_allocated_memory()))
 
 
-def _torch_device(name: str, module: Any) -> _Device:
+def _torch_device(name: str, module: ModuleType) -> _Device:
     return _Device(f"torch.{name}", lambda _: module.synchronize(), lambda: int(module.memory_allocated()))

@@ -33,8 +33,7 @@ class CudaSession:
     """
 
     def __init__(self, ordinal: int = 0) -> None:
-        cuda_driver.require()
-        self.ordinal, self._driver = ordinal, cuda_driver.library()
+        self.ordinal, self._driver = ordinal, cuda_driver.require()
         self._device, self.context = ctypes.c_int(), ctypes.c_void_p()
         self.do("cuDeviceGet", ctypes.byref(self._device), ordinal)
         self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), self._device)

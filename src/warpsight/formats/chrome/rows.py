@@ -57,13 +57,13 @@ class _Happening(Protocol):
 class _Placer(Protocol):
     """Says where work ran."""
 
-    def host(self, event: object) -> tuple[int, int]:
+    def host(self, event: Any) -> tuple[int, int]:
         """Process and thread of host work."""
 
-    def device(self, event: object, details: dict[str, Any]) -> DeviceTrack:
+    def device(self, event: Any, details: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of device work."""
 
-    def of_a_device(self, event: object) -> bool:
+    def of_a_device(self, event: Any) -> bool:
         """Whether the track is one of a device, by what it is called."""
 
 

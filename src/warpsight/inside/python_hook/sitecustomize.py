@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 
-def _ranges_on(torch: Any) -> None:
+def _ranges_on(torch: ModuleType) -> None:
     if "torch" not in os.environ.get("WARPSIGHT_RANGES", ""):
         return
     import atexit
@@ -40,7 +41,7 @@ class _AfterTorch:
             return spec
         run = spec.loader.exec_module
 
-        def exec_module(module: object) -> None:
+        def exec_module(module: ModuleType) -> None:
             run(module)
             _ranges_on(module)
 

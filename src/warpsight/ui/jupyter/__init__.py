@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 
-
 def load_ipython_extension(shell: object) -> None:
     """What `%load_ext warpsight` calls: adds `%%warpsight`."""
     from warpsight.ui.jupyter.magic import register
