@@ -230,7 +230,7 @@ def _global_options(
     if context.invoked_subcommand not in MOVING:
         terminal.guard()
     if version:
-        sys.stdout.write(importlib.import_module("warpsight.ui.cli.installed").text())
+        sys.stdout.write(importlib.import_module("warpsight.ui.cli.about.installed").text())
         raise typer.Exit
 
 
