@@ -101,8 +101,8 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
     moments = moments[order]
     free = np.diff(moments, append=moments[-1])
     if len(higher):
+        # Nothing runs from the last moment on, so what is free there does not count.
         free = free - np.diff(intervals.measure(higher, moments), append=0)
-        free[-1] = 0
     depth = np.cumsum(np.where(order < count, 1, -1))
     share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)
     done = np.concatenate([np.zeros(1), np.cumsum(share)])

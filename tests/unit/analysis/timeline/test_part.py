@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.unit.analysis.conftest import EPOCH, build, kernel, launch, messy  # noqa: F401 - fixtures
+from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, launch, messy  # noqa: F401 - fixtures
 from warpsight.analysis.timeline.part import part, sums
 from warpsight.analysis.timeline.scene import scene
 
@@ -114,3 +114,27 @@ def test_ranges_take_a_row_for_each_level(build):  # noqa: F811
                   kernel=[kernel(EPOCH, 5)])  # fmt: skip
     levels = [(row.key, len(row)) for row in scene(trace).rows if row.role == "ranges"]
     assert levels == [("t0.100.ranges", 1), ("t0.100.ranges1", 2), ("t0.100.ranges2", 1)]
+
+
+def test_a_bin_has_the_name_that_takes_most_of_it(build):  # noqa: F811
+    """Two kernels in turn, of which the last reaches beyond the window."""
+    lengths = [300, 100, 300, 100, 9_000]
+    starts = [EPOCH + sum(lengths[:i]) for i in range(5)]
+    trace = build(
+        names=("long", "short"),
+        kernel=[kernel(s, d, 1 + i % 2) for i, (s, d) in enumerate(zip(starts, lengths, strict=True))],
+    )
+    found = scene(trace)
+    shown = part(found, EPOCH, EPOCH + 6_400, slices=0, bins=64)
+    row = next(i for i, number in enumerate(shown.bins.rows.tolist()) if found.rows[number].key == "gpu0")
+    names = list(found.names)
+    assert [names[i][1] for i in shown.bins.name[row].tolist()] == (["long"] * 3 + ["short"]) * 2 + [
+        "long"
+    ] * 56
+
+
+@pytest.mark.parametrize(("kernels", "copies"), [(1, 1), (1, 0), (0, 1)])
+def test_copies_have_a_row_of_their_own_beside_kernels(build, kernels, copies):  # noqa: F811
+    found = scene(build(kernel=[kernel(EPOCH, 5)] * kernels, memcpy=[copy(EPOCH + 9, 5)] * copies))
+    keys = [row.key for row in found.rows]
+    assert "gpu0" in keys and ("gpu0.copies" in keys) == bool(kernels and copies)
