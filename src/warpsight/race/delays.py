@@ -32,8 +32,6 @@ from warpsight.sass.events.trace import EventTrace
 HOST_LAUNCH, HOST_LAUNCH_NUMBER = "launch", 65
 #: An occurrence that was not counted: the launch has too many warps for that.
 UNCOUNTED = 2**32 - 1
-#: Exit code of a program that was ended because its code is not the plan's.
-OTHER_CODE = 125
 _LOG_BYTES = 256 << 20
 _SCHEMA = pa.schema(
     [("process", pa.int64()), ("device", pa.int32()), ("kernel", pa.string()), ("launch", pa.uint32()), ("cta", pa.uint32()),

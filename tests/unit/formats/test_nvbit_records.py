@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import warpsight as ws
+from tests.golden.nvbit_truth import executed
 from warpsight.device_code.widths import Opcode, registers
 from warpsight.formats.events import kinds
 from warpsight.formats.events.blocks import MAGIC, Records
@@ -174,7 +175,7 @@ def test_addresses_come_back_as_the_lanes_held_them(encoder: Path) -> None:
 def test_an_instruction_says_which_lanes_its_predicate_left_out(encoder: Path) -> None:
     cases = [(66, mask, guard & mask, 0, 0, []) for mask in _MASKS for guard in (_ALL, 0xF0F0F0F0, 0)]
     events = _written(encoder, cases)
-    assert events.is_execution.all()
+    assert executed(events).all()
     assert events.guard.tolist() == [case[2] for case in cases]
     assert events.lanes.tolist() == [case[1] for case in cases]
 
