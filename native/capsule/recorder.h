@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capsule/calls.h"
 #include "capsule/driver.h"
 #include "capsule/graphs.h"
 #include "capsule/memory.h"
@@ -44,8 +45,12 @@ class CapsuleRecorder {
   void at_exit();
   // The signal that was asked for has come; safe in its handler.
   void arm() { armed_.store(true, std::memory_order_relaxed); }
+  // It has come: on any thread, soon after.
+  void armed();
+  // The calls that the recorder needs while it waits.
+  Followed needed() const;
   int signal() const { return request_.signal; }
-  // Nothing will be cut out any more: callbacks are in vain.
+  // Nothing will be cut out any more.
   bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
 
  private:

@@ -207,15 +207,31 @@ def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
     assert (len(held.operations), held.incomplete) == (2, ["the program ended within the range"])
 
 
-@pytest.mark.parametrize(("options", "times"), [("--frame 0", 0), ("--launch 9", 1)])
-def test_a_launch_before_the_range_asks_the_driver_for_little(
-    programs: Programs, tmp_path: Path, options: str, times: int
+@pytest.mark.parametrize(
+    ("options", "questions", "callbacks"),
+    [("--frame 1", 0, 0), ("-k fill* --launch 1", 0, 2), ("--launch 9", 1, 2)],
+)
+def test_a_launch_before_the_range_costs_little(
+    programs: Programs, tmp_path: Path, options: str, questions: int, callbacks: int
 ) -> None:
-    steps = ["add", "questions", *["add"] * 5, "questions", "add", "add", "add"]
+    """Launches are followed when they are counted, and in the range before the one that is cut out."""
+    steps = ["add", "questions", *["add"] * 5, "wait", "questions", "add", "add", "add", "fill:1", "fill:2"]
     frame = ["range:warpsight:frame", "add", "end:warpsight:frame"]
-    output = programs.record(tmp_path, options, *steps, *frame).output
-    before, after = map(int, re.findall(r"asked (\d+) times", output))
-    assert after - before == 5 * times
+    done = programs.record(tmp_path, options, *steps, *frame, *frame)
+    before, after = (
+        tuple(map(int, pair)) for pair in re.findall(r"asked (\d+) times, told (\d+)", done.output)
+    )
+    assert (after[0] - before[0], after[1] - before[1]) == (5 * questions, 5 * callbacks)
+    if options.startswith("--frame"):
+        assert the_output(done.capsule).last_writer == "add_listed"
+
+
+def test_a_kernel_is_told_from_one_of_the_same_name(programs: Programs, tmp_path: Path) -> None:
+    """By the other kernels of their modules, when they were loaded before the range."""
+    frame = ["range:warpsight:frame", "add", "end:warpsight:frame"]
+    capsule = programs.record(tmp_path, "--frame 0", "add", *frame, standin="twins").capsule
+    (module,) = capsule.manifest.modules
+    assert capsule.bytes_of(module.image) == (programs.folder / "module.cubin").read_bytes()
 
 
 def test_a_program_may_end_on_a_thread_without_a_context(programs: Programs, tmp_path: Path) -> None:

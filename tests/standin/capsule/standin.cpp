@@ -2,7 +2,8 @@
 // kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
 // end; like the driver, it refuses calls on threads without a current context. Its program, run by
 // standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
-// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed.
+// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, twins
+// (modules are loaded as those of libraries are, without a call; another has a kernel of the same name).
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -24,6 +25,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "../cubin.h"
 
 #undef cuMemcpy
 #undef cuEventElapsedTime
@@ -121,8 +124,23 @@ void run(CUfunction f, void** params) {
   kernel_of(f)->run(packed);
 }
 
+std::atomic<int> g_told{0};  // callbacks
+
 void tell(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
-  if (g_callback != nullptr && enabled(domain, cbid)) g_callback(nullptr, domain, cbid, data);
+  if (g_callback == nullptr || !enabled(domain, cbid)) return;
+  ++g_told;
+  g_callback(nullptr, domain, cbid, data);
+}
+
+void tell_loaded(uint32_t id, const char* image, size_t size) {
+  CUpti_ModuleResourceData loaded = {};
+  loaded.moduleId = id;
+  loaded.pCubin = image;
+  loaded.cubinSize = size;
+  CUpti_ResourceData resource = {};
+  resource.context = kContext;
+  resource.resourceDescriptor = &loaded;
+  tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &resource);
 }
 
 // A call of the driver: tells its begin, and its end when it is destroyed.
@@ -207,6 +225,9 @@ ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
 ANSWER(cuFuncLoad, (CUfunction))
 ANSWER(cuFuncGetModule, (CUmodule * m, CUfunction), *m = kModule)
 ANSWER(cuFuncGetName, (const char** n, CUfunction f), *n = kernel_of(f)->name)
+ANSWER(cuModuleGetFunctionCount, (unsigned* n, CUmodule), *n = 2)
+ANSWER(cuModuleEnumerateFunctions, (CUfunction * f, unsigned n, CUmodule),
+       for (unsigned i = 0; i < n; ++i) f[i] = reinterpret_cast<CUfunction>(&g_kernels[i]))
 ANSWER(cuGraphDestroy, (CUgraph))
 ANSWER(cuGraphKernelNodeGetAttribute, (CUgraphNode, CUkernelNodeAttrID, CUkernelNodeAttrValue*))
 ANSWER(cuGraphMemcpyNodeGetParams, (CUgraphNode, CUDA_MEMCPY3D*))
@@ -297,6 +318,12 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data)
 
 // --- modules and launches ---
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (asked("twins") && image == g_cubin.data()) {
+    const std::string twin = standin::cubin({"add_listed", "of_another_library"}, 't');
+    tell_loaded(1, g_cubin.data(), g_cubin.size());
+    tell_loaded(2, twin.data(), twin.size());
+    return *module = kModule, CUDA_SUCCESS;
+  }
   CALL(cuModuleLoadData, module, image);
   *module = kModule;
   const char* const source = static_cast<const char*>(image);
@@ -306,14 +333,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
              "ELF",
              4) != 0)
     return CUDA_SUCCESS;  // PTX of ours
-  CUpti_ModuleResourceData loaded = {};
-  loaded.moduleId = 1;
-  loaded.pCubin = static_cast<const char*>(image);
-  loaded.cubinSize = strtoull(getenv("CUBIN_BYTES"), nullptr, 10);
-  CUpti_ResourceData resource = {};
-  resource.context = kContext;
-  resource.resourceDescriptor = &loaded;
-  tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &resource);
+  tell_loaded(1, static_cast<const char*>(image), strtoull(getenv("CUBIN_BYTES"), nullptr, 10));
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
@@ -440,8 +460,9 @@ struct Program {
 // Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
-// context any more), questions (prints how often captures were asked about), signal (USR1), quit (without
-// exit handlers).
+// context any more), questions (prints how often captures were asked about, and
+// how many callbacks there were), signal (USR1, and
+// waits until launches are followed), quit (without exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -494,8 +515,11 @@ EXPORT int standin_main(int argc, char** argv) {
       for (auto& thread : threads) thread.join();
     }
     if (word == "leave") cuCtxSetCurrent(nullptr);
-    if (word == "questions") printf("asked %d times\n", g_questions.load());
-    if (word == "signal") raise(SIGUSR1);
+    if (word == "questions") printf("asked %d times, told %d\n", g_questions.load(), g_told.load());
+    if (word == "signal") {
+      raise(SIGUSR1);
+      while (!enabled(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)) usleep(100);
+    }
     if (word == "quit") _exit(5);
   }
   printf("ran\n");
