@@ -36,23 +36,21 @@ void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId i
     recorder->on_driver(id, *static_cast<const CUpti_CallbackData*>(data));
 }
 
-std::string subscribe(Followed calls) {
+std::string refusal(CUptiResult result) {
+  return result == CUPTI_SUCCESS ? ""
+                                 : "CUPTI refused (" + std::to_string(result) +
+                                       "); another profiler may be at work in this process";
+}
+
+// Finds CUPTI and becomes its subscriber. "" or why not.
+std::string subscribe(decltype(&cuptiEnableCallback)* enable, CUpti_SubscriberHandle* subscriber) {
   void* const cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   const FoundCupti cupti = find_cupti(cuda != nullptr ? driver_cuda_major(cuda) : 0);
   if (cupti.handle == nullptr) return cupti.why;
   const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(cupti.handle, "cuptiSubscribe"));
-  const auto enable =
-      reinterpret_cast<decltype(&cuptiEnableCallback)>(dlsym(cupti.handle, "cuptiEnableCallback"));
-  if (subscribe == nullptr || enable == nullptr) return cupti.path + " is not CUPTI";
-  CUpti_SubscriberHandle subscriber = nullptr;
-  CUptiResult result = subscribe(&subscriber, on_callback, nullptr);
-  follow_with(enable, subscriber);
-  if (result == CUPTI_SUCCESS) result = follow(calls);
-  for (uint32_t id : kResources)
-    if (result == CUPTI_SUCCESS) result = enable(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id);
-  return result == CUPTI_SUCCESS ? ""
-                                 : "CUPTI refused (" + std::to_string(result) +
-                                       "); another profiler may be at work in this process";
+  *enable = reinterpret_cast<decltype(&cuptiEnableCallback)>(dlsym(cupti.handle, "cuptiEnableCallback"));
+  if (subscribe == nullptr || *enable == nullptr) return cupti.path + " is not CUPTI";
+  return refusal(subscribe(subscriber, on_callback, nullptr));
 }
 
 void at_exit() {
@@ -86,6 +84,43 @@ void catch_signal(int number) {
 
 void in_child() { g_recorder.store(nullptr); }
 
+// Begins to follow the driver's calls as CUPTI's subscriber, or through the one that `enable` belongs to.
+std::string begin(CapsuleRecorder* recorder, decltype(&cuptiEnableCallback) enable,
+                  CUpti_SubscriberHandle subscriber) {
+  std::string why;
+  if (!load_capsule_driver(&why)) return why;
+  g_recorder.store(recorder, std::memory_order_release);  // callbacks come from here on
+  if (enable == nullptr) why = subscribe(&enable, &subscriber);
+  if (!why.empty()) return why;
+  follow_with(enable, subscriber);
+  CUptiResult result = follow(recorder->needed());
+  for (uint32_t id : kResources)
+    if (result == CUPTI_SUCCESS) result = enable(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, id);
+  return refusal(result);
+}
+
+// Once in a process, when it was asked for.
+void start(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber) {
+  static std::atomic<bool> begun{false};  // the driver may call more than once
+  CapsuleRequest request;
+  if (begun.exchange(true) || !read_capsule_request(&request)) return;
+  request.folder += "/" + std::to_string(getpid());
+  auto* const recorder = new CapsuleRecorder(std::move(request));
+  if (!recorder->start()) {
+    fprintf(stderr, "warpsight: the capsule's folder cannot be made: %s; nothing is cut out\n",
+            strerror(errno));
+    return;
+  }
+  const std::string why = begin(recorder, enable, subscriber);
+  if (!why.empty()) {
+    g_recorder.store(nullptr);
+    return recorder->refuse(why);
+  }
+  catch_signal(recorder->signal());
+  atexit(at_exit);
+  pthread_atfork(nullptr, nullptr, in_child);
+}
+
 }  // namespace
 
 void named_range_begins(const char* name) {
@@ -104,32 +139,18 @@ void named_range_ends(const char* name) {
 
 // Called by the CUDA driver inside cuInit. Anything but 1 would make the driver complain.
 WARPSIGHT_ENTRY int InitializeInjection() {
-  using namespace warpsight;
-  static std::atomic<bool> begun{false};  // the driver may call more than once
-  CapsuleRequest request;
-  if (begun.exchange(true) || !read_capsule_request(&request)) return 1;
-  request.folder += "/" + std::to_string(getpid());
-  auto* const recorder = new CapsuleRecorder(std::move(request));
-  if (!recorder->start()) {
-    fprintf(stderr, "warpsight: the capsule's folder cannot be made: %s; nothing is cut out\n",
-            strerror(errno));
-    return 1;
-  }
-  std::string why;
-  if (load_capsule_driver(&why)) {
-    g_recorder.store(recorder, std::memory_order_release);  // callbacks come from here on
-    why = subscribe(recorder->needed());
-  }
-  if (!why.empty()) {
-    g_recorder.store(nullptr);
-    recorder->refuse(why);
-    return 1;
-  }
-  catch_signal(recorder->signal());
-  atexit(at_exit);
-  pthread_atfork(nullptr, nullptr, in_child);
+  warpsight::start(nullptr, nullptr);
   return 1;
 }
+
+// Called by libwarpsight.so where it is CUPTI's subscriber: what it passes callbacks on to.
+WARPSIGHT_ENTRY CUpti_CallbackFunc warpsight_capsule_join(decltype(&cuptiEnableCallback) enable,
+                                                          CUpti_SubscriberHandle subscriber) {
+  warpsight::start(enable, subscriber);
+  return warpsight::on_callback;
+}
+// Whether this thread is in a call to the driver that the program did not make.
+WARPSIGHT_ENTRY bool warpsight_capsule_own() { return warpsight::OwnCalls::here(); }
 
 // Called by warpsight's Python functions in the program: `step` and `capture_frame`.
 WARPSIGHT_ENTRY void warpsight_capsule_begin(const char* name) { warpsight::named_range_begins(name); }

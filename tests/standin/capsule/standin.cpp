@@ -201,6 +201,24 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpt
   return CUPTI_SUCCESS;
 }
 
+EXPORT CUptiResult cuptiGetCallbackState(uint32_t* on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
+                                         CUpti_CallbackId id) {
+  return *on = enabled(domain, id) ? 1 : 0, CUPTI_SUCCESS;
+}
+// What a recording needs too; no work has a record.
+#define DONE(name, arguments, ...) \
+  EXPORT CUptiResult name arguments { return __VA_ARGS__; }
+DONE(cuptiGetVersion, (uint32_t* version), *version = 26, CUPTI_SUCCESS)
+DONE(cuptiUnsubscribe, (CUpti_SubscriberHandle), CUPTI_SUCCESS)
+DONE(cuptiActivityEnable, (CUpti_ActivityKind), CUPTI_SUCCESS)
+DONE(cuptiActivityDisable, (CUpti_ActivityKind), CUPTI_SUCCESS)
+DONE(cuptiActivityFlushAll, (uint32_t), CUPTI_SUCCESS)
+DONE(cuptiActivityGetNextRecord, (uint8_t*, size_t, CUpti_Activity**), CUPTI_ERROR_MAX_LIMIT_REACHED)
+DONE(cuptiActivityGetNumDroppedRecords, (CUcontext, uint32_t, size_t* count), *count = 0, CUPTI_SUCCESS)
+DONE(cuptiActivityRegisterCallbacks, (CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc),
+     CUPTI_SUCCESS)
+DONE(cuptiActivitySetAttribute, (CUpti_ActivityAttribute, size_t*, void*), CUPTI_SUCCESS)
+
 // --- what only answers ---
 #define ANSWER(name, arguments, ...) \
   EXPORT CUresult name arguments {   \
@@ -462,7 +480,8 @@ struct Program {
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
 // context any more), questions (prints how often captures were asked about, and
 // how many callbacks there were), signal (USR1, and
-// waits until launches are followed), quit (without exit handlers).
+// waits until launches are followed), make:FILE, await:FILE, quit (without exit
+// handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -474,8 +493,11 @@ EXPORT int standin_main(int argc, char** argv) {
   if (injected == nullptr) return fprintf(stderr, "%s\n", dlerror()), 2;
   reinterpret_cast<int (*)()>(dlsym(injected, "InitializeInjection"))();
   using Tell = void (*)(const char*);
-  const auto begins = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_begin"));
-  const auto ends = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_end"));
+  const std::string path = getenv("CUDA_INJECTION64_PATH");
+  void* const cuts =
+      dlopen((path.substr(0, path.rfind('/') + 1) + "libwarpsight_capsule.so").c_str(), RTLD_NOW);
+  const auto begins = reinterpret_cast<Tell>(dlsym(cuts, "warpsight_capsule_begin"));
+  const auto ends = reinterpret_cast<Tell>(dlsym(cuts, "warpsight_capsule_end"));
   cuCtxSetCurrent(kContext);
   Program program;
   program.make();
@@ -520,6 +542,8 @@ EXPORT int standin_main(int argc, char** argv) {
       raise(SIGUSR1);
       while (!enabled(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)) usleep(100);
     }
+    if (word == "make") std::ofstream(rest.c_str());
+    while (word == "await" && access(rest.c_str(), F_OK) != 0) usleep(1000);
     if (word == "quit") _exit(5);
   }
   printf("ran\n");
