@@ -94,7 +94,12 @@ class CapsuleRecorder {
   void before_free(uint64_t address);
 
   // Each gives "" or why the work cannot be cut out, and adds the addresses that it uses.
-  using Addresses = std::vector<std::pair<uint64_t, std::string>>;
+  struct Address {
+    uint64_t value;
+    std::string what;
+    bool certain = true;  // else a word that may be something else
+  };
+  using Addresses = std::vector<Address>;
   std::string describe(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,
                        Addresses* addresses);
   std::string describe_launch(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,

@@ -215,6 +215,13 @@ def test_ranges_and_frames_and_steps_are_cut_out(programs: Programs, tmp_path: P
     assert [operation.kind for operation in browsing.overview(capsule).operations] == ["launch", "fill"]
 
 
+def test_parameters_that_look_like_an_address_together_are_said(programs: Programs, tmp_path: Path) -> None:
+    """The count and the value of a fill are eight bytes, which the driver takes for an address of its own."""
+    held = programs.record(tmp_path, "-k fill*", "fill:3", standin="foreign").capsule.manifest
+    assert len(held.operations) == 1
+    assert held.incomplete[0].startswith("parameter at 0 of fill_target may be an address of memory")
+
+
 def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
     programs: Programs, tmp_path: Path
 ) -> None:

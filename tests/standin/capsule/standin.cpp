@@ -2,7 +2,8 @@
 // kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
 // end; like the driver, it refuses calls on threads without a current context. Its program, run by
 // standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
-// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, twins
+// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, foreign
+// (any address is of memory that the driver knows), twins
 // (modules are loaded as those of libraries are, without a call; another has a kernel of the same name).
 #include <cuda.h>
 #include <cupti.h>
@@ -262,7 +263,7 @@ ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM
        ++g_questions)
 ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*), ++g_questions)
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
-  return CUDA_ERROR_INVALID_VALUE;
+  return asked("foreign") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuEventQuery(CUevent) { return state_of_work(); }
 EXPORT CUresult cuEventSynchronize(CUevent) { return state_of_work(); }
