@@ -182,10 +182,15 @@ void CudaRecorder::leave_cupti() {
 
 void CudaRecorder::exiting() {
   if (attached()) end_counters(true);
+  exiting_ = true;
 }
 
 void CudaRecorder::flush(bool forced) {
-  if (!attached()) return;
+  if (attached()) flush_records(forced);
+  if (exiting_) park_worker();
+}
+
+void CudaRecorder::flush_records(bool forced) {
   if (forced) report_no_range();
   if (state_ == State::waiting) return;
   relax_capture_mode();
