@@ -1,6 +1,5 @@
 #include "capsule/calls.h"
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -13,7 +12,7 @@ namespace {
 
 std::mutex g_mutex;  // protects what follows: CUPTI wants one thread at a time
 std::atomic<Followed> g_followed{Followed::nothing};  // changed under it, read without
-decltype(&cuptiEnableCallback) g_enable = nullptr;
+decltype(&cuptiEnableCallback) g_enable = nullptr;    // null: nothing is changed
 CUpti_SubscriberHandle g_subscriber = nullptr;
 
 constexpr uint32_t kMemory[] = {
@@ -72,6 +71,7 @@ CUptiResult enable_group(bool on, Followed group) {
 }  // namespace
 
 void follow_with(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber) {
+  std::lock_guard<std::mutex> lock(g_mutex);
   g_enable = enable;
   g_subscriber = subscriber;
 }
@@ -80,6 +80,7 @@ CUptiResult follow(Followed calls) {
   if (g_followed.load(std::memory_order_relaxed) == calls) return CUPTI_SUCCESS;
   std::lock_guard<std::mutex> lock(g_mutex);
   CUptiResult result = CUPTI_SUCCESS;
+  if (g_enable == nullptr) return result;
   for (Followed group : {Followed::memory, Followed::writes, Followed::work}) {
     const bool on = group <= calls, was = group <= g_followed.load(std::memory_order_relaxed);
     if (on != was && result == CUPTI_SUCCESS) result = enable_group(on, group);

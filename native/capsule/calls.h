@@ -14,7 +14,7 @@ enum class Followed : int {
   work     // and all that orders them
 };
 
-// Subscribes with these functions of CUPTI.
+// Callbacks are enabled and disabled with it; null: no more, since the program ends and CUPTI with it.
 void follow_with(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber);
 // Follows these calls from now on, of all threads; does nothing when they are followed. Callable within
 // callbacks.

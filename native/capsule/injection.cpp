@@ -54,6 +54,7 @@ std::string subscribe(decltype(&cuptiEnableCallback)* enable, CUpti_SubscriberHa
 }
 
 void at_exit() {
+  follow_with(nullptr, nullptr);
   if (CapsuleRecorder* const recorder = g_recorder.exchange(nullptr)) recorder->at_exit();
 }
 

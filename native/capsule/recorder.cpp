@@ -59,10 +59,10 @@ bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
 void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
   if (OwnCalls::here() || done()) return;
-  static const std::vector<bool> is_work = [] {
-    std::vector<bool> found(CUPTI_DRIVER_TRACE_CBID_SIZE);
+  static const auto& is_work = *[] {  // never destroyed: programs call us at their end
+    auto* const found = new std::vector<bool>(CUPTI_DRIVER_TRACE_CBID_SIZE);
     for (const auto* calls : {&writing_calls(), &ordering_calls()})
-      for (uint32_t id : *calls) found[id] = true;
+      for (uint32_t id : *calls) (*found)[id] = true;
     return found;
   }();
   const bool entering = call.callbackSite == CUPTI_API_ENTER;

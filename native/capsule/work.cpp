@@ -227,30 +227,31 @@ Work plain_work(uint32_t cbid, const void* params) {
 }  // namespace
 
 const std::vector<uint32_t>& writing_calls() {
-  static const std::vector<uint32_t> all = {
+  static const auto& all = *new std::vector<uint32_t>{// never destroyed: programs call us at their end
 #define WARPSIGHT_ID(name, ...) CBID(name),
-      WARPSIGHT_WRITES(WARPSIGHT_ID)
+                                                      WARPSIGHT_WRITES(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
 #define WARPSIGHT_ID(name) CBID(name##_ptsz),
-          WARPSIGHT_WRITES_PTSZ(WARPSIGHT_ID)
+                                                          WARPSIGHT_WRITES_PTSZ(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
 #define WARPSIGHT_ID(name) CBID(name##_ptds),
-              WARPSIGHT_PTDS(WARPSIGHT_ID)
+                                                              WARPSIGHT_PTDS(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
   };
   return all;
 }
 
 const std::vector<uint32_t>& ordering_calls() {
-  static const std::vector<uint32_t> all = {
+  static const auto& all =
+      *new std::vector<uint32_t>{// never destroyed: programs call us at their end
 #define WARPSIGHT_ID(name, ...) CBID(name),
-      WARPSIGHT_ORDER(WARPSIGHT_ID) WARPSIGHT_UNSUPPORTED(WARPSIGHT_ID)
+                                 WARPSIGHT_ORDER(WARPSIGHT_ID) WARPSIGHT_UNSUPPORTED(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
 #define WARPSIGHT_ID(name) CBID(name##_ptsz),
-          WARPSIGHT_ORDER_PTSZ(WARPSIGHT_ID)
+                                     WARPSIGHT_ORDER_PTSZ(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
-              CBID(cuEventSynchronize),
-      CBID(cuCtxSynchronize)};
+                                         CBID(cuEventSynchronize),
+                                 CBID(cuCtxSynchronize)};
   return all;
 }
 
