@@ -6,8 +6,8 @@ usage: overhead.py [WORKLOAD ...] [--rounds 8] [--seconds 3] [--arms bare,floor,
 Arms: `bare`; `floor` (floor.cpp: CUPTI's records, thrown away); `walk` (the same, and a callback at each launch that walks the
 Python frames); `ws` (`warpsight.record` with the settings given); `range` (this was started by `warpsight record --capture-range
 profiler-api -- python overhead.py …`: recording that began before CUDA did). Every round runs each arm for `--seconds`, in
-another order, after one step that does not count; none begins after the seconds of `--for`. A JAX program decides at its start whether to emit ranges, so whole processes
-run in turn: bare, recorded, recorded, bare.
+another order, after one step that does not count; none begins after the seconds of `--for`. A JAX program decides at its start
+whether to emit ranges, so whole processes run in turn: bare, recorded, recorded, bare.
 
 One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds, least and most, of
 

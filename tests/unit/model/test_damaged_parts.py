@@ -124,7 +124,9 @@ def test_a_table_whose_files_are_gone_is_told(trace: Path, capfd: pytest.Capture
     assert f"incomplete: {rows:,} lost in kernel: its files are missing; copy the trace again" in told
 
 
-def test_one_part_of_several_that_is_missing_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_part_of_several_that_is_missing_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "t.warp"
     with TraceWriter(path) as writer:
         for process in (1, 2):

@@ -67,7 +67,11 @@ def read(source: Source, target: Target, options: Options) -> None:
     })  # fmt: skip
     frames = first.header.get("stackFrames")
     if frames:
-        target.lost(len(frames) if isinstance(frames, (dict, list)) else 1, "sampled stacks are not kept", "stack frame")
+        target.lost(
+            len(frames) if isinstance(frames, (dict, list)) else 1,
+            "sampled stacks are not kept",
+            "stack frame",
+        )
     for place in first.damaged:
         target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
 
