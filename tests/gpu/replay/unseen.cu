@@ -77,6 +77,36 @@ void stages() {
     cudaStreamWaitEvent(one, used, 0);
   }
 }
+void download() {
+  for (int i = 0; i < 8; ++i) {
+    refine<<<kPiece / 256, 256, 0, one>>>(large + i * kPiece, 600);
+    cudaMemcpyAsync(host + i * kPiece, large + i * kPiece, kPiece * sizeof(float), cudaMemcpyDeviceToHost,
+                    one);
+  }
+}
+void fan() {
+  for (int i = 0; i < 10; ++i) {
+    scale_all<<<132, 256, 0, one>>>(reinterpret_cast<float4*>(small), kPiece / 4, 1.0001f);
+    for (int j = 0; j < 3; ++j) {
+      iterate<<<16, 128, 0, one>>>(small, 1500);
+      refine<<<24, 128, 0, one>>>(small + (1 << 18), 4000);
+    }
+  }
+}
+void clears() {
+  for (int i = 0; i < 120; ++i) {
+    cudaMemsetAsync(small, 0, 1 << 16, one);
+    iterate<<<40, 256, 0, one>>>(small, 60);
+  }
+}
+
+struct Named {
+  const char* name;
+  void (*step)();
+};
+const Named kSteps[] = {{"pipeline", pipeline}, {"contended", contended}, {"shapes", shapes},
+                        {"stages", stages},     {"download", download},   {"fan", fan},
+                        {"clears", clears}};
 
 int main(int, char** argv) {
   cudaMalloc(&large, kLarge * sizeof(float));
@@ -90,10 +120,10 @@ int main(int, char** argv) {
   cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking);
   cudaEventCreateWithFlags(&made, cudaEventDisableTiming);
   cudaEventCreateWithFlags(&used, cudaEventDisableTiming);
-  void (*const step)() = strcmp(argv[1], "pipeline") == 0    ? pipeline
-                         : strcmp(argv[1], "contended") == 0 ? contended
-                         : strcmp(argv[1], "shapes") == 0    ? shapes
-                                                             : stages;
+  void (*step)() = nullptr;
+  for (const Named& named : kSteps)
+    if (strcmp(argv[1], named.name) == 0) step = named.step;
+  if (step == nullptr) return 2;
   for (int pass = 0; pass < 3; ++pass) {
     if (pass == 1) nvtxRangePushA("cut");
     step();

@@ -1,4 +1,4 @@
-"""A forward pass in the NVTX range "cut" that no rule of the prediction was made with: `unseen.py mixer|attention`."""
+"""A forward pass in the NVTX range "cut" that the prediction was not made with: `unseen.py mixer|attention|convolutions`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,21 @@ def attention(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def convolutions(x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Depthwise convolutions with gates."""
+    filters = weights[:, 0, :, :9].reshape(LAYERS, WIDTH, 1, 9)
+    for layer in range(LAYERS):
+        mixed = F.conv2d(x.mT.unsqueeze(2), filters[layer].unsqueeze(2), padding=(0, 4), groups=WIDTH)
+        x = x + mixed.squeeze(2).mT * torch.sigmoid(x @ weights[layer, 1])
+    return x
+
+
 @torch.inference_mode()
 def main() -> None:
     torch.manual_seed(3)
     x = torch.randn(4, TOKENS, WIDTH, device="cuda", dtype=torch.bfloat16)
     weights = torch.randn(LAYERS, 2, WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16) / WIDTH**0.5
-    model = {"mixer": mixer, "attention": attention}[sys.argv[1]]
+    model = {"mixer": mixer, "attention": attention, "convolutions": convolutions}[sys.argv[1]]
     for _ in range(3):
         model(x, weights)
     torch.cuda.synchronize()
