@@ -19,14 +19,18 @@ std::vector<u64> g_words;
 std::vector<u32> g_lengths;
 
 struct Ring {
-  u64 reserve(const WsGroup& group, u32, u32 words) const {
-    if (group.lane == group.leader) {
+  u64 take(bool asks, u32, u32 words) const {
+    if (asks) {
       g_lengths.push_back(words);
       g_words.resize(g_words.size() + words, ~0ull);
     }
-    const u64 at = g_words.size() - words;
-    ws_shuffle(group.lanes, 0, group.leader);  // all go on together
-    return group.lane == group.leader ? at : g_words.size() - words;
+    return g_words.size() - words;
+  }
+  u64 place(const WsGroup& group, u64 taken) const {
+    return ws_shuffle_wide(group.lanes, taken, group.leader);
+  }
+  u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
+    return place(group, take(group.lane == group.leader, launch, words));
   }
   void store(u64 at, u64 word) const {
     if (g_words.at(at) != ~0ull) abort();  // a word is written once
@@ -57,7 +61,8 @@ void write(u32 lane) {
     const u64 b = g_case.with_b != 0 ? g_case.values[32 + lane] : 0;
     const WsGroup group = ws_group(g_case.lanes, lane);
     if (g_case.lanes == ~0u &&
-        ws_write_whole_access(Ring{}, lane, event, g_case.values[lane], b, g_case.with_b != 0))
+        ws_write_whole_access(
+            Ring{}, lane, event.launch, [&] { return event; }, g_case.values[lane], b, g_case.with_b != 0))
       return;
     ws_write_access(Ring{}, group, event, g_case.values[lane], b, g_case.with_b != 0);
   }
