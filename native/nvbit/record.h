@@ -1,7 +1,6 @@
 // Records of executed instructions, their registers and accesses, as the lanes of a warp write them together.
 //
-// `Ring` has reserve(group, launch, words), which gives their place or ~0, as take(asks, launch, words) in
-// one lane and place(group, taken) for all of them do, and store(place, word).
+// `Ring` has reserve(group, launch, words), which gives their place or ~0, and store(place, word).
 #pragma once
 
 #include "nvbit/encode.h"
@@ -220,7 +219,6 @@ WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, u32 launch, con
     length += plan.words;
     encodings |= operand == 0 ? plan.encoding : (plan.encoding & 3) << 2 | plan.encoding >> 6 << 4;
   }
-  const u64 taken = ring.take(lane == 0, launch, length);
   if (lane < WS_EVENT_HEADER_WORDS) {
     WsEvent event = describe();
     event.encodings = encodings;
@@ -228,7 +226,7 @@ WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, u32 launch, con
     for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word)
       own = lane == word ? ws_header_word(event, length, word) : own;
   }
-  const u64 at = ring.place({~0u, lane, 0, 32, lane}, taken);
+  const u64 at = ring.reserve({~0u, lane, 0, 32, lane}, launch, length);
   if (at != ~0ull && lane < length) ring.store(at + lane, own);
   return true;
 }

@@ -33,26 +33,16 @@ WS_SELDOM bool ws_kept(const WsTool* tool, u32 launch) {
 struct WsRing {
   const WsTool* tool;
 
-  // The place of a record's words for the lane that asks, ~0 when it is left out. Waits while the ring is
-  // full.
-  WS_INLINE u64 take(bool asks, u32 launch, u32 words) const {
+  // The place of a record's words, ~0 when it is left out. Waits while the ring is full.
+  WS_INLINE u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
     u64 at = ~0ull;
-    if (asks && (tool->thins == 0 || ws_kept(tool, launch))) {
+    if (group.lane == group.leader && (tool->thins == 0 || ws_kept(tool, launch))) {
       // Looked at first, so that this and the addition are on their way together.
       const u64 seen = *tool->tail_seen;
       at = ws_add(tool->head, words);
       if (!ws_has_room(tool, at + words, seen)) ws_wait_for_room(tool, at + words);
     }
-    return at;
-  }
-
-  // What the leader of a group took, for all of its lanes.
-  WS_INLINE u64 place(const WsGroup& group, u64 taken) const {
-    return ws_shuffle_wide(group.lanes, taken, group.leader);
-  }
-
-  WS_INLINE u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
-    return place(group, take(group.lane == group.leader, launch, words));
+    return ws_shuffle_wide(group.lanes, at, group.leader);
   }
 
   // Every word of a record is written once, whole, and is not zero: the reader takes a record when all of it

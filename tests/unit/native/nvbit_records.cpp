@@ -19,18 +19,14 @@ std::vector<u64> g_words;
 std::vector<u32> g_lengths;
 
 struct Ring {
-  u64 take(bool asks, u32, u32 words) const {
-    if (asks) {
+  u64 reserve(const WsGroup& group, u32, u32 words) const {
+    if (group.lane == group.leader) {
       g_lengths.push_back(words);
       g_words.resize(g_words.size() + words, ~0ull);
     }
-    return g_words.size() - words;
-  }
-  u64 place(const WsGroup& group, u64 taken) const {
-    return ws_shuffle_wide(group.lanes, taken, group.leader);
-  }
-  u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
-    return place(group, take(group.lane == group.leader, launch, words));
+    const u64 at = g_words.size() - words;
+    ws_shuffle(group.lanes, 0, group.leader);  // all go on together
+    return group.lane == group.leader ? at : g_words.size() - words;
   }
   void store(u64 at, u64 word) const {
     if (g_words.at(at) != ~0ull) abort();  // a word is written once
