@@ -36,7 +36,7 @@ _QUEUED, _DELAYED = 0.1, 1.5
 
 
 @dataclass(frozen=True)
-class Access:
+class _Access:
     """One access to memory.
 
     Attributes:
@@ -66,25 +66,25 @@ class Traffic:
         )
         self.accesses = {one.index: one for one in found if one.times}
 
-    def _access(self, index: int) -> Access:
+    def _access(self, index: int) -> _Access:
         kind, times = self._facts.instruction(index).kind, self._facts.executions(index)
         wide = max(kind.bits, 32) / 32
         if kind.space == "local":
-            return Access(index, times, 2 * wide, 2 * wide, True, 0.0, 0.0)
+            return _Access(index, times, 2 * wide, 2 * wide, True, 0.0, 0.0)
         lanes = self._facts.lanes.of(index)
         if kind.space == "shared":
             parts = self._facts.lanes.parts(index)
             passes, fewest = parts or (_LANES * wide, wide)
-            return Access(index, times, passes, fewest, parts is not None, 0.0, 0.0)
+            return _Access(index, times, passes, fewest, parts is not None, 0.0, 0.0)
         if lanes is None:
             moved = 0.0 if kind.atomic else float(_LANES * _SCATTERED)
-            return Access(index, times, _LANES, 2 * wide, False, moved, moved)
+            return _Access(index, times, _LANES, 2 * wide, False, moved, moved)
         sectors, lines = len(np.unique(lanes // _SECTOR)), len(np.unique(lanes // _LINE))
         needed = len(np.unique(lanes)) * kind.bits / 8
         passes, fewest = max(lines, sectors / 2), max(needed / _LINE, -(-needed // _SECTOR) / 2)
         if kind.atomic:
-            return Access(index, times, _LANES, _LANES, True, 0.0, 0.0)
-        return Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
+            return _Access(index, times, _LANES, _LANES, True, 0.0, 0.0)
+        return _Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
 
     @cached_property
     def _rate(self) -> float:
@@ -120,7 +120,7 @@ class Traffic:
         known = self._passes(one for one in self.accesses.values() if one.known)
         return min(known + self._passes(one for one in self.accesses.values() if not one.known), 1.0)
 
-    def _passes(self, accesses: Iterable[Access]) -> float:
+    def _passes(self, accesses: Iterable[_Access]) -> float:
         return self._rate * sum(one.times * one.passes for one in accesses)
 
     def busy_memory(self, *, needed: bool) -> float:
