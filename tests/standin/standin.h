@@ -15,6 +15,9 @@ long option(const char* name, long otherwise);
 // Ends the program: the recorder broke a rule of CUPTI's.
 [[noreturn]] void violation(const char* rule);
 
+// Of every call that keeps something for its thread.
+void note_caller();
+
 // A CUDA call as CUPTI's callbacks see it: construct at entry; the destructor is the exit.
 class Call {
  public:
