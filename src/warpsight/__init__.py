@@ -83,7 +83,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
 __all__ = ["__version__", *_PUBLIC]
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """What `%load_ext warpsight` calls in a notebook: adds `%%warpsight`."""
     import_module("warpsight.ui.jupyter").load_ipython_extension(shell)
 

@@ -7,7 +7,7 @@ first is the GlobalMetadata. The schema counts microseconds; attributes `start_n
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -209,5 +209,5 @@ def _attribute(name: str, value: pa.Array) -> pa.Array:
     return protobuf.data_column(10, protobuf.joined(protobuf.text(1, name), value))
 
 
-def _only(chosen: Column, values: Any) -> pa.Array:
+def _only(chosen: Column, values: object) -> pa.Array:
     return pc.if_else(pa.array(chosen), values, pa.scalar(b"", pa.large_binary()))

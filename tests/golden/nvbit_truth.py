@@ -6,8 +6,11 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from warpsight.formats.events.kinds import EXECUTED, READ_REGISTERS
 from warpsight.formats.events.operands import Operands
+from warpsight.formats.events.records import Events
 from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
 #: How often each warp of kernel `counted` executes an instruction, in each of two blocks: it goes round `warp + 3` times.
@@ -30,11 +33,17 @@ def texts(trace: EventTrace, launch: TracedLaunch, pc: Any) -> list[str]:
     return [listed[int(offset)] for offset in pc - np.uint32(launch.said["pc"] & 0xFFFFFFFF)]
 
 
+def executed(events: Events) -> NDArray[np.bool_]:
+    """Rows that say that a warp executed an instruction, each once."""
+    first = (events.kind == READ_REGISTERS.number) & (events.flags == 0)
+    return np.asarray(first | (events.kind == EXECUTED.number))
+
+
 def executions(trace: EventTrace) -> dict[tuple[str, int], int]:
     """Of kernel `counted`, by a block and what :data:`COUNTED` names."""
     launch = launch_of(trace, "counted")
     events = trace.of_launch(launch.number)
-    events = events.take(events.is_execution)
+    events = events.take(executed(events))
     found: Counter[tuple[str, int]] = Counter()
     for text, warp, guard in zip(
         texts(trace, launch, events.pc), events.warp.tolist(), events.guard.tolist(), strict=True

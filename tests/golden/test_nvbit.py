@@ -44,7 +44,7 @@ def test_registers_hold_what_is_stored(trace: EventTrace, base: dict[str, int]) 
 def test_every_warp_executes_what_it_must(trace: EventTrace) -> None:
     launch = nvbit_truth.launch_of(trace, "transpose")
     events = trace.of_launch(launch.number)
-    events = events.take(events.is_execution)
+    events = events.take(nvbit_truth.executed(events))
     found = Counter(zip(nvbit_truth.texts(trace, launch, events.pc), events.warp.tolist(), strict=True))
     barriers = {key: count for key, count in found.items() if key[0].startswith("BAR")}
     assert sorted(warp for _, warp in barriers) == list(range(32))
@@ -52,7 +52,7 @@ def test_every_warp_executes_what_it_must(trace: EventTrace) -> None:
     tail = trace.of_launch(
         nvbit_truth.launch_of(trace, "add").number
     )  # 500 elements: the last warp has 12 lanes over
-    assert Counter(tail.guard[tail.is_execution & (tail.lanes != tail.guard)].tolist()).keys() == {
+    assert Counter(tail.guard[nvbit_truth.executed(tail) & (tail.lanes != tail.guard)].tolist()).keys() == {
         0,
         0xFFF00000,
     }

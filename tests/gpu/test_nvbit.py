@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from tests.golden import event_truth, nvbit_truth
+from tests.race_model import delays as model
 from warpsight.formats.events.kinds import CLASSES
 from warpsight.formats.events.operands import Operands
-from warpsight.race import counter, delays, plan
+from warpsight.race import delays, plan
 from warpsight.sass.events.trace import EventTrace
 
 pytestmark = [
@@ -94,7 +95,7 @@ def test_graphs_streams_and_functions_that_are_called(folder: Path) -> None:
     for launch in trace.launches.values():
         events = trace.of_launch(launch.number)
         stores = events.take(events.is_access & (events.flags == 2))
-        begun = events.is_execution & (events.pc == launch.said["pc"] & 0xFFFFFFFF)
+        begun = nvbit_truth.executed(events) & (events.pc == launch.said["pc"] & 0xFFFFFFFF)
         found.setdefault((launch.grid[0], bool(launch.said["graph"])), []).append(
             (int(stores.active.sum()), int(begun.sum()))
         )
@@ -111,7 +112,8 @@ def test_graphs_streams_and_functions_that_are_called(folder: Path) -> None:
 def test_instructions_of_functions_that_are_called_are_told(folder: Path) -> None:
     trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "calls*", "--sass", "RET")
     assert len(trace.events) == 2
-    assert "mixed" in trace.places(next(iter(trace.launches.values())), trace.events.pc)[0].function
+    for place in trace.places(next(iter(trace.launches.values())), trace.events.pc):
+        assert trace.instructions(place.module, place.function)[place.offset].startswith("RET")
 
 
 def _lanes(trace: EventTrace, kernel: str, left_out: set[int]) -> Counter[tuple[int, ...]]:
@@ -217,4 +219,4 @@ def test_warps_wait_at_any_instruction(folder: Path) -> None:
     for at, point in enumerate(found.points):
         own = one["point"] == at
         where = (one[name][own] for name in ("launch", "cta", "warp", "occurrence"))
-        assert np.array_equal(one["delay_ns"][own], counter.delays(found, point, *where))
+        assert np.array_equal(one["delay_ns"][own], model.delays(found, point, *where))

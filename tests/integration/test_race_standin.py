@@ -17,6 +17,7 @@ import pytest
 
 from tests.integration.recorded import TIMEOUT
 from tests.integration.test_events_standin import Programs, programs  # noqa: F401 - a fixture
+from tests.race_model import delays as model
 from warpsight.device_code.cubin import Cubin
 from warpsight.race import counter, delays
 from warpsight.race.plan import Plan, Point, Where
@@ -61,7 +62,7 @@ def expected(plan: Plan, launches: int, warps: int, times: int) -> list[tuple[ob
     rows = []
     for point in plan.points:
         for launch, warp, occurrence in np.ndindex(launches, warps, times):
-            ns = int(counter.delays(plan, point, launch, 0, warp, occurrence))
+            ns = int(model.delays(plan, point, launch, 0, warp, occurrence))
             row = (0, point.kernel, launch, 0, warp, point.kernel, point.pc, point.kind, occurrence, ns)
             rows += [row] if ns >= 0 else []
     return sorted(rows)
@@ -83,6 +84,23 @@ def test_points_that_are_taken_out_leave_the_delays_of_the_others(programs: Prog
     fewer = msgspec.structs.replace(plan, points=plan.points[1:])
     replay(programs, tmp_path, fewer, "load", "launch:K:2:5")
     assert done(tmp_path) == [row for row in expected(plan, 1, 2, 5) if row[7] == "barrier"]
+
+
+def test_a_process_takes_other_plans_with_points_of_its_first(programs: Programs, tmp_path: Path) -> None:
+    first = plan_for(programs)
+    second = plan_for(
+        programs, seed=8, ceiling_ns=50, points=first.points[1:], where=Where(ctas=((0, 1), (4, 9)))
+    )
+    for name, plan in (("first", first), ("second", second)):
+        (tmp_path / name).write_text("\n".join(delays.lines(plan)) + "\n")
+    steps = [f"plan:{tmp_path / name}" for name in ("second", "first", "none")]
+    launch = "launch:K:3:20"
+    run = replay(programs, tmp_path, first, "load", launch, steps[0], launch, steps[1], launch, steps[2])
+    assert (run.returncode, run.stdout) == (0, "plan 1\nplan 1\nplan 0\npatched 1\n")
+    both = {number: {row for row in expected(plan, 3, 3, 20) if row[2] == number}
+            for number, plan in ((0, first), (1, second), (2, first))}  # fmt: skip
+    assert done(tmp_path) == sorted(both[0] | both[1] | both[2])
+    assert delays.losses(tmp_path / "log") == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +132,7 @@ def test_other_code_ends_the_program_and_says_which(programs: Programs, tmp_path
     plan = plan_for(programs)
     other = tuple(msgspec.structs.replace(point, code="0" * 64) for point in plan.points)
     run = replay(programs, tmp_path, msgspec.structs.replace(plan, points=other), "load", "launch:K:1:1")
-    assert run.returncode == delays.OTHER_CODE
+    assert run.returncode == 125
     assert f"the code of {programs.kernel} is not the code" in run.stderr
     assert any(programs.kernel in note for note in delays.losses(tmp_path / "log"))
 
@@ -135,7 +153,7 @@ def test_the_host_waits_before_launches(programs: Programs, tmp_path: Path) -> N
     plan = msgspec.structs.replace(plan, points=(host,))
     replay(programs, tmp_path, plan, "load", *["launch:K:1:1"] * 3)
     assert [row[-1] for row in done(tmp_path)] == [
-        int(counter.delays(plan, host, n, 0, 0, 0)) for n in range(3)
+        int(model.delays(plan, host, n, 0, 0, 0)) for n in range(3)
     ]
 
 
@@ -176,7 +194,7 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
                     ceiling_ns=ceiling, points=(point,))  # fmt: skip
         for place in [*random.integers(0, 2**32, (200, 4)).tolist(), [0] * 4, [2**32 - 1] * 4]:
             launch, block, warp, occurrence = (int(word) for word in place)
-            wanted = int(counter.delays(plan, point, launch, block, warp, occurrence))
+            wanted = int(model.delays(plan, point, launch, block, warp, occurrence))
             threshold = counter.threshold(probability)
             assert (
                 function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp)
@@ -195,7 +213,7 @@ def _same_priorities(library: ctypes.CDLL) -> None:
                         steps=int(random.integers(1, 9)), points=())  # fmt: skip
             for _ in range(50):
                 step, launch, warp = (int(random.integers(limit)) for limit in (12, 4, min(warps, 9)))
-                wanted = int(counter.priority_delays(plan, launch, warp, step, warps))
+                wanted = int(model.priority_delays(plan, launch, warp, step, warps))
                 assert wanted == function(
                     plan.seed, floor, ceiling, depth, plan.steps, step, launch, warp, warps
                 )
@@ -209,7 +227,7 @@ def test_a_schedule_counts_the_steps_of_a_warp_over_all_points(programs: Program
         (warp, step) for warp in range(3) for step in range(20)
     ]
     assert all(
-        row[-1] == counter.priority_delays(plan, row[2], row[4], row[8], 3)  # type: ignore[arg-type]
+        row[-1] == model.priority_delays(plan, row[2], row[4], row[8], 3)  # type: ignore[arg-type]
         for row in rows
     )
 

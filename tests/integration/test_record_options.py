@@ -30,12 +30,12 @@ kernels = {}
 def launch(name, count=1):
     if name not in kernels:
         kernels[name] = session.kernel(SOURCE, name)
-        session.set_buffer(kernels[name], 0, buffer)
+        session.set_arguments(kernels[name], buffer)
     for _ in range(count):
         inner(kernels[name])
     session.finish()
 def inner(kernel): innermost(kernel)
-def innermost(kernel): session.launch(kernel, 64, 16)
+def innermost(kernel): session.launch(kernel, (64,), (16,))
 exec(sys.argv[1])
 '''
 QUIET = ("--sample", "off", "--counters", "off")

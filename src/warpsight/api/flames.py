@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from warpsight.api import choice, files
 from warpsight.errors import UsageError, WarpsightError, choices
@@ -190,7 +190,7 @@ def _write_text(trace: StoredTrace, graph: FlameGraph, form: str, stream: IO[str
         stream.write(flame_page.page(graph, name, lost=missing))
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     import msgspec
 
     return msgspec.json.encode(value).decode() + "\n"

@@ -40,7 +40,7 @@ def spread(value: Any, count: int, kind: Any = None) -> Array:
     return np.broadcast_to(np.asarray(value, kind), (count,))
 
 
-def one_value(values: Any) -> bool:
+def one_value(values: object) -> bool:
     """Whether an array is one value for all rows, as :func:`spread` makes it (not: happens to be equal)."""
     return isinstance(values, np.ndarray) and values.strides == (0,) and len(values) > 1
 
@@ -94,7 +94,7 @@ def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") 
     return pa.DictionaryArray.from_arrays(lookup[values], [names[n] for n in known] + [other])
 
 
-def constant(values: Any) -> bool:
+def constant(values: object) -> bool:
     """Whether every row has the same number: it compresses to nothing without a dictionary."""
     if isinstance(values, Nullable):
         values = values.values

@@ -131,8 +131,8 @@ def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
     ]
     begin, end = _span(found.work, listed)
     about = About(
-        path, process, _rank(row, path), row["world_size"], row["host"] or "", row["pid"], _device(trace, found.work),
-        row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
+        path, process, _rank(row, path), row["world_size"], row["host"], row["pid"], _device(trace, found.work),
+        row["command"], *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
         _link_speed(trace, found.work),
     )  # fmt: skip

@@ -33,7 +33,7 @@ _FOCUS = re.compile(
 
 
 @dataclass(frozen=True)
-class GdbKernel:
+class _GdbKernel:
     """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, the name as it is printed."""
 
     number: int
@@ -62,7 +62,7 @@ class Threads:
 
 
 @dataclass(frozen=True)
-class Focus:
+class _Focus:
     """The thread that cuda-gdb chose to show first."""
 
     kernel: int
@@ -83,9 +83,9 @@ class GdbState:
         exception: its words, None without one; `Trap` for a SIGTRAP, `Warp Assert` for a failed assertion.
     """
 
-    kernels: tuple[GdbKernel, ...]
+    kernels: tuple[_GdbKernel, ...]
     threads: tuple[Threads, ...]
-    focus: Focus | None
+    focus: _Focus | None
     exception: str | None
     error_pc: int | None
 
@@ -100,7 +100,7 @@ def parse(text: str) -> GdbState:
         elif match := _KERNEL.match(line):
             numbers = [int(n) for n in match.groups()[6:12]]
             kernels.append(
-                GdbKernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
+                _GdbKernel(int(match[2]), int(match[4]), int(match[5]), match[6], _triple(numbers[:3]),
                        _triple(numbers[3:]), match[13], bool(match[1]))
             )  # fmt: skip
         elif match := _THREADS.match(line):
@@ -119,12 +119,12 @@ def _triple(numbers: Sequence[int]) -> Coordinates:
     return x, y, z
 
 
-def _focus(text: str) -> Focus | None:
+def _focus(text: str) -> _Focus | None:
     match = _FOCUS.search(text)
     if match is None:
         return None
     n = [int(number) for number in match.groups()]
-    return Focus(n[0], n[1], _triple(n[2:5]), _triple(n[5:8]), n[8], n[9], n[10], n[11])
+    return _Focus(n[0], n[1], _triple(n[2:5]), _triple(n[5:8]), n[8], n[9], n[10], n[11])
 
 
 def _exception(text: str) -> str | None:

@@ -51,7 +51,7 @@ def _line(check: dict[str, Any]) -> str:
     return f"DIFFERENT: {check['what']}: {check['ours']}, cuda-gdb says {check['theirs']}"
 
 
-def _check(what: str, ours: Any, theirs: Any) -> dict[str, Any]:
+def _check(what: str, ours: object, theirs: object) -> dict[str, Any]:
     return {"what": what, "ours": ours, "theirs": theirs, "equal": ours == theirs}
 
 

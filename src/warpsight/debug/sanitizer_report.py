@@ -44,7 +44,7 @@ class RaceSide:
 
 
 @dataclass(frozen=True)
-class HostFrame:
+class _HostFrame:
     """One frame of the host stack at the launch or at the error."""
 
     function: str
@@ -74,7 +74,7 @@ class SanitizerFinding:
     message: str
     frames: tuple[Frame, ...]
     accesses: tuple[RaceSide, ...]
-    host: tuple[HostFrame, ...]
+    host: tuple[_HostFrame, ...]
     host_at: str
     address: int | None = None
     size: int | None = None
@@ -201,8 +201,8 @@ def _access(element: Element) -> RaceSide:
     return RaceSide(direction, (frame,) if frame else (), offset, _integer(_text(element, "count")))
 
 
-def _host_frame(element: Element) -> HostFrame:
-    return HostFrame(
+def _host_frame(element: Element) -> _HostFrame:
+    return _HostFrame(
         demangle(_text(element, "func")), _text(element, "module"), _text(element, "pc"), _text(element, "path"),
         _integer(_text(element, "line")) or 0,
     )  # fmt: skip
@@ -216,7 +216,7 @@ def _coordinates(element: Element | None) -> Coordinates | None:
     return x, y, z
 
 
-def interesting(host: Iterable[HostFrame]) -> list[HostFrame]:
+def interesting(host: Iterable[_HostFrame]) -> list[_HostFrame]:
     """The frames of a host stack that belong to the program."""
     return [
         frame

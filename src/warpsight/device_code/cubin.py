@@ -75,7 +75,7 @@ class Cubin:
         elf: the file; name: what to call it.
     """
 
-    def __init__(self, data: Any, name: str) -> None:
+    def __init__(self, data: object, name: str) -> None:
         """Take a cubin's bytes; raises :class:`~warpsight.device_code.elf.ElfError` when they are not an ELF file."""
         self.elf = Elf(data, name)
         self.name = name

@@ -26,7 +26,7 @@ _T = TypeVar("_T", bound="StoredTrace")
 
 
 @dataclass(frozen=True)
-class ImportedFile:
+class _ImportedFile:
     """One file that was read; `damage` is empty when it was whole."""
 
     path: str
@@ -40,7 +40,7 @@ class Imported:
     """A finished import: rows by table, and the rows of table `loss` that it wrote."""
 
     path: Path
-    files: tuple[ImportedFile, ...]
+    files: tuple[_ImportedFile, ...]
     rows: Mapping[str, int]
     losses: tuple[Mapping[str, Any], ...]
     seconds: float
@@ -153,7 +153,7 @@ def _check_free(target: Path, force: bool) -> None:
 
 def _read_all(
     writer: Any, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
-) -> tuple[tuple[ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
+) -> tuple[tuple[_ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
     from warpsight.formats.target import Target
 
     files, described = [], []
@@ -167,7 +167,7 @@ def _read_all(
                 if source.truncated:
                     cause = f"{source.name} is not whole: {source.damage}; what comes after is missing"
                     target.lost(1, cause)
-                files.append(ImportedFile(source.name, name, source.size, source.damage))
+                files.append(_ImportedFile(source.name, name, source.size, source.damage))
                 described.append({"format": name, "file": source.name, **target.source})
         target.describe(source=described[0] if len(described) == 1 else described)
         target.close()

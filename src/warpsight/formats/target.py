@@ -88,7 +88,7 @@ class Target:
         """Ids of many names; None stays None."""
         return self._writer.names(texts)
 
-    def shape(self, **columns: Any) -> int:
+    def shape(self, **columns: object) -> int:
         """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular.
 
         So are numbers that their column cannot hold, which no launch has: real files contain some that were never set.
@@ -114,7 +114,7 @@ class Target:
 
     # Who and where
 
-    def process(self, pid: Any, /, *, scope: str | None = None, **columns: Any) -> int:
+    def process(self, pid: object, /, *, scope: str | None = None, **columns: object) -> int:
         """Id of a process. `pid` is the source's key; a text key or one that does not fit gets pid 0.
 
         `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
@@ -123,22 +123,22 @@ class Target:
         """
         return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
 
-    def thread(self, process: int, tid: Any, name: str | None = None) -> int:
+    def thread(self, process: int, tid: object, name: str | None = None) -> int:
         """Thread id for rows: `tid` itself when it is an int32 from 0, else a negative number that stands for it."""
         return self._identities.thread(process, tid, name)
 
-    def device(self, key: Any, **columns: Any) -> int:
+    def device(self, key: object, **columns: object) -> int:
         """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`.
 
         Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
         """
         return self._identities.device(key, columns)
 
-    def context(self, process: int, context: Any, **columns: Any) -> int:
+    def context(self, process: int, context: object, **columns: object) -> int:
         """Id of a context within its process; `columns`: device, null_stream, api (default cuda)."""
         return self._identities.context(process, context, columns)
 
-    def stream(self, process: int, context: int, stream: Any, **columns: Any) -> int:
+    def stream(self, process: int, context: int, stream: object, **columns: object) -> int:
         """Id of a stream within its context (an id this object gave); `columns`: device, priority, flags, name."""
         return self._identities.stream(process, context, stream, columns)
 
@@ -229,7 +229,7 @@ class Target:
         self.losses.append(row)
         self._small["loss"].append(row)
 
-    def describe(self, **content: Any) -> None:
+    def describe(self, **content: object) -> None:
         """Set entries of the manifest; what describes the source (tool, version, clock) goes to :attr:`source`."""
         self._writer.describe(**content)
 

@@ -89,7 +89,7 @@ class annotate:
         TypeError: when `name` is not text.
     """
 
-    def __init__(self, name: str, **attributes: Any) -> None:
+    def __init__(self, name: str, **attributes: object) -> None:
         if type(name) is not str:
             values.check_text(name, "name")
         self.name = name
@@ -100,7 +100,7 @@ class annotate:
         """Make each call of a function such a range."""
 
         @functools.wraps(function)
-        def ranged(*arguments: Any, **options: Any) -> Any:
+        def ranged(*arguments: object, **options: object) -> Any:
             # One of its own for each call: several threads may be inside, and one more than once.
             with annotate(self.name, **self.attributes):
                 return function(*arguments, **options)
@@ -124,7 +124,7 @@ def emit(
     start: float | None = None,
     duration: float = 0,
     kind: str = "user",
-    **attributes: Any,
+    **attributes: object,
 ) -> None:
     """Add an event to table `user_event`.
 
@@ -187,7 +187,7 @@ def trigger(reason: str = "asked for") -> None:
         library.use().ws_instant(values.encoded(reason), b"warpsight.trigger")
 
 
-def mark(name: str, **attributes: Any) -> None:
+def mark(name: str, **attributes: object) -> None:
     """Add a moment to table `user_event`: an event of kind `mark` without duration.
 
     Raises:

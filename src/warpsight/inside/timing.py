@@ -7,6 +7,7 @@ import sys
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from warpsight.errors import UsageError
@@ -41,7 +42,7 @@ class _Device:
     memory: Callable[[], int | None] | None = None
 
 
-def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: Any = None) -> Timing:
+def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: object = None) -> Timing:
     """Call `fn` and measure each call until its device work is done.
 
     Waits for every framework in use: torch (CUDA, XPU or MPS), CuPy, JAX (what `fn` returns); for OpenCL give
@@ -72,7 +73,7 @@ def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue:
                   tuple(device.name for device in devices) or ("cpu",), tuple(times))  # fmt: skip
 
 
-def _devices(queue: Any, result: Any) -> Iterator[_Device]:
+def _devices(queue: Any, result: object) -> Iterator[_Device]:
     """Frameworks that this process has loaded and that have a device in use."""
     if queue is not None:
         yield _Device("opencl", lambda _: queue.finish())
@@ -98,7 +99,7 @@ def _jax_memory(jax: Any) -> int | None:
     return sum(known) if known else None
 
 
-def _torch(torch: Any) -> Iterator[_Device]:
+def _torch(torch: object) -> Iterator[_Device]:
     for name in ("cuda", "xpu"):
         module = getattr(torch, name, None)
         # Initializing a device that the function does not use would cost memory and seconds.
@@ -110,5 +111,5 @@ def _torch(torch: Any) -> Iterator[_Device]:
         yield _Device("torch.mps", lambda _: mps.synchronize(), lambda: int(mps.current_allocated_memory()))
 
 
-def _torch_device(name: str, module: Any) -> _Device:
+def _torch_device(name: str, module: ModuleType) -> _Device:
     return _Device(f"torch.{name}", lambda _: module.synchronize(), lambda: int(module.memory_allocated()))

@@ -23,7 +23,7 @@ MOST_TIME = 2**63 - 1
 _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
 
 
-def check_text(value: Any, argument: str) -> None:
+def check_text(value: object, argument: str) -> None:
     """Refuse what is not text.
 
     Raises:
@@ -44,7 +44,7 @@ def encoded(text: str) -> bytes:
     return out[: MOST_TEXT_BYTES - len(mark)].decode("utf-8", "ignore").encode() + mark
 
 
-def nanoseconds(value: Any, argument: str) -> int:
+def nanoseconds(value: object, argument: str) -> int:
     """A time or length in ns from any number; parts of a nanosecond are rounded.
 
     Raises:
@@ -58,7 +58,7 @@ def nanoseconds(value: Any, argument: str) -> int:
     )
 
 
-def whole(value: Any, argument: str, least: int, most: int, unit: str = "") -> int:
+def whole(value: object, argument: str, least: int, most: int, unit: str = "") -> int:
     """An integer within bounds from any number; parts of one are rounded.
 
     Raises:
@@ -93,7 +93,7 @@ def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
     return number
 
 
-def check_number(value: Any, argument: str) -> None:
+def check_number(value: object, argument: str) -> None:
     """Refuse what is not a single number, without asking a device for its value.
 
     Raises:
@@ -108,7 +108,7 @@ def check_number(value: Any, argument: str) -> None:
         raise TypeError(f"{argument} is a number, not {_kind(value)}")
 
 
-def number(value: Any, argument: str) -> float:
+def number(value: object, argument: str) -> float:
     """A number of any library as a float; one too large for a float is infinite.
 
     Raises:
@@ -141,7 +141,7 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
     return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
 
 
-def _plain(value: Any, above: tuple[int, ...]) -> Any:
+def _plain(value: object, above: tuple[int, ...]) -> Any:
     """A value as JSON; values without a JSON form, and those that contain themselves, as text."""
     if value is None or isinstance(value, bool):
         return value
@@ -164,7 +164,7 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
     return _plain(other, inside) if type(other) in (bool, int, float) else other
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if isinstance(key, str):
         return _whole_characters(key)
     return json.dumps(key) if key is None or isinstance(key, (bool, int, float)) else _text_of(key)
@@ -174,7 +174,7 @@ def _whole_characters(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _other(value: Any) -> Any:
+def _other(value: object) -> Any:
     """Scalars of NumPy and its like as numbers, anything else as text."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         try:
@@ -186,7 +186,7 @@ def _other(value: Any) -> Any:
     return _text_of(value)
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: object) -> str:
     try:
         return _whole_characters(str(value))
     except Exception:  # the program's own text of it failed; that must not reach the program
@@ -210,7 +210,7 @@ def _shortened(values: Mapping[str, Any]) -> bytes:
     return json.dumps(kept).encode()
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     """The given value, for a message."""
     if isinstance(value, (str, bytes)) and len(value) <= 40:
         return repr(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from warpsight.errors import WarpsightError
 
@@ -52,7 +51,7 @@ class CudaDevice:
 
 
 @lru_cache(maxsize=1)
-def library() -> Any | None:
+def library() -> ctypes.CDLL | None:
     """libcuda, or None when there is no driver."""
     try:
         return ctypes.CDLL("libcuda.so.1")
@@ -60,7 +59,7 @@ def library() -> Any | None:
         return None
 
 
-def error_name(driver: Any, code: int) -> str:
+def error_name(driver: ctypes.CDLL, code: int) -> str:
     """CUDA_ERROR_… of a code."""
     text = ctypes.c_char_p()
     driver.cuGetErrorName(code, ctypes.byref(text))
@@ -76,11 +75,12 @@ def problem() -> str | None:
     return None if code == 0 else f"cuInit: {error_name(driver, code)}"
 
 
-def require() -> None:
-    """Raise WarpsightError where no CUDA device can be used."""
-    why = problem()
-    if why:
+def require() -> ctypes.CDLL:
+    """The driver; WarpsightError where no CUDA device can be used."""
+    driver, why = library(), problem()
+    if driver is None or why:
         raise WarpsightError(f"no CUDA device here: {why}; `warpsight doctor` says what to do")
+    return driver
 
 
 def version() -> tuple[int, int] | None:
@@ -105,7 +105,7 @@ def devices() -> list[CudaDevice]:
     return [_device(driver, ordinal) for ordinal in range(count.value)]
 
 
-def _device(driver: Any, ordinal: int) -> CudaDevice:
+def _device(driver: ctypes.CDLL, ordinal: int) -> CudaDevice:
     handle, uuid, name, total = (
         ctypes.c_int(),
         (ctypes.c_ubyte * 16)(),

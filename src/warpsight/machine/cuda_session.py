@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.machine import cuda_driver
@@ -34,8 +33,7 @@ class CudaSession:
     """
 
     def __init__(self, ordinal: int = 0) -> None:
-        cuda_driver.require()
-        self.ordinal, self._driver = ordinal, cuda_driver.library()
+        self.ordinal, self._driver = ordinal, cuda_driver.require()
         self._device, self.context = ctypes.c_int(), ctypes.c_void_p()
         self.do("cuDeviceGet", ctypes.byref(self._device), ordinal)
         self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), self._device)
@@ -49,7 +47,7 @@ class CudaSession:
         """Give the context back."""
         self.do("cuDevicePrimaryCtxRelease_v2", self._device)
 
-    def do(self, function: str, *arguments: Any) -> None:
+    def do(self, function: str, *arguments: object) -> None:
         """Call a driver function; an error names it."""
         code = getattr(self._driver, function)(*arguments)
         if code:
@@ -78,7 +76,7 @@ class CudaSession:
         self.do("cuMemAllocHost_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
         return pointer
 
-    def launch(self, function: ctypes.c_void_p, grid: int, block: int, parameters: Any) -> None:
+    def launch(self, function: ctypes.c_void_p, grid: int, block: int, parameters: object) -> None:
         """Launch on the default stream; `parameters` is an array of pointers to the arguments."""
         self.do("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, 0, None, parameters, None)
 

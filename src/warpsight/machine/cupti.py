@@ -34,7 +34,7 @@ KNOWN_PROBLEMS = (
 
 
 @dataclass(frozen=True)
-class Cupti:
+class _Cupti:
     """A libcupti that was found. `version` is cuptiGetVersion, None when it cannot be asked (see `error`)."""
 
     path: Path
@@ -48,7 +48,7 @@ def known_problems(version: int) -> list[str]:
     return [text for first, last, text in KNOWN_PROBLEMS if first <= version <= last]
 
 
-def find(driver_major: int | None) -> Cupti | None:
+def find(driver_major: int | None) -> _Cupti | None:
     """The library the recorder would use: never of a newer major version than the driver's."""
     override = os.environ.get("WARPSIGHT_CUPTI")
     candidates = [Path(override)] if override else [*_wheels(), *_toolkits()]
@@ -56,7 +56,7 @@ def find(driver_major: int | None) -> Cupti | None:
         major = int(path.name.partition(".so.")[2].split(".")[0] or 0)
         if override or driver_major is None or major <= driver_major:
             version, error = library_version(path, "cuptiGetVersion")
-            return Cupti(path, major, version, error)
+            return _Cupti(path, major, version, error)
     return None
 
 

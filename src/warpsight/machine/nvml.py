@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 
 @dataclass(frozen=True)
-class NvmlDevice:
+class _NvmlDevice:
     """One GPU, or one MIG instance of a GPU."""
 
     index: int
@@ -59,7 +60,7 @@ def session() -> Iterator[Any | None]:
             nvml.nvmlShutdown()
 
 
-def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any | None:
+def ask(nvml: ModuleType, function: Callable[..., Any], *arguments: object) -> Any | None:
     """A value, or None where this device or driver does not have it."""
     try:
         return function(*arguments)
@@ -67,11 +68,11 @@ def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any | None:
         return None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
-def _handles(nvml: Any) -> Iterator[tuple[int, Any, str | None]]:
+def _handles(nvml: ModuleType) -> Iterator[tuple[int, Any, str | None]]:
     """(index, handle, MIG state): a GPU in MIG mode is followed by its instances."""
     for index in range(ask(nvml, nvml.nvmlDeviceGetCount) or 0):
         handle = ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
@@ -87,19 +88,19 @@ def _handles(nvml: Any) -> Iterator[tuple[int, Any, str | None]]:
                 yield index, instance, f"instance {number}"
 
 
-def devices(nvml: Any) -> list[NvmlDevice]:
+def devices(nvml: ModuleType) -> list[_NvmlDevice]:
     """All GPUs and MIG instances."""
     driver = _text(ask(nvml, nvml.nvmlSystemGetDriverVersion)) or None
     return [_device(nvml, index, handle, mig, driver) for index, handle, mig in _handles(nvml)]
 
 
-def _device(nvml: Any, index: int, handle: Any, mig: str | None, driver: str | None) -> NvmlDevice:
+def _device(nvml: ModuleType, index: int, handle: object, mig: str | None, driver: str | None) -> _NvmlDevice:
     pci = ask(nvml, nvml.nvmlDeviceGetPciInfo, handle)
     memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     clock = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)
     memory_clock = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)
     capability = ask(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
-    return NvmlDevice(
+    return _NvmlDevice(
         index=index,
         uuid=_text(ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
         name=_text(ask(nvml, nvml.nvmlDeviceGetName, handle)),
@@ -120,7 +121,7 @@ def short_pci(text: str) -> str:
     return f"{domain[-4:]}:{rest}" if rest else text.lower()
 
 
-def processes(nvml: Any) -> list[GpuProcess]:
+def processes(nvml: ModuleType) -> list[GpuProcess]:
     """Processes with a context on a device, compute and graphics, one row per process and device."""
     found: dict[tuple[int, str], GpuProcess] = {}
     for device in devices(nvml):

@@ -42,12 +42,12 @@ class OpenclDevice:
 
 
 @lru_cache(maxsize=1)
-def library() -> Any | None:
+def library() -> ctypes.CDLL | None:
     """The OpenCL loader, or None."""
     return _open("libOpenCL.so.1") or _open(ctypes.util.find_library("OpenCL"))
 
 
-def _open(name: str | None) -> Any | None:
+def _open(name: str | None) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(name) if name else None
     except OSError:

@@ -21,7 +21,7 @@ print("layer" if here else "no layer", count.value)
 
 
 @dataclass(frozen=True)
-class LayerSupport:
+class _LayerSupport:
     """The result of the trial: `works` is None when it could not be tried; `reason` says why, in a sentence."""
 
     works: bool | None
@@ -29,7 +29,7 @@ class LayerSupport:
     reason: str
 
 
-def probe(layer: Path, loader: str = "libOpenCL.so.1") -> LayerSupport:
+def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:
     """Run the loader with our layer and say whether it was loaded."""
     environment = {**os.environ, "OPENCL_LAYERS": str(layer)}
     environment.pop("WARPSIGHT_SOCKET", None)
@@ -42,13 +42,13 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> LayerSupport:
             timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return LayerSupport(None, 0, f"the loader could not be tried: {error}")
+        return _LayerSupport(None, 0, f"the loader could not be tried: {error}")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-        return LayerSupport(None, 0, f"the loader could not be tried: {last}")
+        return _LayerSupport(None, 0, f"the loader could not be tried: {last}")
     answer, _, count = done.stdout.strip().rpartition(" ")
     if answer == "layer":
-        return LayerSupport(True, int(count), "the loader called our layer")
-    return LayerSupport(
+        return _LayerSupport(True, int(count), "the loader called our layer")
+    return _LayerSupport(
         False, int(count), "the loader does not know OPENCL_LAYERS: it is older than layers, or built without"
     )

@@ -1,9 +1,8 @@
-"""A context and a queue on one OpenCL device through ctypes: enough for self-tests and `bench`."""
+"""A context and a queue on one OpenCL device through ctypes: enough for self-tests, `bench` and `demo`."""
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.machine import opencl
@@ -35,14 +34,14 @@ class OpenclSession:
         self._context = self._made("clCreateContext", None, 1, ctypes.byref(handle), None, None)
         self._queue = self._made("clCreateCommandQueue", self._context, handle, ctypes.c_ulong(0))
 
-    def _made(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+    def _made(self, function: str, *arguments: object) -> ctypes.c_void_p:
         code = ctypes.c_int()
         handle = getattr(self._cl, function)(*arguments, ctypes.byref(code))
         if code.value:
             raise WarpsightError(f"{function} failed with OpenCL error {code.value}")
         return ctypes.c_void_p(handle)
 
-    def _do(self, function: str, *arguments: Any) -> None:
+    def _do(self, function: str, *arguments: object) -> None:
         code = getattr(self._cl, function)(*arguments)
         if code:
             raise WarpsightError(f"{function} failed with OpenCL error {code}")
@@ -60,70 +59,44 @@ class OpenclSession:
             "clCreateBuffer", self._context, ctypes.c_ulong(_READ_WRITE), ctypes.c_size_t(size), None
         )
 
-    def set_buffer(self, kernel: ctypes.c_void_p, index: int, buffer: ctypes.c_void_p) -> None:
-        """Pass a buffer as a kernel's argument."""
-        self._do("clSetKernelArg", kernel, index, ctypes.c_size_t(8), ctypes.byref(buffer))
+    def set_arguments(self, kernel: ctypes.c_void_p, *arguments: ctypes.c_void_p | float) -> None:
+        """Pass buffers, and numbers as 32-bit floats."""
+        for place, value in enumerate(arguments):
+            data = ctypes.c_float(value) if isinstance(value, float) else value
+            self._do(
+                "clSetKernelArg", kernel, place, ctypes.c_size_t(ctypes.sizeof(data)), ctypes.byref(data)
+            )
 
-    def launch(self, kernel: ctypes.c_void_p, items: int, group: int) -> None:
-        """Enqueue a one-dimensional launch."""
+    def launch(self, kernel: ctypes.c_void_p, items: tuple[int, ...], group: tuple[int, ...]) -> None:
+        """Enqueue a launch of one to three dimensions."""
+        shape = ctypes.c_size_t * len(items)
         self._do(
             "clEnqueueNDRangeKernel",
             self._queue,
             kernel,
-            1,
+            len(items),
             None,
-            ctypes.byref(ctypes.c_size_t(items)),
-            ctypes.byref(ctypes.c_size_t(group)),
+            shape(*items),
+            shape(*group),
             0,
             None,
             None,
         )
 
-    def write(self, buffer: ctypes.c_void_p, host: Any, size: int) -> None:
+    def write(self, buffer: ctypes.c_void_p, host: object, size: int) -> None:
         """Copy to the device and wait."""
-        self._do(
-            "clEnqueueWriteBuffer",
-            self._queue,
-            buffer,
-            1,
-            ctypes.c_size_t(0),
-            ctypes.c_size_t(size),
-            host,
-            0,
-            None,
-            None,
-        )
+        sizes = ctypes.c_size_t(0), ctypes.c_size_t(size)
+        self._do("clEnqueueWriteBuffer", self._queue, buffer, 1, *sizes, host, 0, None, None)
 
-    def read(self, buffer: ctypes.c_void_p, host: Any, size: int) -> None:
+    def read(self, buffer: ctypes.c_void_p, host: object, size: int) -> None:
         """Copy from the device and wait."""
-        self._do(
-            "clEnqueueReadBuffer",
-            self._queue,
-            buffer,
-            1,
-            ctypes.c_size_t(0),
-            ctypes.c_size_t(size),
-            host,
-            0,
-            None,
-            None,
-        )
+        sizes = ctypes.c_size_t(0), ctypes.c_size_t(size)
+        self._do("clEnqueueReadBuffer", self._queue, buffer, 1, *sizes, host, 0, None, None)
 
     def copy(self, source: ctypes.c_void_p, destination: ctypes.c_void_p, size: int) -> None:
         """Copy between two buffers."""
-        zero = ctypes.c_size_t(0)
-        self._do(
-            "clEnqueueCopyBuffer",
-            self._queue,
-            source,
-            destination,
-            zero,
-            zero,
-            ctypes.c_size_t(size),
-            0,
-            None,
-            None,
-        )
+        sizes = ctypes.c_size_t(0), ctypes.c_size_t(0), ctypes.c_size_t(size)
+        self._do("clEnqueueCopyBuffer", self._queue, source, destination, *sizes, 0, None, None)
 
     def finish(self) -> None:
         """Wait for everything enqueued."""

@@ -204,14 +204,14 @@ def describe(chip: str, names: Sequence[str], kind: int = RANGES) -> list[Metric
     return found
 
 
-def _suffixes(host: Any, name: str, number: int) -> tuple[str, ...]:
+def _suffixes(host: object, name: str, number: int) -> tuple[str, ...]:
     params = _SubMetrics(pHostObject=host, metricType=number, pMetricName=name.encode())
     if _call("cuptiProfilerHostGetSubMetrics", params):
         return ()
     return tuple(params.ppSubMetrics[i].decode() for i in range(params.numOfSubmetrics))
 
 
-def _properties(host: Any, name: str) -> tuple[str, str]:
+def _properties(host: object, name: str) -> tuple[str, str]:
     params = _Properties(pHostObject=host, pMetricName=name.encode())
     if _call("cuptiProfilerHostGetMetricProperties", params):
         return "", ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any
 
 from warpsight.machine import nvml as by_nvml
@@ -79,7 +80,7 @@ def linked_gpus() -> dict[str, Any]:
     return found.to_json() if len(found.gpus) > 1 else {}
 
 
-def of_nvml(nvml: Any) -> Topology:
+def of_nvml(nvml: ModuleType) -> Topology:
     """What NVML says."""
     devices = [one for one in by_nvml.devices(nvml) if not (one.mig or "").startswith("instance")]
     ends = [_ends(nvml, one.handle) for one in devices]
@@ -104,7 +105,7 @@ def of_nvml(nvml: Any) -> Topology:
     return Topology(gpus, tuple(pairs))
 
 
-def _ends(nvml: Any, handle: Any) -> list[tuple[int, str]]:
+def _ends(nvml: ModuleType, handle: Any) -> list[tuple[int, str]]:
     """For each active NVLink the kind of device at its other end, and that device's PCI address."""
     out = []
     for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
@@ -118,7 +119,7 @@ def _ends(nvml: Any, handle: Any) -> list[tuple[int, str]]:
     return out
 
 
-def _nvlink_speed(nvml: Any, handle: Any) -> float | None:
+def _nvlink_speed(nvml: ModuleType, handle: Any) -> float | None:
     found = by_nvml.ask(
         nvml, nvml.nvmlDeviceGetFieldValues, handle, [nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON]
     )
@@ -127,7 +128,7 @@ def _nvlink_speed(nvml: Any, handle: Any) -> float | None:
     return float(found[0].value.uiVal) * 1e6
 
 
-def _pcie_speed(nvml: Any, handle: Any) -> float | None:
+def _pcie_speed(nvml: ModuleType, handle: Any) -> float | None:
     generation = by_nvml.ask(nvml, nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
     width = by_nvml.ask(nvml, nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
     return _LANE[generation] * width if generation in _LANE and width else None

@@ -40,3 +40,17 @@ def document(program: str, *arguments: str) -> Any:
 def installed(*programs: str) -> bool:
     """Whether one of these programs is on PATH."""
     return any(shutil.which(program) for program in programs)
+
+
+def missing(there: bool, readable: bool, unknown: str, *programs: str) -> str | None:
+    """Why the devices themselves, or what only one of a vendor's programs says of them (`unknown`), is not known."""
+    if installed(*programs):
+        return None
+    absent = (
+        f"{programs[0]} is not installed"
+        if len(programs) == 1
+        else f"neither {' nor '.join(programs)} is installed"
+    )
+    if not readable:
+        return f"not looked for: no sysfs here, and {absent}"
+    return f"{unknown} are not known: {absent}" if there else None

@@ -15,8 +15,6 @@ from collections.abc import Callable
 
 SOURCE = "__kernel void touch(__global int* out) { out[get_global_id(0)] = 1; }"
 ITEMS, GROUP = 64, 64
-#: Functions that every stack must contain, innermost first.
-STACK = ("launch_one", "launch_many", "run")
 
 
 def launch_one(launch: Callable[[], None]) -> None:
@@ -61,8 +59,8 @@ def _opencl() -> tuple[Callable[[], None], Callable[[], None], str]:
 
     session = OpenclSession()
     kernel = session.kernel(SOURCE, "touch")
-    session.set_buffer(kernel, 0, session.buffer(ITEMS * 4))
-    return lambda: session.launch(kernel, ITEMS, GROUP), session.finish, session.device.name
+    session.set_arguments(kernel, session.buffer(ITEMS * 4))
+    return lambda: session.launch(kernel, (ITEMS,), (GROUP,)), session.finish, session.device.name
 
 
 def _cuda() -> tuple[Callable[[], None], Callable[[], None], str]:

@@ -47,7 +47,7 @@ class Calls:
         return len(self.start)
 
     #: What :meth:`of` found out about each process's correlations, kept for the next time.
-    places: dict[int, KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
+    places: dict[int, _KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, process: Column, correlation: Column) -> Column:
         """For each (process, correlation) the index of its call, -1 where the trace has none."""
@@ -135,23 +135,19 @@ def _all(trace: StoredTrace) -> Calls:
     kind = np.int16 if len(functions) < 1 << 15 else np.int32
     found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
                   columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
-    return _protected(found)
+    work.protect(found)
+    return found
 
 
 def _launches(found: Calls) -> Calls:
     """The launches among all calls, which come first."""
     first = slice(0, found.launches)
-    return _protected(Calls(
+    found = Calls(
         found.start[first], found.end[first], found.thread[first], found.process[first], found.correlation[first],
         found.stack[first], found.name_id[first], found.function[first], found.functions,
         found.unreturned[found.unreturned < found.launches], found.launches,
-    ))  # fmt: skip
-
-
-def _protected(found: Calls) -> Calls:
-    for column in vars(found).values():
-        if isinstance(column, np.ndarray):
-            column.flags.writeable = False
+    )  # fmt: skip
+    work.protect(found)
     return found
 
 
@@ -163,7 +159,7 @@ def joined(process: Column, key: Column, other_process: Column, other_key: Colum
     return _found(process, key, other_process, other_key, {})
 
 
-class KeyPlaces:
+class _KeyPlaces:
     """Where each key of a column is first: a table when the keys lie close together, else the sorted keys."""
 
     def __init__(self, keys: Column, rows: Column | None) -> None:
@@ -202,7 +198,7 @@ class KeyPlaces:
 
 
 def _found(
-    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, KeyPlaces]
+    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, _KeyPlaces]
 ) -> Column:
     out = np.full(len(key), -1, np.int32 if len(other_key) < 1 << 31 else np.int64)
     wanted, have = _processes(process), _processes(other_process)
@@ -213,7 +209,7 @@ def _found(
             rows = None
             if len(have) > 1:
                 rows = np.flatnonzero(other_process == number).astype(out.dtype)
-            places[number] = KeyPlaces(other_key if rows is None else other_key[rows], rows)
+            places[number] = _KeyPlaces(other_key if rows is None else other_key[rows], rows)
         if len(wanted) == 1:
             return places[number](key)
         mine = np.flatnonzero(process == number)

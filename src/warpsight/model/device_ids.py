@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warpsight.errors import UsageError
 
@@ -17,7 +17,7 @@ _IDS = range(1 << 15)
 _TABLES = ("kernel_ids", "memcpy", "memset", "sync", "event", "memory", "counter")
 
 
-def new_id(own: Any, taken: Container[int]) -> int:
+def new_id(own: object, taken: Container[int]) -> int:
     """The id of a new device: its own number when that is free, else the next free one, from 0 for a device without a number.
 
     Raises:

@@ -80,7 +80,7 @@ class StoredTrace:
             return Path(f"/proc/self/fd/{opened}")
         return folder
 
-    def sql(self, text: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
+    def sql(self, text: str, **parameters: object) -> duckdb.DuckDBPyRelation:
         """Run one reading statement; `$name` in it stands for the keyword argument `name`.
 
         Raises:

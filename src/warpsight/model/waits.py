@@ -17,7 +17,7 @@ from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import STREAM_WAIT
 from warpsight.model.naming import api_names
-from warpsight.model.work import Queue, Work, numbered
+from warpsight.model.work import Queue, Work, numbered, protect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +172,7 @@ def _waits(trace: StoredTrace) -> Waits:
         columns["start"], columns["start"] + np.maximum(columns["duration"], 0), columns["kind"], texts["kind"],
         _events(columns), queue_numbers(known, columns), columns["process"], columns["context"], call, known,
     )  # fmt: skip
-    _protect(found)
+    protect(found)
     return found
 
 
@@ -183,7 +183,7 @@ def _records(trace: StoredTrace) -> EventRecords:
     handle = np.where(columns["event"] == _NO_EVENT, 0, columns["event"])
     call = _calls_of(trace, columns)
     found = EventRecords(columns["time"], _events(columns), handle, number, columns["process"], call)
-    _protect(found)
+    protect(found)
     return found
 
 
@@ -196,12 +196,6 @@ def _events(columns: dict[str, Column]) -> Column:
 def _calls_of(trace: StoredTrace, columns: dict[str, Column]) -> Column:
     correlation = np.where(columns["correlation"] > 0, columns["correlation"], -1)
     return host_calls.load(trace, api=True).of(columns["process"], correlation)
-
-
-def _protect(found: Waits | EventRecords) -> None:
-    for column in vars(found).values():
-        if isinstance(column, np.ndarray):
-            column.flags.writeable = False
 
 
 def held_copies(trace: StoredTrace, work: Work) -> Column:
@@ -255,7 +249,7 @@ def renumbered(
     place = {queue: number for number, queue in enumerate(known)}
     number = np.array([*(place[queue] for queue in waits.queues), -1], np.int32)  # the last is that of -1
 
-    def taken(found: Any, rows: Column) -> dict[str, Any]:
+    def taken(found: object, rows: Column) -> dict[str, Any]:
         columns = {
             name: column[rows] for name, column in vars(found).items() if isinstance(column, np.ndarray)
         }

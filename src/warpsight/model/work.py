@@ -82,12 +82,6 @@ class Work:
     def __len__(self) -> int:
         return len(self.start)
 
-    def protect(self) -> None:
-        """Make the columns read-only: many share them."""
-        for column in vars(self).values():
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
-
     @property
     def window(self) -> int:
         """Length of the analyzed time, ns."""
@@ -204,7 +198,7 @@ def _everything(trace: StoredTrace) -> Everything:
     begin, finish = _window(_ALL, start, end)
     work = Work(start, end, kind, queue, columns["name_id"], columns["process"], columns["correlation"], columns["stack"],
                 queues, begin, finish, len(unfinished["process"]), len(backwards), devices=_devices(queues))  # fmt: skip
-    work.protect()
+    protect(work)
     moved = [_moved(kind, order, number) for number in (COPY, SET)]
     return Everything(work, backwards, moved[0], moved[1], unfinished, order, finished)
 
@@ -262,7 +256,7 @@ def _selected(trace: StoredTrace, whole: Everything, rows: Rows, cut: bool) -> W
     found = Work(start, end, work.kind[chosen], number[work.queue[chosen]], work.name_id[chosen], work.process[chosen],
                  work.correlation[chosen], work.stack[chosen], queues, begin, finish, _unfinished(trace, whole, rows),
                  backwards, chosen, _devices(queues))  # fmt: skip
-    found.protect()
+    protect(found)
     return found
 
 
@@ -310,6 +304,13 @@ def _devices(queues: Sequence[Queue]) -> dict[int | None, list[int]]:
     for i in sorted(range(len(queues)), key=lambda i: (queues[i].device is None, queues[i].device or 0)):
         devices.setdefault(queues[i].device, []).append(i)
     return devices
+
+
+def protect(found: object) -> None:
+    """Make an object's columns read-only: many share them."""
+    for column in vars(found).values():
+        if isinstance(column, np.ndarray):
+            column.flags.writeable = False
 
 
 def summed(group: Column, values: Column, groups: int) -> Column:

@@ -18,7 +18,6 @@ from warpsight.recorder.find import environment
 
 DORMANT = "WARPSIGHT"
 _ANSWER_S = 15.0
-_CONNECT_S = 10.0
 #: sys.remote_exec came with this version.
 _REMOTE_EXEC = (3, 14)
 _SCRIPT = """import contextlib, ctypes, os

@@ -23,7 +23,7 @@ class OutputError(WarpsightError):
 
 
 @dataclass(frozen=True)
-class RecordingOwner:
+class _RecordingOwner:
     """Who writes a recording: the content of `recording.json`."""
 
     pid: int
@@ -89,17 +89,17 @@ def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) ->
     """Write `recording.json`, which says that this process records into the folder."""
     pid = os.getpid()
     shared = os.fsdecode(arenas) if arenas is not None else ""
-    record = RecordingOwner(pid, process_ticks(pid), boot_id(), socket, job, time.time(), shared)
+    record = _RecordingOwner(pid, process_ticks(pid), boot_id(), socket, job, time.time(), shared)
     try:
         manifest.write_json(folder / RECORDING, asdict(record))
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {_reason(error)}") from None
 
 
-def announced(folder: Path) -> RecordingOwner | None:
+def announced(folder: Path) -> _RecordingOwner | None:
     """Who records into a folder; None when unknown."""
     try:
-        return RecordingOwner(**json.loads((folder / RECORDING).read_text(encoding="utf-8")))
+        return _RecordingOwner(**json.loads((folder / RECORDING).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -32,7 +32,7 @@ _ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Contention:
+class _Contention:
     """How much longer the kernels of a recording took beside collectives.
 
     Attributes:
@@ -50,7 +50,7 @@ class Contention:
         return float(np.median(beside)) if len(beside) else 0.0
 
 
-def measured(trace: StoredTrace, program: Program, recorded: Times) -> Contention | None:
+def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contention | None:
     """The contention that a recording shows, None where it has no collectives or too little to compare."""
     work = program.graph.work
     count = len(work)
@@ -70,10 +70,10 @@ def measured(trace: StoredTrace, program: Program, recorded: Times) -> Contentio
         found = float(np.median((length[beside] / base - 1) / part[kernels[beside]]))
         slope[kernels[rows]] = np.clip(found, 0.0, _MOST - 1)
         known.append(len(rows))
-    return Contention(slope, np.concatenate([part, np.zeros(len(program) - count)])) if known else None
+    return _Contention(slope, np.concatenate([part, np.zeros(len(program) - count)])) if known else None
 
 
-def applied(program: Program, base: Program, contention: Contention) -> Program:
+def applied(program: Program, base: Program, contention: _Contention) -> Program:
     """The program with its kernels as slow as what then runs beside them makes them."""
     if len(program) != len(base):
         return program

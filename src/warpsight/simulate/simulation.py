@@ -31,7 +31,7 @@ _CONFIDENCE = 1.96
 
 
 @dataclass(frozen=True)
-class StepTime:
+class _StepTime:
     """A step's mean time, ns.
 
     Attributes:
@@ -65,7 +65,7 @@ class Simulated:
     """
 
     changes: tuple[Change, ...]
-    step: StepTime
+    step: _StepTime
     recorded_ns: int
     predicted_ns: int
     unexplained_ns: int
@@ -142,10 +142,10 @@ def _mean(found: Iterations | None, base: Program, times: Times) -> float:
     return float(steps.durations(found, times)[steps.counted(found)].mean())
 
 
-def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> StepTime:
+def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> _StepTime:
     if found is None or len(found) < 2:
         lengths = {lean: float(steps.span(base, times).length) for lean, times in solved.items()}
-        return StepTime(
+        return _StepTime(
             float(steps.span(base, was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0
         )
     chosen = steps.counted(found)
@@ -153,7 +153,7 @@ def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int,
     means = {lean: float(steps.durations(found, times)[chosen].mean()) for lean, times in solved.items()}
     error = _CONFIDENCE * float(before.std()) / max(len(before), 1) ** 0.5
     error *= means[0] / max(float(before.mean()), 1.0)
-    return StepTime(
+    return _StepTime(
         float(before.mean()), means[0], min(means.values()) - error, max(means.values()) + error, len(before)
     )
 
@@ -166,7 +166,7 @@ def _notes(program: Program, base: Program, found: Iterations | None) -> tuple[F
     return tuple(notes)
 
 
-def _summary(step: StepTime, base: Program, was: Times, now: Times) -> pa.Table:
+def _summary(step: _StepTime, base: Program, was: Times, now: Times) -> pa.Table:
     rows = [
         ("step", step.recorded, step.predicted, step.low, step.high),
         ("recording", float(steps.span(base, was).length), float(steps.span(base, now).length), None, None),

@@ -16,7 +16,7 @@ Column = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Span:
+class _Span:
     """Begin and end of everything that happened, ns."""
 
     begin: int
@@ -28,7 +28,7 @@ class Span:
         return self.end - self.begin
 
 
-def span(program: Program, times: Times) -> Span:
+def span(program: Program, times: Times) -> _Span:
     """From the first to the last moment; calls that never returned have no end."""
     graph = program.graph
     returned = times.returned
@@ -36,7 +36,7 @@ def span(program: Program, times: Times) -> Span:
         returned = returned[~np.isin(graph.by_thread.call, graph.calls.unreturned)]
     begins = [int(column.min()) for column in (times.begin, times.start) if len(column)]
     ends = [int(column.max()) for column in (returned, times.end) if len(column)]
-    return Span(min(begins, default=0), max(ends, default=0))
+    return _Span(min(begins, default=0), max(ends, default=0))
 
 
 def recorded(program: Program) -> Times:

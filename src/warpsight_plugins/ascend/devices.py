@@ -35,11 +35,7 @@ def devices(root: Path) -> list[Device]:
 
 def missing(there: bool, readable: bool) -> str | None:
     """Why names, or the devices themselves, are unknown."""
-    if not readable and not vendor_tools.installed("npu-smi"):
-        return "not looked for: no sysfs here, and npu-smi is not installed"
-    if there and not vendor_tools.installed("npu-smi"):
-        return "names and memory are not known: npu-smi is not installed"
-    return None
+    return vendor_tools.missing(there, readable, "names and memory", "npu-smi")
 
 
 def _listed() -> dict[str, dict[str, Any]]:

@@ -124,7 +124,7 @@ class _Reader:
         )
         return 1
 
-    def _device(self, number: int, **columns: Any) -> int:
+    def _device(self, number: int, **columns: object) -> int:
         key = (self._target.scope, "cuda", number)
         return self._target.device(key, index=number, vendor="NVIDIA", platform="cuda", **columns)
 

@@ -307,7 +307,7 @@ def _spread(events: list[dict[str, Any]], name: str) -> list[Any]:
     return [value for e in events for value in [e.get(name)] * 32]
 
 
-def _others(event: dict[str, Any], context: Any) -> str | None:
+def _others(event: dict[str, Any], context: object) -> str | None:
     rest = {key: value for key, value in event.items() if key not in _COMMON and key != "sass"}
     rest |= {
         name: event[name] for name in ("regs", "uregs") if name in event and f"{name}_indices" not in event

@@ -20,11 +20,7 @@ def devices(root: Path) -> list[Device]:
 
 def missing(there: bool, readable: bool) -> str | None:
     """Why names, or the devices themselves, are unknown."""
-    if not readable and not vendor_tools.installed("xpu-smi"):
-        return "not looked for: no sysfs here, and xpu-smi is not installed"
-    if there and not vendor_tools.installed("xpu-smi"):
-        return "marketing names are not known: xpu-smi is not installed"
-    return None
+    return vendor_tools.missing(there, readable, "marketing names", "xpu-smi")
 
 
 def _device(one: pci.PciDevice, known: dict[str, str], root: Path) -> Device:

@@ -32,11 +32,7 @@ def devices(root: Path) -> list[Device]:
 
 def missing(there: bool, readable: bool) -> str | None:
     """Why names, or the devices themselves, are unknown."""
-    if not readable and not vendor_tools.installed("mx-smi"):
-        return "not looked for: no sysfs here, and mx-smi is not installed"
-    if there and not vendor_tools.installed("mx-smi"):
-        return "names and memory are not known: mx-smi is not installed"
-    return None
+    return vendor_tools.missing(there, readable, "names and memory", "mx-smi")
 
 
 def _recording() -> str | None:

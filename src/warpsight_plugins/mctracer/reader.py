@@ -86,7 +86,7 @@ class _Reader:
         launch = bool(_LAUNCH.match(event.name))
         self.rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)
 
-    def _device(self, event: TraceEvent, stream: Any) -> None:
+    def _device(self, event: TraceEvent, stream: object) -> None:
         process = self._process(event)
         number = whole(_given(event.args, "device", "deviceid", "gpu")) or 0
         device = self._target.device(
@@ -183,7 +183,7 @@ class _Reader:
         )
 
 
-def _three(value: Any) -> tuple[int, int, int]:
+def _three(value: object) -> tuple[int, int, int]:
     """Three sizes from `[8, 1, 1]`, `8,1,1`, `(8, 1, 1)` or `{x: 8, …}`."""
     if isinstance(value, dict):
         value = [value.get(axis, 1) for axis in "xyz"]

@@ -24,11 +24,7 @@ def devices(root: Path) -> list[Device]:
 
 def missing(there: bool, readable: bool) -> str | None:
     """Why names, or the devices themselves, are unknown."""
-    if not readable and not vendor_tools.installed("amd-smi", "rocm-smi"):
-        return "not looked for: no sysfs here, and neither amd-smi nor rocm-smi is installed"
-    if there and not vendor_tools.installed("amd-smi", "rocm-smi"):
-        return "marketing names are not known: neither amd-smi nor rocm-smi is installed"
-    return None
+    return vendor_tools.missing(there, readable, "marketing names", "amd-smi", "rocm-smi")
 
 
 def _device(one: pci.PciDevice, node: dict[str, int], names: dict[str, str], root: Path) -> Device:
@@ -93,6 +89,6 @@ def _inner(row: dict[str, Any], *path: str) -> Any:
     return value
 
 
-def _add(found: dict[str, str], address: Any, name: Any) -> None:
+def _add(found: dict[str, str], address: object, name: object) -> None:
     if isinstance(address, str) and isinstance(name, str) and name and name != "N/A":
         found[address.lower()] = name

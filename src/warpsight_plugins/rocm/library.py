@@ -19,14 +19,14 @@ _VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 
 
 @dataclass(frozen=True)
-class Rocprofiler:
+class _Rocprofiler:
     """A librocprofiler-sdk that was found; `version` from its file's name, None when it has none."""
 
     path: Path
     version: str | None
 
 
-def find(environment: Mapping[str, str] = os.environ) -> Rocprofiler | None:
+def find(environment: Mapping[str, str] = os.environ) -> _Rocprofiler | None:
     """The library that a program with this environment would load.
 
     Looked for in LD_LIBRARY_PATH, then below ROCM_PATH, in /opt/rocm and /opt/rocm-*, and in the PyTorch or ROCm wheels of
@@ -37,7 +37,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Rocprofiler | None:
             path = folder / name
             if path.is_file():
                 version = _VERSION.search(path.resolve().name)
-                return Rocprofiler(path, version[1] if version else None)
+                return _Rocprofiler(path, version[1] if version else None)
     return None
 
 

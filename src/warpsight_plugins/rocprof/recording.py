@@ -66,7 +66,7 @@ class RocprofRecording:
         self.target = target
         self._shapes: dict[tuple[int, ...], int] = {}
 
-    def agent(self, key: Any, **columns: Any) -> int:
+    def agent(self, key: object, **columns: object) -> int:
         """Device id of a GPU agent."""
         return self.target.device(key, vendor="AMD", platform="rocm", **columns)
 
@@ -108,7 +108,7 @@ class RocprofRecording:
         }
 
     def add_kernels(self, start: Array, end: Array, names: pa.Array, shapes: pa.Array, places: dict[str, Any],
-                    correlation: Array | pa.Array, **more: Any) -> None:  # fmt: skip
+                    correlation: Array | pa.Array, **more: object) -> None:  # fmt: skip
         """Rows of table kernel."""
         if len(start):
             self.target.add(
@@ -128,7 +128,7 @@ class RocprofRecording:
             )
 
     def add_copies(self, start: Array, end: Array, size: Array, directions: Sequence[str], places: dict[str, Any],
-                   correlation: Array | pa.Array, **more: Any) -> None:  # fmt: skip
+                   correlation: Array | pa.Array, **more: object) -> None:  # fmt: skip
         """Rows of table memcpy. rocprof records neither pinned memory nor who waits: sides are host or device."""
         if not len(start):
             return
@@ -207,7 +207,7 @@ class RocprofRecording:
         self.target.add("memory", rows)
 
     def add_counters(
-        self, time: Array, names: Sequence[str], values: Sequence[float], device: Any, process: Array
+        self, time: Array, names: Sequence[str], values: Sequence[float], device: object, process: Array
     ) -> None:
         """Rows of table counter: what the hardware counted during a dispatch, at its start."""
         count = pa.array(np.zeros(len(time), np.int64))

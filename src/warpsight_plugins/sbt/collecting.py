@@ -76,7 +76,7 @@ _TABLES: dict[str, _Rows] = {
 
 
 @dataclass
-class NumberedTexts:
+class _NumberedTexts:
     """Texts by place; the first use of a text gives it the next one."""
 
     places: dict[str, int]
@@ -91,7 +91,7 @@ class Collected:
     """Events whose `name` is a place in `texts` and whose `stack` is one in `stacks`; `addresses` are of `memory`."""
 
     events: SbtEvents
-    texts: NumberedTexts
+    texts: _NumberedTexts
     stacks: list[tuple[RawFrame, ...]]
     unplaced: int
 
@@ -139,7 +139,7 @@ class _Collector:
     def __init__(self, trace: StoredTrace, selection: Selection) -> None:
         self.trace = trace
         self.selection = selection
-        self.texts = NumberedTexts({})
+        self.texts = _NumberedTexts({})
         self._stacks: dict[int, int] = {}
         self._names = dict(trace.sql("SELECT id, name FROM name").fetchall())
         self._devices = dict(trace.sql("SELECT device, index FROM device").fetchall())

@@ -133,7 +133,7 @@ def nothing() -> SbtEvents:
     return SbtEvents(*columns)
 
 
-class EventBytes:
+class _EventBytes:
     """Some bytes of the event section as numbers, and how to get from one event to the next.
 
     Type and flags are single bytes, which look like numbers as long as they are below 128; an event is known by the
@@ -200,7 +200,7 @@ def _joined(data: Column, begin: Column, size: Column) -> Column:
     return value
 
 
-def starts(window: EventBytes, limit: int) -> tuple[Column, int]:
+def starts(window: _EventBytes, limit: int) -> tuple[Column, int]:
     """With which numbers the first `limit` events begin, and with which the one after them does.
 
     Events that the window does not hold whole are left out.
@@ -210,7 +210,7 @@ def starts(window: EventBytes, limit: int) -> tuple[Column, int]:
     return found, int(window.after(found[-1:])[0]) if len(found) else 0
 
 
-def _together(window: EventBytes, limit: int) -> Column:
+def _together(window: _EventBytes, limit: int) -> Column:
     numbers = len(window.last)
     edges = np.linspace(0, numbers, _LANES + 1).astype(np.int64)
     entry, ends = _guesses(window, edges[:-1]), edges[1:]
@@ -236,7 +236,7 @@ def _together(window: EventBytes, limit: int) -> Column:
     return found[:limit]
 
 
-def _guesses(window: EventBytes, begins: Column) -> Column:
+def _guesses(window: _EventBytes, begins: Column) -> Column:
     """For each place the first from there on that looks like the begin of an event; the first place is one."""
     numbers = len(window.last)
     place = (begins[:, None] + np.arange(_GUESS_NUMBERS)).ravel()
@@ -257,7 +257,7 @@ def _guesses(window: EventBytes, begins: Column) -> Column:
 
 
 def _walk_lanes(
-    window: EventBytes, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
+    window: _EventBytes, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
 ) -> None:
     """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for one that could not go on.
 
@@ -294,7 +294,7 @@ def _walk_lanes(
             visited[lane], exits[lane] = piece, end
 
 
-def _one_by_one(window: EventBytes, at: int, limit: int) -> Column:
+def _one_by_one(window: _EventBytes, at: int, limit: int) -> Column:
     """The plain walk: for little data, and for data made so that guesses never fall into step."""
     found: list[int] = []
     step = _STEP[window.pair[window.begin]].tolist()
@@ -312,7 +312,7 @@ def _one_by_one(window: EventBytes, at: int, limit: int) -> Column:
     return np.array(found, np.int64)
 
 
-def decode(window: EventBytes, at: Column, previous: int) -> SbtEvents:
+def decode(window: _EventBytes, at: Column, previous: int) -> SbtEvents:
     """The columns of the events that begin with the given numbers; `previous` is the time before the first."""
     value = window.value
     kind, flags = window.heads(at)
@@ -373,7 +373,7 @@ def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tup
     """
     previous, wide = base, WINDOW_BYTES
     while count > 0 and at < end:
-        window = EventBytes(np.ascontiguousarray(data[at : min(at + wide, end)]))
+        window = _EventBytes(np.ascontiguousarray(data[at : min(at + wide, end)]))
         found, following = starts(window, count)
         if not len(found):
             if at + wide >= end:

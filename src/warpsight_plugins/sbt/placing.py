@@ -371,7 +371,7 @@ class _Texts:
         return np.array([place.get(text, -1) for text in texts], np.int64)
 
 
-def _same(value: Any, count: int) -> pa.Array:
+def _same(value: object, count: int) -> pa.Array:
     return pa.repeat(value, count)
 
 

@@ -93,7 +93,7 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
         _weights(target, profile, frames)
 
 
-def _checked(frame: Any, frames: list[Frame]) -> int:
+def _checked(frame: object, frames: list[Frame]) -> int:
     """A number of a frame, as events and samples name it."""
     if isinstance(frame, bool) or not isinstance(frame, int):
         told = repr(frame) if isinstance(frame, str) else frame

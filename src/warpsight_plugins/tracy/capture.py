@@ -20,8 +20,6 @@ COVERAGE = Coverage(
         "headers of versions 0.7 to 0.14 after TracyFileHeader.hpp and TracyFileWrite.hpp, written in tests",
     ),
 )
-#: Nothing of this format is read: the reader only says what to do.
-REFUSED = True
 _MAGIC = {b"tr\xfdP": "0.10 or newer", b"tZst": "0.7 to 0.9", b"tlZ\x04": "0.9 or older"}
 
 

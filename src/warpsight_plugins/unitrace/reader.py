@@ -48,7 +48,7 @@ class UnitraceReader:
         for pid, text in self._names.processes.items():
             self._announce(pid, text)
 
-    def _announce(self, pid: Any, text: str) -> None:
+    def _announce(self, pid: object, text: str) -> None:
         who = _WHO.match(text)
         if who is None:
             self._processes[pid] = self._target.process(pid, command=text)
@@ -57,13 +57,13 @@ class UnitraceReader:
             self._processes[pid] = self._target.process(pid, host=who["host"], rank=rank)
             self._hosts.setdefault((who["rank"] or "", who["host"]), self._processes[pid])
 
-    def _process(self, pid: Any) -> int:
+    def _process(self, pid: object) -> int:
         found = self._processes.get(pid)
         if found is None:
             found = self._processes[pid] = self._target.process(pid)
         return found
 
-    def _device(self, pid: Any) -> tuple[int, int]:
+    def _device(self, pid: object) -> tuple[int, int]:
         """(process, device) of a device's pseudo-process."""
         found = self._devices.get(pid)
         if found is not None:

@@ -221,7 +221,7 @@ class _Device:
                 rows.clear()
 
 
-def _details(text: Any) -> dict[str, str]:
+def _details(text: object) -> dict[str, str]:
     return dict(_DETAIL.findall(text)) if isinstance(text, str) else {}
 
 

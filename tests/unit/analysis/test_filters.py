@@ -86,3 +86,11 @@ def test_patterns_truth_values_and_null(trace: StoredTrace) -> None:
 def test_what_is_no_filter_is_refused(trace: StoredTrace, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         count(trace, text)
+
+
+def test_all_rows_come_in_order_unless_some_are_asked_for(trace: StoredTrace) -> None:
+    starts = sorted(row["start"] for row in ROWS)
+    chosen = {"fields": ["start"]}
+    assert [row[0] for row in ask(trace, Question(**chosen)).fetchall()] == starts
+    assert [row[0] for row in ask(trace, Question(**chosen, head=4)).fetchall()] == starts[:4]
+    assert [row[0] for row in ask(trace, Question(**chosen, tail=4)).fetchall()] == starts[-4:]

@@ -223,6 +223,12 @@ def test_samples_of_host_threads_stand_under_their_threads_and_ranges(build):
         flame(trace, Rows(devices=(0,)), Shape("samples"))
 
 
+def test_samples_of_any_number_of_threads_are_split_by_thread(build):
+    """One thread."""
+    graph = flame(build(stacks=STACKS, sample=[sample(EPOCH, 2)]), shape=Shape("samples", by=("thread",)))
+    assert paths(graph) == {("thread 100", *FRAMES[2], "running"): 1}
+
+
 def test_device_work_is_split_by_the_thread_that_asked_for_it(build):
     trace = build(kernel=[kernel(EPOCH, 5, correlation=1), kernel(EPOCH, 7, correlation=2), kernel(EPOCH, 9)],
                   launch=[launch(EPOCH, 1, 1), launch(EPOCH, 1, 2, thread=101)])  # fmt: skip

@@ -43,6 +43,12 @@ def test_samples_are_shared_by_the_time_of_the_launches_in_their_window(build: B
     assert graph.accounts[0].measured == graph.accounts[0].shown == 108
 
 
+def test_a_launch_whose_share_is_below_half_a_sample_is_left_out(build: Build) -> None:
+    ran = [kernel(EPOCH + 1000, 3_000_000, stack=2), kernel(EPOCH + 10_000_000, 1_000, stack=4)]
+    trace = build(stacks=STACKS, kernel=ran, pc_sample=[sample(0, 3)])
+    assert of_stacks(paths(flame(trace, shape=Shape("pc-samples")))) == {tuple(FRAMES[2]): 3}
+
+
 def test_samples_that_come_after_their_kernel_go_to_all_of_its_launches(build: Build) -> None:
     trace = build(stacks=STACKS, kernel=[kernel(EPOCH, 1000, stack=2)], pc_sample=[sample(50, 9)])
     assert of_stacks(paths(flame(trace, shape=Shape("pc-samples")))) == {tuple(FRAMES[2]): 9}

@@ -9,6 +9,7 @@ from warpsight.analysis.path import dot
 from warpsight.errors import UsageError
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows
 
 
 def cuda_graph(path, launches=2):
@@ -80,11 +81,11 @@ def test_the_reduction_keeps_what_is_reachable_with_the_fewest_edges(seed):
 def test_dot_is_quoted_and_bounded(tmp_path, monkeypatch):
     assert dot.quoted('a "b"\\c\nd') == '"a \\"b\\"\\\\c\\nd"'
     with cuda_graph(tmp_path / "t.warp") as trace:
-        text, nodes, edges = dot._text(trace, dot._ALL)
+        text, nodes, edges = dot._text(trace, Rows())
         assert text.startswith("digraph")
         assert text.count("label=") == nodes == 10
         assert text.count("->") == edges
         assert 'color="red"' in text
         monkeypatch.setattr(dot, "MOST_NODES", 3)
         with pytest.raises(UsageError, match="choose a part with --from"):
-            dot._text(trace, dot._ALL)
+            dot._text(trace, Rows())

@@ -128,3 +128,22 @@ def test_a_device_of_another_vendor_is_not_judged_and_that_is_said(build):
     result = occupancy(build(shapes=(shape,), device=[gpu], kernel=[kernel(0, 100, shape_id=1)]))
     assert result.tables["occupancy"].to_pylist()[0]["occupancy"] is None
     assert [f.values for f in result.findings] == [{"kernels": 1, "of": 1}]
+
+
+@pytest.mark.parametrize(
+    ("capability", "threads", "blocks", "shared"),
+    [  # the table of compute capabilities in NVIDIA's programming guide
+        ("5.0", 2048, 32, 64), ("5.2", 2048, 32, 96), ("5.3", 2048, 32, 64), ("6.0", 2048, 32, 64), ("6.1", 2048, 32, 96),
+        ("6.2", 2048, 32, 64), ("7.0", 2048, 32, 96), ("7.2", 2048, 32, 96), ("7.5", 1024, 16, 64), ("8.0", 2048, 32, 164),
+        ("8.6", 1536, 16, 100), ("8.7", 1536, 16, 164), ("8.9", 1536, 24, 100), ("9.0", 2048, 32, 228),
+        ("10.0", 2048, 32, 228), ("12.0", 1536, 24, 100), ("12.9", 1536, 24, 100), ("8.1", 2048, 32, 164),
+    ],
+)  # fmt: skip
+def test_limits_are_those_of_the_capability_or_of_the_newest_before_it(capability, threads, blocks, shared):
+    found = limits(capability)
+    assert (found.threads, found.blocks, found.shared, found.registers) == (
+        threads,
+        blocks,
+        shared * 1024,
+        65_536,
+    )

@@ -107,6 +107,7 @@ def test_sequences_count_what_instances_launch_in_order(build, seed):
         expected[key] = count + 1, total + sum(k["duration"] for k in mine)
     told = sequences(build(names=NAMES, **rows)).tables["sequences"].to_pylist()
     assert {(r["operator"], r["sequence"]): (r["times"], r["total"]) for r in told} == expected
+    assert all(r["mean"] == pytest.approx(r["total"] / r["times"]) for r in told)
     assert all(r["launch"] == 5 * r["times"] * r["kernels"] for r in told)
     assert [r["total"] for r in told] == sorted((r["total"] for r in told), reverse=True)
 

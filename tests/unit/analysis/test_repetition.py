@@ -86,3 +86,24 @@ def test_turns_without_a_mark_begin_after_the_longest_pauses() -> None:
     found = repetition._equal_steps(tokens, gap, 3)
     assert found is not None and found.tolist() == [4, 7, 10, 13, 16]
     assert repetition._equal_steps(np.arange(9), np.zeros(9), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("places", "mark"),
+    [
+        ([0, 10, 20, 30], True),
+        ([0, 10, 19, 29, 38], True),  # every other turn is a place short
+        ([0, 10, 19, 28], False),  # two of three are
+        ([0, 10, 20, 26, 36], True),
+        ([0, 10, 20, 25, 35], False),  # one comes twice in a turn
+        ([0, 10], False),
+    ],
+)
+def test_a_mark_comes_every_other_time_a_period_later_and_never_within_half_of_one(
+    places: list[int], mark: bool
+) -> None:
+    hashes = np.arange(1, 41)
+    hashes[places] = 0
+    found = repetition._once_per_period(hashes, 10)
+    assert (found is not None) == mark
+    assert found is None or [one.tolist() for one in found] == [places]

@@ -76,6 +76,7 @@ def test_overlap_hidden_and_exposed_times(messy):
         hiding = talk | moved if row["activity"] == "compute" else compute
         assert row["time"] == own.sum()
         assert row["hidden"] == (own & hiding).sum()
+        assert row["hidden_share"] == (row["hidden"] / row["time"] if row["time"] else None)
         assert row["exposed"] == (own & ~others[0] & ~others[1]).sum()
     for row in overlap(trace).tables["pairs"].to_pylist():
         both = [marks(rows, row["device"], {"compute": ("kernel",), "communication": ("communication",),

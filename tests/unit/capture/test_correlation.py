@@ -75,3 +75,11 @@ def test_state_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stack.tolist() == [1, 5, 96]
     assert again.seen(ids[:6]).tolist() == [False] * 5 + [True]
     assert again.full(ids[:1]).tolist() == [3 << 32 | 1]
+
+
+def test_of_ids_that_partly_lie_outside_those_inside_are_known() -> None:
+    window = CallWindow(0)
+    ids = put(window, 1, 10)
+    window.see(ids[:4])
+    later = np.arange(3, 30, dtype=np.int64)
+    assert window.seen(later)[:8].tolist() == [True, True] + [False] * 6

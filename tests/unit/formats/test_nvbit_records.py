@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import warpsight as ws
+from tests.golden.nvbit_truth import executed
 from warpsight.device_code.widths import Opcode, registers
 from warpsight.formats.events import kinds
 from warpsight.formats.events.blocks import MAGIC, Records
@@ -151,6 +152,7 @@ def test_addresses_come_back_as_the_lanes_held_them(encoder: Path) -> None:
         base + _LANES % 4 * 9_000_000, 0x400 ^ (_LANES % 8 * 16) ^ (_LANES // 8 * 0x410), base - 300 * _LANES + _LANES % 2,
         base + random.integers(0, 2**30, 32).astype(np.uint64), random.integers(0, 2**48, 32).astype(np.uint64),
         0x7F12_FFFF_FFF0 + 4 * _LANES, 0x7F12_FFFF_FFC0 + _LANES % 8 * 16 + _LANES // 8 * 40, 0 * _LANES + base,
+        0x7F12 << 32 | 0xFFFF_FFF0 + 4 * _LANES & 0xFFFF_FFFF,
     ]  # fmt: skip
     cases = [(3, mask, mask, 1, 0, one) for mask in _MASKS for one in listed]
     cases += [
@@ -174,7 +176,7 @@ def test_addresses_come_back_as_the_lanes_held_them(encoder: Path) -> None:
 def test_an_instruction_says_which_lanes_its_predicate_left_out(encoder: Path) -> None:
     cases = [(66, mask, guard & mask, 0, 0, []) for mask in _MASKS for guard in (_ALL, 0xF0F0F0F0, 0)]
     events = _written(encoder, cases)
-    assert events.is_execution.all()
+    assert executed(events).all()
     assert events.guard.tolist() == [case[2] for case in cases]
     assert events.lanes.tolist() == [case[1] for case in cases]
 

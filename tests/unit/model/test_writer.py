@@ -73,6 +73,8 @@ def test_names_stacks_and_shapes_are_interned(tmp_path: Path) -> None:
         assert writer.shape(grid_x=1) == writer.shape(grid_x=1) != writer.shape(grid_x=2)
         with pytest.raises(UsageError, match="no column grid"):
             writer.shape(grid=1)
+    with open_trace(tmp_path / "a.warp") as trace:
+        assert trace.sql("SELECT depth, cut FROM stack ORDER BY id").fetchall() == [(1, False), (2, False)]
 
 
 def test_a_close_that_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LAYOUT = Path(__file__).parents[3] / "src" / "warpsight" / "capture" / "segments"
+FILES = ("layout.py", "definition_kinds.py", "record_kinds.py")
 SLOT, HEADER, MAGIC = 65536, 64, 0x31425357
 FORMATS = {"u1": "B", "i1": "b", "u2": "H", "i2": "h", "u4": "I", "i4": "i", "u8": "Q", "i8": "q", "f8": "d"}
 
@@ -23,9 +24,9 @@ Row = dict[str, int | float]
 
 def field_tables() -> dict[str, tuple[int, list[str], struct.Struct]]:
     """Struct name -> (record kind or 0, field names, how to unpack it), from the layout's text."""
-    text = "".join((LAYOUT / name).read_text(encoding="utf-8") for name in ("layout.py", "record_kinds.py"))
+    text = "".join((LAYOUT / name).read_text(encoding="utf-8") for name in FILES)
     described = (
-        r'(?:Struct\(|_record\(\s*(\d+),)\s*"(\w+)",\s*(?:fields\()?"""\n(.*?)"""\)?(?:,\s*kind=(\d+))?'
+        r'(?:Struct\(|\brecord\(\s*(\d+),)\s*"(\w+)",\s*(?:fields\()?"""\n(.*?)"""\)?(?:,\s*kind=(\d+))?'
     )
     tables = {}
     for kind, name, lines, later in re.findall(described, text, re.DOTALL):

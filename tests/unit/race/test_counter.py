@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.race_model import delays as model
 from warpsight.race import counter
 from warpsight.race.plan import Plan, Point
 
@@ -37,7 +38,7 @@ def plan(**changes: object) -> Plan:
 def test_philox_gives_the_published_values(
     words: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]
 ) -> None:
-    assert tuple(int(word) for word in counter.philox(words, key)) == expected
+    assert tuple(int(word) for word in model.philox(words, key)) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,33 +54,33 @@ def test_philox_gives_the_published_values(
     ],
 )
 def test_golden_delays(launch: int, cta: int, warp: int, occurrence: int, delay: int) -> None:
-    assert int(counter.delays(plan(), POINT, launch, cta, warp, occurrence)) == delay
+    assert int(model.delays(plan(), POINT, launch, cta, warp, occurrence)) == delay
 
 
 def test_a_probability_lets_some_occurrences_pass() -> None:
-    found = counter.delays(plan(probability=0.25), POINT, 0, 0, 0, np.arange(12))
+    found = model.delays(plan(probability=0.25), POINT, 0, 0, 0, np.arange(12))
     assert found.tolist() == [-1, -1, -1, -1, 27131, -1, -1, 49862, -1, -1, -1, -1]
-    many = counter.delays(plan(probability=0.25), POINT, 0, np.arange(100_000), 0, 0)
+    many = model.delays(plan(probability=0.25), POINT, 0, np.arange(100_000), 0, 0)
     assert abs((many >= 0).mean() - 0.25) < 0.005
-    assert (counter.delays(plan(probability=0.0), POINT, 0, np.arange(1000), 0, 0) == -1).all()
+    assert (model.delays(plan(probability=0.0), POINT, 0, np.arange(1000), 0, 0) == -1).all()
 
 
 def test_delays_lie_between_floor_and_ceiling_and_reach_both_ends() -> None:
-    drawn = counter.delays(plan(floor_ns=5, ceiling_ns=8), POINT, 0, np.arange(1000), 0, 0)
+    drawn = model.delays(plan(floor_ns=5, ceiling_ns=8), POINT, 0, np.arange(1000), 0, 0)
     assert sorted(set(drawn.tolist())) == [5, 6, 7, 8]
     longest = plan(floor_ns=0, ceiling_ns=4_000_000_000)
-    drawn = counter.delays(longest, POINT, 0, np.arange(100_000), 0, 0)
+    drawn = model.delays(longest, POINT, 0, np.arange(100_000), 0, 0)
     assert 0 <= drawn.min() < 1_000_000 and 3_999_000_000 < drawn.max() <= 4_000_000_000
     fixed = plan(mode="fixed", floor_ns=700, ceiling_ns=700)
-    assert (counter.delays(fixed, POINT, np.arange(9), 0, 0, 0) == 700).all()
+    assert (model.delays(fixed, POINT, np.arange(9), 0, 0, 0) == 700).all()
 
 
 def test_a_points_delays_do_not_depend_on_the_other_points() -> None:
     other = Point(kernel="k", code="cd" * 32, pc=0, kind="barrier")
-    assert counter.delays(plan(points=(other, POINT)), POINT, 1, 2, 3, 4) == counter.delays(
+    assert model.delays(plan(points=(other, POINT)), POINT, 1, 2, 3, 4) == model.delays(
         plan(), POINT, 1, 2, 3, 4
     )
-    assert counter.delays(plan(), other, 1, 2, 3, 4) != counter.delays(plan(), POINT, 1, 2, 3, 4)
+    assert model.delays(plan(), other, 1, 2, 3, 4) != model.delays(plan(), POINT, 1, 2, 3, 4)
 
 
 def schedule(depth: int, steps: int, **changes: object) -> Plan:
@@ -87,13 +88,13 @@ def schedule(depth: int, steps: int, **changes: object) -> Plan:
 
 
 def test_a_warps_priority_is_one_wait_for_all_its_steps() -> None:
-    waits = counter.priority_delays(schedule(1, 50), 3, np.arange(8)[:, None], np.arange(50), 8)
+    waits = model.priority_delays(schedule(1, 50), 3, np.arange(8)[:, None], np.arange(50), 8)
     assert (waits == waits[:, :1]).all() and len(set(waits[:, 0].tolist())) == 8
-    assert (counter.priority_delays(schedule(1, 50, probability=0.0), 3, 0, np.arange(5), 8) == -1).all()
+    assert (model.priority_delays(schedule(1, 50, probability=0.0), 3, 0, np.arange(5), 8) == -1).all()
 
 
 def test_at_each_change_one_warp_falls_behind_all_others() -> None:
-    waits = counter.priority_delays(schedule(3, 40), 0, np.arange(16)[:, None], np.arange(40), 16)
+    waits = model.priority_delays(schedule(3, 40), 0, np.arange(16)[:, None], np.arange(40), 16)
     changed = np.argwhere(np.diff(waits, axis=1))
     assert len(changed) == 2
     for warp, step in changed.tolist():
@@ -105,7 +106,7 @@ def test_every_warp_and_step_is_drawn_as_often_as_the_bound_says() -> None:
     """A bug of depth 2 that needs warp 1 slowest at first and warp 2 behind it from step 3 on, of 3 warps with 5 steps."""
     shown = 0
     for seed in range(6000):
-        waits = counter.priority_delays(schedule(2, 5, seed=seed), 0, np.arange(3)[:, None], np.arange(5), 3)
+        waits = model.priority_delays(schedule(2, 5, seed=seed), 0, np.arange(3)[:, None], np.arange(5), 3)
         shown += waits[1, 0] == waits[:, 0].max() and waits[2, 2] < waits[2, 3] and waits[2, 3] > waits[1, 3]
     assert shown / 6000 >= 0.8 * counter.bound(2, 3, 5)
     assert counter.bound(1, 7, 9) == 1 / 7 and counter.bound(3, 2, 5) == 1 / 200

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
 from warpsight.model import intervals
-from warpsight.model import work as device_work
 from warpsight.model.intervals import Intervals
 
 Column = NDArray[Any]
@@ -102,8 +101,8 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
     moments = moments[order]
     free = np.diff(moments, append=moments[-1])
     if len(higher):
+        # Nothing runs from the last moment on, so what is free there does not count.
         free = free - np.diff(intervals.measure(higher, moments), append=0)
-        free[-1] = 0
     depth = np.cumsum(np.where(order < count, 1, -1))
     share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)
     done = np.concatenate([np.zeros(1), np.cumsum(share)])
@@ -115,9 +114,6 @@ def by_group(group: Column, own: Column, total: int, groups: int) -> Column:
     """Whole nanoseconds of each group; they add up to `total` exactly, the largest group takes what rounding left."""
     if not groups:
         return np.zeros(0, np.int64)
-    if len(own) and float(own.max()) * len(own) < 1 << 52 and (own == np.rint(own)).all():
-        out = device_work.summed(group, own.astype(np.int64), groups)
-    else:
-        out = np.rint(np.bincount(group, weights=own, minlength=groups)).astype(np.int64)
+    out = np.rint(np.bincount(group, weights=own, minlength=groups)).astype(np.int64)
     out[int(np.argmax(out))] += total - int(out.sum())
     return out

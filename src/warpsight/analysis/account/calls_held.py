@@ -99,10 +99,10 @@ def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> He
     index, number = index[good], number[good]
     start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
     name = calls.function[index].astype(np.int64)
-    found = start, end, name, on.early(calls.start[index])
+    found = start, end, name, on.early(calls.start[index]), (calls.end - calls.start)[index]
     waits = _waits_without_call(trace, on, len(calls.functions))
-    start, end, name, early = (np.concatenate(pair) for pair in zip(found, waits, strict=True))
-    return _disjoint(start, end, name, names(calls), early)
+    start, end, name, early, length = (np.concatenate(pair) for pair in zip(found, waits, strict=True))
+    return _disjoint(start, end, name, names(calls), early, length)
 
 
 def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Column, ...]:
@@ -112,15 +112,15 @@ def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Colum
     lone = waits.of(*_WAITS)
     lone = lone[waits.call[lone] < 0]
     if not len(lone):
-        return none, none, none, none
+        return none, none, none, none, none
     code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in waits.kinds], np.int64)
     parts = []
     for (process, _), number in on.keys.items():
         mine = lone[waits.process[lone] == process]
         where = np.full(len(mine), number)
         name = code[waits.kind[mine]] + first
-        begin = waits.start[mine]
-        parts.append((on.at(where, begin), on.at(where, waits.end[mine]), name, on.early(begin)))
+        begin, end = waits.start[mine], waits.end[mine]
+        parts.append((on.at(where, begin), on.at(where, end), name, on.early(begin), end - begin))
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
@@ -140,9 +140,9 @@ def recorder_work(trace: StoredTrace, on: Axis) -> HeldTime:
         parts.append((mine, np.full(len(mine), place)))
     index, number = (np.concatenate(column) for column in zip(*parts, strict=True))
     index, number = index[number >= 0], number[number >= 0]
-    begin = columns["start"][index]
-    start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])
-    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts, on.early(begin))
+    begin, length = columns["start"][index], columns["duration"][index]
+    start, end = on.at(number, begin), on.at(number, begin + length)
+    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts, on.early(begin), length)
 
 
 def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column]:
@@ -179,12 +179,15 @@ def stamping_time(trace: StoredTrace) -> int:
     return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 
-def _disjoint(start: Column, end: Column, name: Column, names: list[str], early: Column) -> HeldTime:
+def _disjoint(
+    start: Column, end: Column, name: Column, names: list[str], early: Column, length: Column
+) -> HeldTime:
     """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off.
 
-    `early` is how long before the axis each began (ns): of those that the axis cuts off at one place, the first to begin counts.
+    Of those that begin at one place the longest counts, whether it ends on the axis or beyond (`length`, ns); of those that the
+    axis cuts off there, the first to begin (`early` is how long before the axis, ns).
     """
-    order = np.lexsort((-end, -early, start))
+    order = np.lexsort((-length, -early, start))
     start, end, name = start[order], end[order], name[order]
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
     start = np.maximum(start, before)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import distinct
+from warpsight.model.work import distinct, summed
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -49,8 +49,8 @@ class CutRanges:
         before = measure(begin, end)
         covered = before(self.end) - before(self.start)
         hit = np.flatnonzero(covered)
-        time = _sum(self.name[hit], covered[hit], len(self.names))
-        return time, _sum(self.name[hit], self.length[hit], len(self.names))
+        time = summed(self.name[hit], covered[hit], len(self.names))
+        return time, summed(self.name[hit], self.length[hit], len(self.names))
 
     def of(self, name: int) -> tuple[Column, Column]:
         """Begins and ends of the ranges with a name, ascending."""
@@ -156,9 +156,3 @@ def _outermost(start: Column, stop: Column, code: Column) -> Column:
     inside[1:] = (code[1:] == code[:-1]) & (reach[:-1] >= stop[1:])
     kept: Column = order[~inside]
     return kept
-
-
-def _sum(group: Column, values: Column, groups: int) -> Column:
-    out = np.zeros(groups, np.int64)
-    np.add.at(out, group, values)
-    return out

@@ -10,7 +10,7 @@ from warpsight.analysis.diff.roles import role
 
 
 @dataclass(frozen=True)
-class AlignedStretch:
+class _AlignedStretch:
     """One stretch of the alignment: what happened, the places on both sides, and their device time (ns)."""
 
     change: str
@@ -53,7 +53,7 @@ def align(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, int, i
 
 def stretches(
     before: Iteration, after: Iteration, by_role: bool, renamed: Mapping[str, str]
-) -> list[AlignedStretch]:
+) -> list[_AlignedStretch]:
     """Where two iterations differ, by kernel or by role.
 
     Kernels that `renamed` gives one name stand for each other: they keep their place in the alignment and count as replaced.
@@ -64,7 +64,7 @@ def stretches(
     ]
     aligned = align(*keys)
     found = [
-        AlignedStretch(change, (a, b), (c, d), sum(before.times[a:b]), sum(after.times[c:d]))
+        _AlignedStretch(change, (a, b), (c, d), sum(before.times[a:b]), sum(after.times[c:d]))
         for change, a, b, c, d in aligned
         if change != "equal"
     ]
@@ -73,12 +73,12 @@ def stretches(
 
 def _replaced(
     before: Iteration, after: Iteration, aligned: list[tuple[str, int, int, int, int]]
-) -> Iterator[AlignedStretch]:
+) -> Iterator[_AlignedStretch]:
     """Kernels with another name in the same place."""
     for change, a, b, c, _ in aligned:
         if change == "equal":
             for one, two in zip(range(a, b), range(c, c + b - a), strict=True):
                 if before.names[one] != after.names[two]:
-                    yield AlignedStretch(
+                    yield _AlignedStretch(
                         "replaced", (one, one + 1), (two, two + 1), before.times[one], after.times[two]
                     )

@@ -23,7 +23,7 @@ _DROPPED = ("", "<no-symbol>", "_start", "__libc_start_main")
 
 
 @dataclass
-class ScriptOutput:
+class _ScriptOutput:
     """What the script prints, and the folded lines it writes."""
 
     lines: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Kernel:
     correlation: int
 
 
-def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: bool = False) -> ScriptOutput:
+def merge(cpu: str, gpu: str, output: str, tolerance_ms: float, summary: bool) -> _ScriptOutput:
     """Merge two files as the script does.
 
     Args:
@@ -51,7 +51,7 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: 
     Raises:
         FormatError: for a GPU file that is not such a JSON object.
     """
-    output_text = ScriptOutput()
+    output_text = _ScriptOutput()
     say = output_text.lines.append
     say(f"Parsing CPU uprobe trace (extended folded format): {cpu}")
     stacks = _stacks(cpu, say)

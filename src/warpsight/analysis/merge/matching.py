@@ -22,14 +22,14 @@ MATCHED, AMBIGUOUS, ALONE, FOREIGN = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class MatchWindow:
+class _MatchWindow:
     """How far from its expected place (ns) a stack's call begins: the distance of nearly all certain pairs."""
 
     early: int
     late: int
 
 
-def window(moments: list[Column], calls: list[Column], limit: int) -> MatchWindow:
+def window(moments: list[Column], calls: list[Column], limit: int) -> _MatchWindow:
     """The usual distance of a call from its stack, from pairs that are each other's nearest; `limit` bounds it.
 
     `moments` are the stacks' times on the calls' clock, per sequence and sorted.
@@ -44,13 +44,13 @@ def window(moments: list[Column], calls: list[Column], limit: int) -> MatchWindo
     found = np.concatenate(residuals) if residuals else np.zeros(0, np.int64)
     found = found[np.abs(found) <= limit]
     if len(found) < 8:
-        return MatchWindow(-limit, limit)
+        return _MatchWindow(-limit, limit)
     middle = float(np.median(found))
     spread = float(np.median(np.abs(found - middle)))
     core = found[np.abs(found - middle) <= max(12 * spread, 2_000)]
     low, high = np.quantile(core, [0.002, 0.998])
     pad = max(4 * spread, 300.0)
-    return MatchWindow(max(int(low - pad), -limit), min(int(high + pad), limit))
+    return _MatchWindow(max(int(low - pad), -limit), min(int(high + pad), limit))
 
 
 def _nearest(ours: Column, theirs: Column) -> Column:
@@ -60,7 +60,7 @@ def _nearest(ours: Column, theirs: Column) -> Column:
     return nearer
 
 
-def match(ours: Column, theirs: Column, allowed: MatchWindow, *, ordered: bool) -> tuple[Column, Column]:
+def match(ours: Column, theirs: Column, allowed: _MatchWindow, *, ordered: bool) -> tuple[Column, Column]:
     """Pair the stacks and calls of one sequence.
 
     Args:
@@ -93,7 +93,7 @@ def match(ours: Column, theirs: Column, allowed: MatchWindow, *, ordered: bool) 
 
 
 def _by_order(
-    call: Column, state: Column, calls: int, ours: Column, theirs: Column, allowed: MatchWindow
+    call: Column, state: Column, calls: int, ours: Column, theirs: Column, allowed: _MatchWindow
 ) -> None:
     """Match what lies between sure pairs, or between long pauses, where both sides have as many."""
     sure = np.flatnonzero(state == MATCHED)

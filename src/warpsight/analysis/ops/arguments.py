@@ -208,7 +208,7 @@ def _decoded(raw: bytes) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _argument(shape: Any, kind: Any, stride: Any, value: Any, typed: bool) -> Argument:
+def _argument(shape: object, kind: object, stride: object, value: object, typed: bool) -> Argument:
     """One argument. Without types a shape without dimensions may be a number's: it counts as none."""
     numbers = shape if isinstance(shape, list) else []
     if numbers and all(isinstance(one, list) for one in numbers):
@@ -230,12 +230,12 @@ def _listed(shapes: list[Any], strides: list[Any]) -> tuple[Tensor, ...]:
     return tuple(out)
 
 
-def _sizes(found: Any) -> tuple[int, ...] | None:
+def _sizes(found: object) -> tuple[int, ...] | None:
     sizes = _integers(found)
     return None if sizes is None or any(size < 0 for size in sizes) else sizes
 
 
-def _integers(found: Any) -> tuple[int, ...] | None:
+def _integers(found: object) -> tuple[int, ...] | None:
     if not isinstance(found, list) or not all(type(one) is int for one in found):
         return None
     return tuple(found)

@@ -33,7 +33,7 @@ _FP32 = re.compile(r"sgemm|scudnn|simt|_f32f32_f32f32|gemv|gemmSN|ffma", re.IGNO
 
 
 @dataclass(frozen=True)
-class Owned:
+class _Owned:
     """Device work and the operators it belongs to.
 
     Attributes:
@@ -77,7 +77,7 @@ class Figures:
     """
 
     ops: Operators
-    owned: Owned
+    owned: _Owned
     own: Column
     total: Column
     launched: Column
@@ -103,7 +103,7 @@ def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
     return trace.kept.get(key, lambda: _figures(trace, rows))
 
 
-def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> Owned:
+def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> _Owned:
     """The device work of the operators; a piece belongs to the innermost one open when its call began."""
     work = device_work.load(trace, Rows(None, None, rows.devices, rows.streams, rows.processes))
     issued, call = calls.of_work(trace, work, api=True)
@@ -123,7 +123,7 @@ def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> Owned:
     counts = (moment >= low) & (moment < high)
     inside = owner >= 0
     counts[inside] = chosen[owner[inside]]
-    return Owned(work, owner, counts, call, issued, chosen)
+    return _Owned(work, owner, counts, call, issued, chosen)
 
 
 def _figures(trace: StoredTrace, rows: Rows) -> Figures:
@@ -220,7 +220,7 @@ def _kind(one: Estimate) -> int:
 def _least(
     trace: StoredTrace,
     ops: Operators,
-    found: Owned,
+    found: _Owned,
     chosen: Column,
     estimates: list[Estimate],
     flops: Column,
@@ -252,7 +252,7 @@ def _least(
         return np.where(flops == 0, 0.0, flops / rate * 1e9), count / bandwidth * 1e9
 
 
-def _devices(ops: Operators, found: Owned, chosen: Column) -> Column:
+def _devices(ops: Operators, found: _Owned, chosen: Column) -> Column:
     """The device an operator's work ran on, -1 none; of several the one with the greatest id."""
     ids, place = found.work.device_index()
     number = np.array([-1 if one is None else one for one in ids] or [-1], np.int64)[place[chosen]]
@@ -264,7 +264,7 @@ def _devices(ops: Operators, found: Owned, chosen: Column) -> Column:
 
 
 def _float_rates(
-    trace: StoredTrace, ops: Operators, found: Owned, chosen: Column, rate: Column, tensor_floats: Column
+    trace: StoredTrace, ops: Operators, found: _Owned, chosen: Column, rate: Column, tensor_floats: Column
 ) -> Column:
     """Rates of products of floats, where a device has TF32: what the names of the kernels say, NaN where they do not."""
     names = names_of.texts(trace, "name")

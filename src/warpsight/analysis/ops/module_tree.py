@@ -59,7 +59,7 @@ class ModuleTree:
     def __len__(self) -> int:
         return len(self.parent)
 
-    def node(self, parent: int, key: Any, module: Module) -> int:
+    def node(self, parent: int, key: object, module: Module) -> int:
         """The number of a node below another, made when it is new; `key` distinguishes it from others there."""
         number = self._numbers.setdefault((parent, key), len(self.parent))
         if number == len(self.parent):

@@ -35,7 +35,7 @@ _FIGURES = """calls:int64 host:int64:ns kernels:int64 device_own:int64:ns device
 
 
 @dataclass(frozen=True)
-class Placed:
+class _Placed:
     """Device work on modules: the tree, the node of each piece of work (-1 none), and which pieces are of backward."""
 
     tree: ModuleTree
@@ -72,7 +72,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
     return Result({"modules": _matching(trace, made, rows.name, by)}, _findings(found, joined, placed))
 
 
-def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> Placed | None:
+def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _Placed | None:
     """Put every piece of device work on a module; None when the trace knows no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
@@ -91,7 +91,7 @@ def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> P
         node = source.of(held.work.stack)
     left = np.flatnonzero((node < 0) & in_backward)
     node[left] = _of_forward(found, joined, source, owned[left])
-    return Placed(source.tree, node, in_backward)
+    return _Placed(source.tree, node, in_backward)
 
 
 def _of_forward(
@@ -116,7 +116,7 @@ def _of_forward(
     return out
 
 
-def _sums(found: Figures, placed: Placed) -> dict[str, Column]:
+def _sums(found: Figures, placed: _Placed) -> dict[str, Column]:
     """What each node has of its own: pieces of work, their time, backward's part of it, and operations (NaN: none known)."""
     held, count = found.owned, len(placed.tree)
     chosen = np.flatnonzero(held.counts & (placed.node >= 0))
@@ -130,7 +130,7 @@ def _sums(found: Figures, placed: Placed) -> dict[str, Column]:
     }  # fmt: skip
 
 
-def _operations(found: Figures, placed: Placed, count: int) -> tuple[Column, Column]:
+def _operations(found: Figures, placed: _Placed, count: int) -> tuple[Column, Column]:
     """Operations by node, and how many operators they are of: each that counts is where its first piece of work is."""
     held = found.owned
     inside = np.flatnonzero((held.owner >= 0) & held.counts)
@@ -152,7 +152,7 @@ def _names(by: str) -> list[str]:
     return [column.split(":")[0] for column in _spec(by).split()]
 
 
-def _by_instance(found: Figures, placed: Placed) -> pa.Table:
+def _by_instance(found: Figures, placed: _Placed) -> pa.Table:
     tree, sums = placed.tree, _sums(found, placed)
     totals = {name: tree.summed(column) for name, column in sums.items()}
     order, depth = tree.ordered(totals["own"])
@@ -185,7 +185,7 @@ def _values(
     }  # fmt: skip
 
 
-def _by_class(found: Figures, placed: Placed) -> pa.Table:
+def _by_class(found: Figures, placed: _Placed) -> pa.Table:
     """All instances of a class together; of instances inside each other the outer one's total counts."""
     tree, sums = placed.tree, _sums(found, placed)
     kinds = list(dict.fromkeys(module.kind for module in tree.module))
@@ -238,7 +238,7 @@ def largest(made: pa.Table, count: int) -> pa.Table:
     return made.take(chosen)
 
 
-def _findings(found: Figures, joined: Backward, placed: Placed) -> tuple[Finding, ...]:
+def _findings(found: Figures, joined: Backward, placed: _Placed) -> tuple[Finding, ...]:
     held = found.owned
     length = held.work.end - held.work.start
     out = []

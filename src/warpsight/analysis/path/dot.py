@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-_ALL = Rows()
 #: Nodes that a picture can show; also what bounds the transitive reduction, which is quadratic.
 MOST_NODES = 5_000
 _COLORS = {"launch": "blue", "stream": "black", "host": "gray50", "call": "gray50", "event": "purple", "graph": "darkgreen",

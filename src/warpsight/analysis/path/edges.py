@@ -48,7 +48,7 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class StreamKinds:
+class _StreamKinds:
     """Which queues differ from ordinary ones.
 
     Attributes:
@@ -62,7 +62,7 @@ class StreamKinds:
     unordered: tuple[int, ...]
 
 
-def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> StreamKinds:
+def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> _StreamKinds:
     """Read them from the tables context and stream; a stream whose flags are not known is taken as non-blocking."""
     contexts = trace.rows("context", "process", "device", "context", "null_stream", "api")
     default = [row[:4] for row in contexts if row[3] is not None and row[4] == "cuda"]
@@ -74,7 +74,7 @@ def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> StreamKinds:
             blocking.append(row)
         elif row[4] is not None and api == "opencl" and row[4] & _OUT_OF_ORDER:
             unordered.append(row)
-    return StreamKinds(*(_numbers(queues, rows) for rows in (default, blocking, unordered)))
+    return _StreamKinds(*(_numbers(queues, rows) for rows in (default, blocking, unordered)))
 
 
 def _numbers(queues: tuple[Queue, ...], rows: list[tuple[Any, ...]]) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ def _numbers(queues: tuple[Queue, ...], rows: list[tuple[Any, ...]]) -> tuple[in
 
 
 def default_stream_edges(
-    lines: Lines, kinds: StreamKinds, queues: tuple[Queue, ...], real: int, edges: Edges, kind: int
+    lines: Lines, kinds: _StreamKinds, queues: tuple[Queue, ...], real: int, edges: Edges, kind: int
 ) -> None:
     """Work on a legacy default stream waits for all blocking streams of its context, and they for it.
 

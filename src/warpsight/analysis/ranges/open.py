@@ -203,7 +203,7 @@ def projected(trace: StoredTrace, rows: Rows = _ALL) -> Projection:
     found, place, _ = of_work(trace, work, source)
     inside = np.flatnonzero(place >= 0)
     count = np.bincount(place[inside], minlength=len(found)).astype(np.int64)
-    own = _summed(place[inside], (work.end - work.start)[inside], len(found))
+    own = device_work.summed(place[inside], (work.end - work.start)[inside], len(found))
     first, last = np.full(len(found), _OPEN), np.full(len(found), -_OPEN)
     np.minimum.at(first, place[inside], work.start[inside])
     np.maximum.at(last, place[inside], work.end[inside])
@@ -236,7 +236,7 @@ def ranges(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     host = np.where(found.end < _OPEN, found.end - found.start, 0)
 
     def by_name(values: Column) -> Column:
-        return _summed(group, values[used], len(names))
+        return device_work.summed(group, values[used], len(names))
 
     data = {"name": [texts.get(i, "") for i in names.tolist()], "instances": np.bincount(group, minlength=len(names)),
             "host": by_name(host), "work": by_name(count), "own": by_name(own), "total": by_name(total),
@@ -245,12 +245,6 @@ def ranges(trace: StoredTrace, rows: Rows = _ALL) -> Result:
         "name:string instances:int64 host:int64:ns work:int64 own:int64:ns total:int64:ns span:int64:ns", data
     )
     return Result({"ranges": out.sort_by([("total", "descending"), ("name", "ascending")])}, seen.findings())
-
-
-def _summed(group: Column, values: Column, groups: int) -> Column:
-    out = np.zeros(groups, np.int64)
-    np.add.at(out, group, values)
-    return out
 
 
 def levels(parent: Column) -> list[Column]:

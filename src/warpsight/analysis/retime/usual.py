@@ -21,8 +21,6 @@ def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise:
     """
     whole = int(np.median(values[chosen])) if len(chosen) else otherwise
     out = np.full(max(codes, 1), whole, np.int64)
-    if not len(chosen):
-        return out
     own = code[chosen]
     counts = np.bincount(own, minlength=codes)
     for one in np.flatnonzero(counts >= _ENOUGH).tolist():

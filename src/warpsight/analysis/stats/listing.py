@@ -35,7 +35,6 @@ _KINDS = {
 }  # fmt: skip
 #: What is listed when no kind is requested: what happened, without the calls and readings around it.
 DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
-KINDS = tuple(_KINDS)
 
 
 def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int | None = 50) -> Result:
@@ -45,7 +44,7 @@ def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit
         trace: The trace.
         rows: Which rows count; `name` is matched against the text of column name. A device or stream leaves out what is on
             the host only.
-        kinds: Of :data:`KINDS`.
+        kinds: As `export --kind` spells them.
         limit: Rows at most, the first ones; None for all.
 
     Returns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +99,3 @@ def counters(trace: StoredTrace, rows: Rows = _ALL, points: int = 400) -> list[O
             )
         )
     return out
-
-
-def extent(series: Sequence[OverviewSeries]) -> tuple[int, int] | None:
-    """The time all lines span; None without points."""
-    times = [s.time for s in series if len(s.time)]
-    return (int(min(t[0] for t in times)), int(max(t[-1] for t in times))) if times else None

@@ -165,7 +165,7 @@ def _grouped(
     if not len(chosen):
         return found
     code, distinct = numbered([key[chosen].astype(np.int64) for key in keys])
-    for _number, places in enumerate(split(code, len(distinct[0]))):
+    for places in split(code, len(distinct[0])):
         own = chosen[places]
         process, device, source, target, size = (key[own[0]].item() for key in keys)
         found.append({"process": process, "device": None if device < 0 else device, "kind": kinds[int(own[0])],

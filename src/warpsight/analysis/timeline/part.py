@@ -22,7 +22,7 @@ Column = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class SliceColumns:
+class _SliceColumns:
     """All slices of some rows in a window as columns, row after row.
 
     Attributes:
@@ -60,7 +60,7 @@ class Part:
 
     begin: int
     end: int
-    slices: SliceColumns
+    slices: _SliceColumns
     bins: Bins
 
 
@@ -87,7 +87,7 @@ def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
     )
 
 
-def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> SliceColumns:
+def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns:
     def joined(pick: Any, dtype: Any) -> Column:
         parts = [pick(scene.rows[i], w) for i, w in zip(rows.tolist(), where, strict=True)]
         return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
@@ -99,7 +99,7 @@ def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> SliceColumns:
     start = joined(lambda row, w: row.start[w], np.int64)
     call = joined(lambda row, w: optional(row.call if row.role != "calls" else None, w, -1), np.int64)
     caller, lag = _callers(scene.calls, scene.caller, start, call)
-    return SliceColumns(
+    return _SliceColumns(
         rows, offsets, start, joined(lambda row, w: row.end[w], np.int64),
         joined(lambda row, w: row.name[w], np.int64), joined(lambda row, w: optional(row.stack, w, 0), np.int64), caller, lag,
     )  # fmt: skip

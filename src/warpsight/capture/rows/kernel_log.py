@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
-STACKS = ("dedup", "full", "none")
 _STATE = "kernel_log.json"
 #: Bytes of lines made at once: bounds memory however long the stacks are.
 _CHUNK_BYTES = 32 << 20
@@ -149,7 +148,7 @@ _REPORTED = "reported"
 _COLUMNS = ("name_id", "shape_id", "stream", "stack", "module", "graph_level", "start", "correlation")
 
 
-def _numbers(value: Any, count: int) -> Array:
+def _numbers(value: object, count: int) -> Array:
     """A column as numbers, 0 where it is null or absent."""
     if isinstance(value, Nullable):
         numbers = np.asarray(value.values)

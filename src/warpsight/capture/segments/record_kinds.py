@@ -1,240 +1,15 @@
-"""The rows of rings and segments: every record kind with its fields."""
+"""The rows of rings and segments: every record kind with its fields; those that others refer to come first."""
 
 from __future__ import annotations
 
-from warpsight.capture.segments.packed import Struct, fields
-
-
-def _record(kind: int, name: str, text: str, *, blocks: int = 4, definition: bool = False) -> Struct:
-    return Struct(name, fields(text), kind=kind, ring_blocks=blocks, definition=definition)
-
+from warpsight.capture.segments.definition_kinds import DEFINITIONS, record
+from warpsight.capture.segments.packed import Struct
 
 #: Every record kind. Times are CLOCK_MONOTONIC ns; `name` and other strings are ids of kind `string` (0 = none);
 #: `stack` is an id of kind `stack` (0 = none); correlation ids are completed with the block's `session`.
 RECORDS: tuple[Struct, ...] = (
-    Struct(
-        "String",
-        fields("""
-u4 id      from 1, unique in the arena
-u4 length  bytes that follow (UTF-8), padded with zeros to a multiple of 8
-"""),
-        kind=1,
-        ring_blocks=64,
-        definition=True,
-        variable=True,
-    ),
-    _record(
-        2,
-        "Frame",
-        """
-u4 id        from 1, unique in the arena
-u4 function  string: qualified name
-u4 file      string: path, or module of a native frame
-u4 line      line of the call; 0 unknown
-u8 address   offset in the module of a native frame, else 0
-u2 kind      FRAME_*
-u2 reserved0 zero
-u4 build_id  string: build id of a native frame's module, else 0
-""",
-        blocks=64,
-        definition=True,
-    ),
-    _record(
-        3,
-        "Stack",
-        """
-u4 id      from 1, unique in the arena
-u4 parent  stack id of the caller, 0 at the root
-u4 frame   frame id of this, the inner, frame
-u1 method  STACK_*: how it was taken
-u1 flags   1 = cut: outer frames beyond the depth limit are missing
-u2 reserved0 zero
-""",
-        blocks=128,
-        definition=True,
-    ),
-    _record(
-        4,
-        "Shape",
-        """
-u4 id              from 1, unique in the arena
-i4 grid_x          blocks (OpenCL: work-groups; global size / local size)
-i4 grid_y          same
-i4 grid_z          same
-i4 block_x         threads of a block
-i4 block_y         same
-i4 block_z         same
-u4 cluster_x       blocks of a cluster, 0 when there are no clusters
-u4 cluster_y       same
-u4 cluster_z       same
-u4 registers       per thread
-u4 shared_static   bytes per block
-u4 shared_dynamic  bytes per block
-u4 local_per_thread bytes
-u4 launch_type     0 regular, 1 cooperative single device, 2 multi-device, 3 device-launched
-u4 shared_config   CUPTI's executed shared-memory carve-out, bytes
-""",
-        blocks=16,
-        definition=True,
-    ),
-    _record(
-        5,
-        "Process",
-        """
-u4 pid         process id as the process sees it
-u4 parent      parent's process id
-u8 time        when recording began in it
-u4 command     string: command line, NUL-separated
-u4 executable  string
-u4 host        string: host name
-u4 environment string: allow-listed NAME=value lines
-i4 rank        RANK / OMPI_COMM_WORLD_RANK / SLURM_PROCID, -1 unknown
-i4 local_rank  LOCAL_RANK and the like, -1 unknown
-i4 world_size  -1 unknown
-u4 settings    string: JSON of the recorder's effective settings and library versions
-""",
-        definition=True,
-    ),
-    _record(
-        6,
-        "Thread",
-        """
-u4 thread    OS thread id
-u4 name      string
-u8 time      first seen
-""",
-        definition=True,
-    ),
-    _record(
-        7,
-        "Device",
-        """
-u4 device         index in this process
-u4 name           string
-u4 uuid           string "GPU-…" or another vendor's unique id
-u4 vendor         string
-u4 pci            string domain:bus:device.function
-u4 platform       BACKEND_*
-u8 memory_bytes   total
-u8 memory_bandwidth bytes/s, 0 unknown
-u4 multiprocessors  SMs / compute units
-u4 compute_major  0 unknown
-u4 compute_minor  0 unknown
-u4 warp_size      threads
-u4 registers_per_multiprocessor 32-bit registers
-u4 shared_per_multiprocessor bytes
-u4 threads_per_multiprocessor maximum resident
-u4 blocks_per_multiprocessor  maximum resident
-u4 clock_khz      maximum core clock
-u4 memory_clock_khz maximum
-u4 driver         string
-u4 runtime        string
-""",
-        definition=True,
-    ),
-    _record(
-        8,
-        "Context",
-        """
-u4 context   recorder's context id
-u4 device    device index
-u8 time      first seen
-u4 null_stream stream id of the default stream
-u4 api       BACKEND_*
-""",
-        definition=True,
-    ),
-    _record(
-        9,
-        "Stream",
-        """
-u4 context   context id
-u4 stream    stream (or queue) id
-u4 priority  as reported
-u4 flags     vendor's flags
-u4 name      string, 0 none
-u4 device    device index
-u8 time      first seen
-""",
-        definition=True,
-    ),
-    _record(
-        10,
-        "Module",
-        """
-u4 id        from 1, unique in the arena
-u4 name      string: path or other name
-u8 checksum  CRC of the image, 0 unknown
-u8 size      bytes of the image
-u4 context   context id
-u4 device    device index
-u8 time      when it was loaded
-""",
-        definition=True,
-    ),
-    _record(
-        11,
-        "Graph",
-        """
-u4 graph       graph id
-u4 original    graph it was cloned or instantiated from, 0 none
-u4 flags       1 executable, 2 destroyed
-u4 stack       where it was made
-u8 time        when
-""",
-        definition=True,
-    ),
-    _record(
-        12,
-        "GraphNode",
-        """
-u8 node      node id as kernel rows carry it
-u8 original  node it was cloned from, 0 none
-u4 graph     graph id
-u4 type      CUgraphNodeType
-u4 stack     where it was captured or added; 0 when before the recording
-u4 flags     1 destroyed
-u8 time      when
-""",
-        blocks=64,
-        definition=True,
-    ),
-    _record(
-        13,
-        "GraphEdge",
-        """
-u8 from_node  node id
-u8 to_node    node id
-u8 time       when
-u4 graph      graph id
-u4 type       0 full, 1 programmatic
-""",
-        blocks=16,
-        definition=True,
-    ),
-    _record(
-        14,
-        "ApiFunction",
-        """
-u4 domain    API_*, of an API whose function numbers the recorder gives as functions appear
-u4 number    as in Api rows
-u4 name      string
-u4 reserved0 zero
-""",
-        definition=True,
-    ),
-    _record(
-        15,
-        "NodeAddress",
-        """
-u8 node         node id as copy and fill rows carry it
-u8 source       address it reads, 0 none or unknown
-u8 destination  address it writes, 0 unknown
-u8 time         since when
-""",
-        definition=True,
-    ),
-    _record(
+    *DEFINITIONS,
+    record(
         20,
         "Api",
         """
@@ -253,7 +28,7 @@ u8 bytes        size argument, 0 none
 """,
         blocks=32,
     ),
-    _record(
+    record(
         21,
         "Kernel",
         """
@@ -274,7 +49,7 @@ u8 submitted    0 unknown
 """,
         blocks=256,
     ),
-    _record(
+    record(
         22,
         "Memcpy",
         """
@@ -298,7 +73,7 @@ u4 copies       batch count, 1 usually
 """,
         blocks=64,
     ),
-    _record(
+    record(
         23,
         "Memset",
         """
@@ -317,7 +92,7 @@ u1 flags        1 asynchronous
 """,
         blocks=32,
     ),
-    _record(
+    record(
         24,
         "Sync",
         """
@@ -333,7 +108,7 @@ u8 event_sync   CUPTI's id that ties a wait to the record it waits for
 """,
         blocks=32,
     ),
-    _record(
+    record(
         25,
         "Event",
         """
@@ -346,7 +121,7 @@ u4 stream       stream id
 """,
         blocks=32,
     ),
-    _record(
+    record(
         26,
         "Memory",
         """
@@ -370,7 +145,7 @@ u1[3] reserved0   zero
 """,
         blocks=32,
     ),
-    _record(
+    record(
         27,
         "Overhead",
         """
@@ -383,7 +158,7 @@ u4 reserved0    zero
 """,
         blocks=16,
     ),
-    _record(
+    record(
         28,
         "Marker",
         """
@@ -403,7 +178,7 @@ u4 reserved0    zero
 """,
         blocks=16,
     ),
-    _record(
+    record(
         29,
         "Counter",
         """
@@ -416,7 +191,7 @@ u4 source       1 NVML, 2 GPM, 3 user, 4 recorder, 5 PM sampling
 """,
         blocks=16,
     ),
-    _record(
+    record(
         30,
         "UserEvent",
         """
@@ -429,7 +204,7 @@ u4 attributes   string: JSON object, 0 none
 """,
         blocks=16,
     ),
-    _record(
+    record(
         31,
         "Sample",
         """
@@ -443,7 +218,7 @@ u4 pid          process id
 """,
         blocks=16,
     ),
-    _record(
+    record(
         32,
         "Loss",
         """
@@ -460,7 +235,7 @@ u4 ring         writer of that ring
 u8 since        value of the counter that earlier rows cover: a row with the same one replaces this
 """,
     ),
-    _record(
+    record(
         33,
         "Clock",
         """
@@ -471,7 +246,7 @@ u4 device       device index, all ones none
 u4 uncertainty  ns
 """,
     ),
-    _record(
+    record(
         34,
         "Flow",
         """
@@ -482,7 +257,7 @@ u4 reserved0    zero
 """,
         blocks=16,
     ),
-    _record(
+    record(
         35,
         "Build",
         """
@@ -496,7 +271,7 @@ u4 stack        where
 u4 reserved0    zero
 """,
     ),
-    _record(
+    record(
         36,
         "CopyCall",
         """
@@ -517,7 +292,7 @@ u8 destination  address written, 0 unknown
 """,
         blocks=16,
     ),
-    _record(
+    record(
         37,
         "PcSample",
         """
@@ -534,7 +309,7 @@ u4 correlation  low half of the launch's, 0 none
 """,
         blocks=64,
     ),
-    _record(
+    record(
         38,
         "PcWindow",
         """
@@ -550,7 +325,7 @@ u4 flags        1 the hardware's buffer ran full
 u4 reserved0    zero
 """,
     ),
-    _record(
+    record(
         39,
         "Collective",
         """
@@ -576,7 +351,7 @@ u4 reserved0    zero
 """,
         blocks=16,
     ),
-    _record(
+    record(
         40,
         "CollectivePart",
         """
@@ -597,7 +372,7 @@ u4 reserved0    zero
 """,
         blocks=32,
     ),
-    _record(
+    record(
         41,
         "InstructionCount",
         """
@@ -613,7 +388,7 @@ u4 reserved0    zero
 """,
         blocks=64,
     ),
-    _record(
+    record(
         42,
         "RangeMetric",
         """

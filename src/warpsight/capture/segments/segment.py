@@ -275,7 +275,7 @@ class RecordColumns:
             out[name] = column
         return out
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         if isinstance(key, str):
             return self._columns[key]
         return RecordColumns(self._dtype, {name: pick(column, key) for name, column in self._columns.items()})
@@ -366,7 +366,7 @@ def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
     return _batch(parts, dtype, RecordColumns(dtype, {name: column.array() for name, column in out.items()}))
 
 
-def _batch(parts: list[tuple[Block, Array]], dtype: np.dtype[Any], rows: Any) -> Batch:
+def _batch(parts: list[tuple[Block, Array]], dtype: np.dtype[Any], rows: object) -> Batch:
     counts = [len(body) // dtype.itemsize for _, body in parts]
     thread = _repeat(np.array([block.thread for block, _ in parts], np.uint32).view(np.int32), counts)
     session = _repeat(np.array([block.session for block, _ in parts], np.int64), counts)

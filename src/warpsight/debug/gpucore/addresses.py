@@ -32,7 +32,7 @@ _MISALIGNED = 6
 
 
 @dataclass(frozen=True)
-class LaneAddresses:
+class _LaneAddresses:
     """Addresses of one instruction.
 
     Attributes:
@@ -46,7 +46,7 @@ class LaneAddresses:
     suspects: tuple[tuple[int, int], ...]
 
 
-def accesses(core: GpuCore, code: Code, fault: Fault) -> LaneAddresses | None:
+def accesses(core: GpuCore, code: Code, fault: Fault) -> _LaneAddresses | None:
     """The addresses of a fault's instruction; None when it accesses no memory or its register is gone."""
     if fault.pc is None or fault.warp is None:
         return None
@@ -71,7 +71,7 @@ def accesses(core: GpuCore, code: Code, fault: Fault) -> LaneAddresses | None:
             return None
         value = words[register] | (words[register + 1] << 32 if wide else 0)
         found.append((row, value + offset))
-    return LaneAddresses(
+    return _LaneAddresses(
         _SIZES[size], tuple(found), _suspects(found, _SIZES[size], fault.code, name in _SHARED)
     )
 

@@ -16,7 +16,7 @@ from warpsight.device_code.elf import Array
 
 
 @dataclass(frozen=True)
-class LaneGroup:
+class _LaneGroup:
     """Lanes at one place.
 
     Attributes:
@@ -77,7 +77,7 @@ def grid_of_blocks(core: GpuCore) -> Array:
 
 
 @dataclass(frozen=True)
-class LaneHistogram:
+class _LaneHistogram:
     """All lanes by where they are and what they wait for.
 
     Attributes:
@@ -85,15 +85,15 @@ class LaneHistogram:
         of_lane: the group of each row of the lane table, shape (n,).
     """
 
-    groups: tuple[LaneGroup, ...]
+    groups: tuple[_LaneGroup, ...]
     of_lane: Array
 
 
-def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> LaneHistogram:
+def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> _LaneHistogram:
     """All lanes by (grid, PC, active or diverged, what they wait for)."""
     lanes = core.table(Kind.LANES)
     if not len(lanes):
-        return LaneHistogram((), np.zeros(0, np.int64))
+        return _LaneHistogram((), np.zeros(0, np.int64))
     at = joined or join(core)
     pcs, pc_index = np.unique(lanes.rows["pc"], return_inverse=True)
     own = _own_waits(core, code, at, pcs, pc_index)
@@ -109,12 +109,12 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> LaneHis
         pc = int(lanes.rows["pc"][example])
         wait = wait_of(core, code, example, int(at.warp[example]), pc)
         found.append(
-            LaneGroup(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
+            _LaneGroup(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
                   int(blocks[index]), states[index], wait, example)
         )  # fmt: skip
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return LaneHistogram(tuple(found), place[member])
+    return _LaneHistogram(tuple(found), place[member])
 
 
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
@@ -182,7 +182,7 @@ class SourceSite:
     address: int
     chain: SourceChain | None
     wait: WarpWait | None
-    groups: tuple[LaneGroup, ...]
+    groups: tuple[_LaneGroup, ...]
 
     @property
     def lanes(self) -> int:
@@ -190,7 +190,7 @@ class SourceSite:
         return sum(group.lanes for group in self.groups)
 
 
-def places(found: LaneHistogram, code: Code) -> tuple[list[SourceSite], Array]:
+def places(found: _LaneHistogram, code: Code) -> tuple[list[SourceSite], Array]:
     """The groups by kernel, source chain and what they wait for, the place of most lanes first.
 
     Without line information every instruction is a place of its own.

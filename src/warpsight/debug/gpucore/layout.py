@@ -61,7 +61,7 @@ def _row(text: str) -> np.dtype[np.void]:
 
 
 @dataclass(frozen=True)
-class TableLayout:
+class _TableLayout:
     """One table: its row, and the table whose rows own its sections (None: the file)."""
 
     kind: Kind
@@ -69,32 +69,32 @@ class TableLayout:
     row: np.dtype[np.void]
 
 
-TABLES: dict[Kind, TableLayout] = {
+TABLES: dict[Kind, _TableLayout] = {
     table.kind: table
     for table in (
-        TableLayout(Kind.METADATA, None, _row(
+        _TableLayout(Kind.METADATA, None, _row(
             "generator:8 driver_major driver_minor cuda_major cuda_minor flags timestamp")),
-        TableLayout(Kind.DEVICES, None, _row(
+        _TableLayout(Kind.DEVICES, None, _row(
             "name:8 type:8 sm_type:8 id pci_bus pci_device sms warps_per_sm lanes_per_warp registers_per_lane "
             "predicates_per_lane sm_major sm_minor instruction_size status "
             "uniform_registers uniform_predicates convergence_barriers pad0")),
-        TableLayout(Kind.CONTEXTS, Kind.DEVICES, _row(
+        _TableLayout(Kind.CONTEXTS, Kind.DEVICES, _row(
             "id:8 shared_window:8 local_window:8 global_window:8 device tid")),
-        TableLayout(Kind.MODULES, Kind.CONTEXTS, _row("handle:8")),
-        TableLayout(Kind.GRIDS, Kind.DEVICES, _row(
+        _TableLayout(Kind.MODULES, Kind.CONTEXTS, _row("handle:8")),
+        _TableLayout(Kind.GRIDS, Kind.DEVICES, _row(
             "id:8 context:8 function:8 entry:8 module:8 parent:8 parameters_offset:8 kernel_type origin status registers "
             "grid*3 block*3 blocking host_tid cluster*3 pad0 preferred_cluster*3 pad1")),
-        TableLayout(Kind.CONSTANT_BANKS, Kind.GRIDS, _row("address:8 size bank")),
-        TableLayout(Kind.SMS, Kind.DEVICES, _row(
+        _TableLayout(Kind.CONSTANT_BANKS, Kind.GRIDS, _row("address:8 size bank")),
+        _TableLayout(Kind.SMS, Kind.DEVICES, _row(
             "id pad0 exception error_pc_valid error_pc:8 target_valid target*3 message:8")),
-        TableLayout(Kind.BLOCKS, Kind.SMS, _row(
+        _TableLayout(Kind.BLOCKS, Kind.SMS, _row(
             "grid_id:8 index*3 pad0 cluster*3 pad1 cluster_size*3 pad2")),
-        TableLayout(Kind.WARPS, Kind.BLOCKS, _row(
+        _TableLayout(Kind.WARPS, Kind.BLOCKS, _row(
             "error_pc:8 id valid active broken error_pc_valid pad0 registers pad1 shared_size pad2 "
             "in_syscall cbu_active cbu_exited cbu_collective barrier_scope pad3 barrier_info:8")),
-        TableLayout(Kind.LANES, Kind.WARPS, _row(
+        _TableLayout(Kind.LANES, Kind.WARPS, _row(
             "pc:8 offset:8 lane thread*3 exception call_depth syscall_depth cc state pad0 rpc_low rpc_high")),
-        TableLayout(Kind.BACKTRACE, Kind.LANES, _row("offset:8 address:8 level pad0")),
+        _TableLayout(Kind.BACKTRACE, Kind.LANES, _row("offset:8 address:8 level pad0")),
     )
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ class CoreError(WarpsightError):
 
 
 @dataclass(frozen=True)
-class SectionTable:
+class _SectionTable:
     """All rows of one kind.
 
     Attributes:
@@ -64,7 +64,7 @@ class GpuCore:
         if elf.osabi != OSABI_CUDA:
             elf.problems.append(f"its ABI is {elf.osabi:#x}, that of known dumps {OSABI_CUDA:#x}")
         self._kinds: Array = elf.sections["type"]
-        self._tables: dict[Kind, SectionTable] = {}
+        self._tables: dict[Kind, _SectionTable] = {}
         self._owned: dict[Kind, tuple[Array, Array]] = {}
         self._cubins: dict[int, Cubin | None] = {}
         if not len(elf.sections):
@@ -116,14 +116,14 @@ class GpuCore:
         """Truncation and damage found so far, in words, without repetition."""
         return list(dict.fromkeys(self.elf.problems))
 
-    def table(self, kind: Kind) -> SectionTable:
+    def table(self, kind: Kind) -> _SectionTable:
         """All rows of a kind, from all its sections."""
         known = self._tables.get(kind)
         if known is None:
             known = self._tables[kind] = self._read(kind, np.flatnonzero(self._kinds == kind.section_type))
         return known
 
-    def _read(self, kind: Kind, sections: Array) -> SectionTable:
+    def _read(self, kind: Kind, sections: Array) -> _SectionTable:
         layout = TABLES[kind]
         headers = self.elf.sections[sections]
         stride = headers["entsize"].astype(np.int64)
@@ -149,7 +149,7 @@ class GpuCore:
         owner_row = np.repeat(headers["info"].astype(np.int64), counts)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         parent = self._owners(kind, layout.parent, owner, owner_row)
-        return SectionTable(rows, parent, np.repeat(sections, counts), place)
+        return _SectionTable(rows, parent, np.repeat(sections, counts), place)
 
     def _gather(self, dtype: np.dtype[np.void], begin: Array, counts: Array, stride: Array) -> Array:
         """Copy the known part of every row; what a driver did not write is zero."""

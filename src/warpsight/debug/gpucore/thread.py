@@ -34,7 +34,7 @@ class Selector:
 
 
 @dataclass(frozen=True)
-class CallFrame:
+class _CallFrame:
     """One frame of a lane's real calls: the address it returns to, or its PC for the innermost."""
 
     address: int
@@ -42,7 +42,7 @@ class CallFrame:
 
 
 @dataclass(frozen=True)
-class ThreadState:
+class _ThreadState:
     """Everything about one lane.
 
     Attributes:
@@ -65,7 +65,7 @@ class ThreadState:
     parameters: bytes | None
     shared: tuple[bytes, int] | None
     local: tuple[bytes, int] | None
-    calls: tuple[CallFrame, ...]
+    calls: tuple[_CallFrame, ...]
 
 
 def select(core: GpuCore, selector: Selector, joined: Lanes | None = None) -> list[int]:
@@ -108,15 +108,15 @@ def _of(values: Array, rows: Array) -> Array:
     return np.append(values.astype(np.int64), -1)[rows]
 
 
-def thread_state(core: GpuCore, lane: int, joined: Lanes | None = None) -> ThreadState:
+def thread_state(core: GpuCore, lane: int, joined: Lanes | None = None) -> _ThreadState:
     """Everything the dump has about one row of the lane table."""
     at = joined or join(core)
     warp, block, grid = (int(rows[lane]) for rows in (at.warp, at.block, at.grid))
     pc = int(core.table(Kind.LANES).rows["pc"][lane])
-    calls = [CallFrame(pc, 0)]
-    calls += [CallFrame(address, level) for level, (address, _) in enumerate(core.backtrace(lane), 1)]
+    calls = [_CallFrame(pc, 0)]
+    calls += [_CallFrame(address, level) for level, (address, _) in enumerate(core.backtrace(lane), 1)]
     parameters = core.data_of(Kind.PARAMETERS, grid)
-    return ThreadState(
+    return _ThreadState(
         lane, warp, block, grid,
         core.words_of(Kind.REGISTERS, lane),
         core.words_of(Kind.PREDICATES, lane),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -76,8 +76,6 @@ def frames_of(
     for row in sequence.chain(index):
         mangled = name_at(row.function) if row.function >= 0 else function
         frames.append(Frame(demangle(mangled), sequence.file(row.file).path, row.line, row.column))
-    if frames and sequence.chain(index)[-1].context == 0:
-        frames[-1] = replace(frames[-1], function=demangle(function))
     return tuple(frames)
 
 

@@ -43,7 +43,7 @@ class LineRow(NamedTuple):
     function: int
 
 
-class SourceFile(NamedTuple):
+class _SourceFile(NamedTuple):
     """One entry of a file table."""
 
     directory: str
@@ -73,7 +73,7 @@ class LineSequence:
     operand: int
     base: int
     end: int
-    files: tuple[SourceFile, ...]
+    files: tuple[_SourceFile, ...]
 
     def chain(self, index: int) -> tuple[LineRow, ...]:
         """The row and its call sites' rows, innermost first.
@@ -89,9 +89,9 @@ class LineSequence:
             found.append(self.rows[caller])
         return tuple(found)
 
-    def file(self, number: int) -> SourceFile:
+    def file(self, number: int) -> _SourceFile:
         """An entry of the file table; an empty one when there is none of that number."""
-        return self.files[number] if 0 <= number < len(self.files) else SourceFile("", "")
+        return self.files[number] if 0 <= number < len(self.files) else _SourceFile("", "")
 
 
 class DamagedTable(Exception):
@@ -161,19 +161,19 @@ class _Unit:
         self.lengths = table[at + 3 : at + 2 + self.opcode_base]
         self.files = self._files(at + 2 + self.opcode_base)
 
-    def _files(self, at: int) -> tuple[SourceFile, ...]:
+    def _files(self, at: int) -> tuple[_SourceFile, ...]:
         directories = [""]
         while self.table[at]:
             text, at = self._text(at)
             directories.append(text)
         at += 1
-        files = [SourceFile("", "")]
+        files = [_SourceFile("", "")]
         while self.table[at]:
             name, at = self._text(at)
             directory, at = self._unsigned(at)
             _, at = self._unsigned(at)
             _, at = self._unsigned(at)
-            files.append(SourceFile(directories[directory] if directory < len(directories) else "", name))
+            files.append(_SourceFile(directories[directory] if directory < len(directories) else "", name))
         at += 1
         # The extension's base of names stands between the tables and the program, when there is room for it.
         self.names = int.from_bytes(self.table[at : at + 4], "little") if self.at - at == 4 else 0
@@ -274,7 +274,7 @@ class _Unit:
 class _State:
     """The state machine's registers and the rows it made."""
 
-    def __init__(self, files: tuple[SourceFile, ...]) -> None:
+    def __init__(self, files: tuple[_SourceFile, ...]) -> None:
         self.files = files
         self.rows: list[LineRow] = []
         self.operand, self.base = -1, 0

@@ -19,7 +19,7 @@ _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 
 
 @dataclass(frozen=True)
-class BasicBlock:
+class _BasicBlock:
     """Instructions that run one after the other; a call ends its block.
 
     Attributes:
@@ -39,7 +39,7 @@ class BasicBlock:
 
 
 @dataclass(frozen=True)
-class NaturalLoop:
+class _NaturalLoop:
     """A loop: all blocks from which a branch back to the head is reached without passing the head.
 
     Attributes:
@@ -126,7 +126,7 @@ class FlowGraph:
         return found
 
     @cached_property
-    def blocks(self) -> list[BasicBlock]:
+    def blocks(self) -> list[_BasicBlock]:
         """All blocks, in the order of the code."""
         count = len(self.instructions)
         leaders = {0, *self.entries, *(call + 1 for call in self.calls)}
@@ -143,7 +143,7 @@ class FlowGraph:
             for successor in successors:
                 behind[successor].append(number)
         return [
-            BasicBlock(number, first, last, ahead_of[number], tuple(behind[number]))
+            _BasicBlock(number, first, last, ahead_of[number], tuple(behind[number]))
             for number, (first, last) in enumerate(zip(firsts, lasts, strict=True))
         ]
 
@@ -208,7 +208,7 @@ class FlowGraph:
         return False
 
     @cached_property
-    def loops(self) -> list[NaturalLoop]:
+    def loops(self) -> list[_NaturalLoop]:
         """All loops, outer before inner; branches back to one head are one loop."""
         bodies: dict[int, set[int]] = {}
         for block in self.blocks:
@@ -218,12 +218,12 @@ class FlowGraph:
                 if self.dominates(head, block.number):
                     bodies.setdefault(head, {head}).update(self._body(block.number, head))
         ordered = sorted(bodies.items(), key=lambda item: (-len(item[1]), item[0]))
-        found: list[NaturalLoop] = []
+        found: list[_NaturalLoop] = []
         for head, body in ordered:
             around = [n for n, outer in enumerate(found) if head in outer.blocks and outer.head != head]
             parent = max(around, key=lambda n: found[n].depth, default=None)
             depth = 1 if parent is None else found[parent].depth + 1
-            found.append(NaturalLoop(head, frozenset(body), parent, depth))
+            found.append(_NaturalLoop(head, frozenset(body), parent, depth))
         return found
 
     def _body(self, tail: int, head: int) -> set[int]:
@@ -257,7 +257,7 @@ class FlowGraph:
 
 
 def _immediate_dominators(
-    order: list[int], place: dict[int, int], blocks: Sequence[BasicBlock]
+    order: list[int], place: dict[int, int], blocks: Sequence[_BasicBlock]
 ) -> dict[int, int]:
     immediate = {order[0]: order[0]}
     changed = True

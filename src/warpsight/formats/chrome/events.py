@@ -50,6 +50,6 @@ def decode(data: bytes) -> list[ChromeEvent]:
         return _EVENTS.decode(b"[" + b",".join(objects) + b"]")
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A name or category, whatever type it was written as."""
     return value if isinstance(value, str) else "" if value is None else str(value)

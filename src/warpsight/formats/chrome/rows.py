@@ -44,7 +44,7 @@ _USED = frozenset((
 ))  # fmt: skip
 
 
-class Happening(Protocol):
+class _Happening(Protocol):
     """A range or a moment of some track: what formats with tracks have in common."""
 
     name: Any
@@ -54,7 +54,7 @@ class Happening(Protocol):
         """Arguments of the event, without name and category."""
 
 
-class Placer(Protocol):
+class _Placer(Protocol):
     """Says where work ran."""
 
     def host(self, event: Any) -> tuple[int, int]:
@@ -70,7 +70,7 @@ class Placer(Protocol):
 class RowBuilder:
     """Turns complete events into rows of one trace, table by table."""
 
-    def __init__(self, target: Target, tracks: Placer, *, own: bool = False) -> None:
+    def __init__(self, target: Target, tracks: _Placer, *, own: bool = False) -> None:
         """Rows go to `target`; `own`: the file is warpsight's export, which names a counter's unit as its argument."""
         self._own = own
         self._target = target
@@ -79,7 +79,9 @@ class RowBuilder:
         self._ordinals: dict[str, int] = {}
         self._stacks: dict[str, int | None] = {}
 
-    def complete(self, event: Happening, start: int, duration: int | None, *, kind: str = "push/pop") -> None:
+    def complete(
+        self, event: _Happening, start: int, duration: int | None, *, kind: str = "push/pop"
+    ) -> None:
         """A range with begin and end; `duration` None when it was never closed."""
         category = text(event.cat).lower()
         details = event.arguments()
@@ -103,7 +105,7 @@ class RowBuilder:
                 return self._user_event(event, details, start, duration)
         self._marker(event, details, start, duration, kind)
 
-    def _category(self, event: Happening, name: str, details: Row) -> str:
+    def _category(self, event: _Happening, name: str, details: Row) -> str:
         """What an event without a category is: on a device's track device work (as RPD's converter writes), else maybe a call."""
         if not self._tracks.of_a_device(event):
             return "runtime" if is_gpu_api(name) else ""
@@ -120,7 +122,7 @@ class RowBuilder:
 
     # Rows of each table
 
-    def _kernel(self, event: Happening, details: Row, start: int, duration: int) -> None:
+    def _kernel(self, event: _Happening, details: Row, start: int, duration: int) -> None:
         place = self._tracks.device(event, details)
         name = _PREFIX.sub("", text(event.name)).removesuffix(" [clone .kd]")
         self._add("kernel", details, {
@@ -129,7 +131,7 @@ class RowBuilder:
             "process": place.process, "stack": self._stack(details), "graph_level": False,
         })  # fmt: skip
 
-    def _copy(self, event: Happening, details: Row, start: int, duration: int, is_copy: bool) -> None:
+    def _copy(self, event: _Happening, details: Row, start: int, duration: int, is_copy: bool) -> None:
         place = self._tracks.device(event, details)
         found = _COPY_KIND.search(text(event.name))
         columns: Row = {
@@ -147,14 +149,14 @@ class RowBuilder:
             **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}), **found_at,
         })  # fmt: skip
 
-    def _sync(self, event: Happening, details: Row, start: int, duration: int) -> None:
+    def _sync(self, event: _Happening, details: Row, start: int, duration: int) -> None:
         place = self._tracks.device(event, details)
         self._add("sync", details, {
             "start": start, "duration": duration, "kind": text(event.name).removeprefix("Wait: "), "device": place.device,
             "context": place.context, "stream": place.stream, "correlation": _correlation(details), "process": place.process,
         })  # fmt: skip
 
-    def _call(self, event: Happening, details: Row, start: int, duration: int, category: str) -> None:
+    def _call(self, event: _Happening, details: Row, start: int, duration: int, category: str) -> None:
         process, thread = self._tracks.host(event)
         function = _VERSION.sub("", _PREFIX.sub("", text(event.name)))
         launches = category == "launch" or (
@@ -168,19 +170,19 @@ class RowBuilder:
             row["bytes"] = _number(details.get("bytes"))
         self._add("launch" if launches else "api", details, row)
 
-    def _overhead(self, event: Happening, start: int, duration: int) -> None:
+    def _overhead(self, event: _Happening, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
         row = {"start": start, "duration": duration, "kind": text(event.name).lower(), "thread": thread}
         self._add("overhead", {}, {**row, "process": process})
 
-    def _operator(self, event: Happening, details: Row, start: int, duration: int) -> None:
+    def _operator(self, event: _Happening, details: Row, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
         self._add("op", {}, {
             "start": start, "duration": duration, "name_id": self._target.name(text(event.name)), "thread": thread,
             "process": process, "stack": self._stack(details), "attributes": _json(details),
         })  # fmt: skip
 
-    def _user_event(self, event: Happening, details: Row, start: int, duration: int) -> None:
+    def _user_event(self, event: _Happening, details: Row, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
         more = {key: value for key, value in details.items() if key != "kind"}
         self._add("user_event", {}, {
@@ -188,7 +190,7 @@ class RowBuilder:
             "process": process, "stack": self._stack(details), "attributes": _json(more),
         })  # fmt: skip
 
-    def _marker(self, event: Happening, details: Row, start: int, duration: int | None, kind: str) -> None:
+    def _marker(self, event: _Happening, details: Row, start: int, duration: int | None, kind: str) -> None:
         process, thread = self._tracks.host(event)
         category = text(event.cat) or None
         columns: Row = {"category": category, "source": "framework", "kind": kind}
@@ -203,11 +205,11 @@ class RowBuilder:
             "stack": self._stack(details), "attributes": _json(details), **columns,
         })  # fmt: skip
 
-    def instant(self, event: Happening, start: int) -> None:
+    def instant(self, event: _Happening, start: int) -> None:
         """A moment."""
         self._marker(event, event.arguments(), start, None, "instant")
 
-    def counter(self, event: Happening, time: int) -> None:
+    def counter(self, event: _Happening, time: int) -> None:
         """One row per numeric argument, whose name is that of a series, or a unit when it is known as one."""
         process, _ = self._tracks.host(event)
         name = text(event.name)
@@ -278,7 +280,7 @@ def _correlation(details: Row) -> int | None:
     )
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     if isinstance(value, str):
         try:
             value = int(value)
@@ -289,14 +291,14 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _address(value: Any) -> int | None:
+def _address(value: object) -> int | None:
     """An address as our exports write it, hexadecimal text; None for anything else."""
     if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
         return None
     return int(value, 16) or None
 
 
-def _float(value: Any) -> float | None:
+def _float(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -305,7 +307,7 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def _triple(value: Any) -> tuple[int, int, int] | None:
+def _triple(value: object) -> tuple[int, int, int] | None:
     if isinstance(value, str):
         value = re.findall(r"\d+", value)
     if not isinstance(value, list) or len(value) != 3:

@@ -65,7 +65,7 @@ class Tracks:
             self._known[key] = process, self._target.thread(process, thread, name)
         return self._known[key]
 
-    def _process(self, pid: Any) -> int:
+    def _process(self, pid: object) -> int:
         owner = self._owners.get(pid, pid)
         command = self._names.get(owner)
         return self._target.process(owner, **({} if command is None else {"command": command}))
@@ -84,7 +84,7 @@ class Tracks:
             self._places[key] = self._place(event, number, context, stream)
         return self._places[key]
 
-    def _place(self, event: ChromeEvent, number: Any, context: Any, stream: Any) -> DeviceTrack:
+    def _place(self, event: ChromeEvent, number: object, context: object, stream: object) -> DeviceTrack:
         pid, tid = _key(event.pid), _key(event.tid)
         label, thread = self._names.get(pid, ""), self._threads.get((pid, tid), "")
         gpu = _GPU.match(label)
@@ -103,7 +103,7 @@ class Tracks:
         ours = self._target.stream(process, where, _key(stream), device=device, name=name)
         return DeviceTrack(process, device, where, ours)
 
-    def _device(self, number: Any, name: str | None) -> int:
+    def _device(self, number: object, name: str | None) -> int:
         columns: dict[str, Any] = {"name": name} if name else {}
         if isinstance(number, int) and 0 <= number < 1 << 31:
             columns["index"] = number
@@ -114,7 +114,7 @@ def _first(details: dict[str, Any], *names: str) -> Any:
     return next((details[n] for n in names if details.get(n) is not None), None)
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> Any:
     """A key that can be looked up: numbers as text are numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)

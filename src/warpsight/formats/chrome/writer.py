@@ -132,7 +132,7 @@ class _Writer:
         pid = self._pids.get(track.parent or 0, track.pid or 0)
         return pid, track.tid if track.tid is not None else _ID_BASE + track.uuid
 
-    def _meta(self, kind: str, pid: int, tid: int, **args: Any) -> None:
+    def _meta(self, kind: str, pid: int, tid: int, **args: object) -> None:
         event = {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}
         self.file.write(self._separator + msgspec.json.encode(event))
         self._separator = b",\n"

@@ -79,7 +79,7 @@ class _Found:
     blocks: Iterator[bytes]
 
 
-def _in_json(data: Any) -> _Found | None:
+def _in_json(data: mmap.mmap) -> _Found | None:
     tail = _TAIL.search(data[-96:])
     if tail is None:
         return None
@@ -89,14 +89,14 @@ def _in_json(data: Any) -> _Found | None:
     return _Found(place, end, int(tail[3]), _members(data, place + len(BEGIN), end))
 
 
-def _members(data: Any, place: int, end: int) -> Iterator[bytes]:
+def _members(data: mmap.mmap, place: int, end: int) -> Iterator[bytes]:
     """The texts of a JSON array that hold no quotes."""
     while (begin := data.find(b'"', place, end)) >= 0 and data[begin + 1 : begin + 4] != b'at"':
         place = data.find(b'"', begin + 1, end) + 1
         yield base64.b64decode(data[begin + 1 : place - 1])
 
 
-def _in_packets(data: Any) -> _Found | None:
+def _in_packets(data: mmap.mmap) -> _Found | None:
     last = message(1, message(FIELD, LAST.pack(MAGIC, 0, 0)))
     end = len(data) - len(last)
     if end < 0 or data[end : end + len(last) - LAST.size] != last[: -LAST.size]:
@@ -105,7 +105,7 @@ def _in_packets(data: Any) -> _Found | None:
     return _Found(place, end, crc32, _fields(data, place, end)) if magic == MAGIC else None
 
 
-def _fields(data: Any, place: int, end: int) -> Iterator[bytes]:
+def _fields(data: mmap.mmap, place: int, end: int) -> Iterator[bytes]:
     """The bytes of our field in packets that hold nothing else."""
     while place < end:
         size, first = _sized(data, place)
@@ -114,7 +114,7 @@ def _fields(data: Any, place: int, end: int) -> Iterator[bytes]:
         place = first + size
 
 
-def _sized(data: Any, place: int) -> tuple[int, int]:
+def _sized(data: mmap.mmap, place: int) -> tuple[int, int]:
     """Length and begin of a message or bytes field."""
     from warpsight.formats.perfetto.framing import varint
 
@@ -126,7 +126,7 @@ def _sized(data: Any, place: int) -> tuple[int, int]:
     return length[0], place + length[1]
 
 
-def _checksum(data: Any, end: int) -> int:
+def _checksum(data: mmap.mmap, end: int) -> int:
     crc32 = 0
     for place in range(0, end, _PIECE):
         crc32 = zlib.crc32(data[place : min(place + _PIECE, end)], crc32)

@@ -156,7 +156,7 @@ def _describe(found: EventFile, payload: bytes) -> None:
         found.complete = True
 
 
-def _is(value: Any, wanted: type) -> bool:
+def _is(value: object, wanted: type) -> bool:
     """Whether a field is a text, a number from 0 that fits 64 bits, or three sizes."""
     if wanted is list:
         return isinstance(value, list) and len(value) == 3 and all(_is(v, int) and v < 1 << 31 for v in value)

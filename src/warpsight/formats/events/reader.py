@@ -252,7 +252,7 @@ class _Importing:
             found.append(json.dumps(said))
         return found
 
-    def _add_registers(self, events: Events, launch: int, numbers: Any, pc: Any) -> None:
+    def _add_registers(self, events: Events, launch: int, numbers: object, pc: Any) -> None:
         """32 rows for each register, one for a uniform one."""
         rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
         if not len(rows):
@@ -284,7 +284,7 @@ class _Importing:
                 "process": np.full(len(chosen) * lanes, self._process),
             })  # fmt: skip
 
-    def _add_accesses(self, events: Events, launch: int, numbers: Any) -> None:
+    def _add_accesses(self, events: Events, launch: int, numbers: object) -> None:
         """32 rows for each access, as CUTracer has them: 0 where a lane took no part."""
         rows = np.flatnonzero(events.is_access)
         chosen = events.take(rows)

@@ -72,12 +72,6 @@ class Events:
         return np.isin(self.kind, ACCESSES)
 
     @property
-    def is_execution(self) -> Array:
-        """Rows that say that a warp executed an instruction, each once."""
-        first = (self.kind == READ_REGISTERS.number) & (self.flags == 0)
-        return np.asarray(first | (self.kind == EXECUTED.number))
-
-    @property
     def guard(self) -> Array:
         """The lanes that took part and whose guard predicate holds, where the record says so."""
         found = self.lanes.copy()

@@ -77,7 +77,7 @@ KNOWN = frozenset((
 ))  # fmt: skip
 
 
-def _is_integer(found: Any) -> bool:
+def _is_integer(found: object) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
 
 

@@ -59,11 +59,11 @@ def apply(header: Mapping[str, Any], placing: Placing) -> None:
     _others(header, target, placing.main)
 
 
-def _small(value: Any) -> int | None:
+def _small(value: object) -> int | None:
     return value if isinstance(value, int) and -1 <= value < 1 << 31 else None
 
 
-def _devices(listed: Any, placing: Placing) -> None:
+def _devices(listed: object, placing: Placing) -> None:
     """Properties of the devices that have rows; of all when none has."""
     if not isinstance(listed, list):
         return
@@ -124,7 +124,7 @@ def _others(header: Mapping[str, Any], target: Target, process: int) -> None:
         )
 
 
-def _without_secrets(value: Any, left_out: set[str]) -> Any:
+def _without_secrets(value: object, left_out: set[str]) -> Any:
     if isinstance(value, dict):
         kept = {}
         for key, inner in value.items():

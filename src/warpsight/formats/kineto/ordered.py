@@ -63,7 +63,7 @@ class Ordered:
         #: By range: the value that each line had before it.
         self._before: NDArray[np.int64] | None = None
 
-    def add(self, lines: Int64, keys: Int64, values: Any, order: Any = 0) -> None:
+    def add(self, lines: Int64, keys: Int64, values: object, order: object = 0) -> None:
         """Add records."""
         if not len(keys):
             return

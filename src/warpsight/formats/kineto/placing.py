@@ -42,11 +42,11 @@ class Placing:
         known = np.array([self._where(value(pid), value(tid)) for pid, tid in listed], np.int32)
         return {"process": known[codes, 0], "thread": known[codes, 1]}
 
-    def _where(self, pid: Any, tid: Any) -> tuple[int, int]:
+    def _where(self, pid: object, tid: object) -> tuple[int, int]:
         process = self.process(pid)
         return process, self.thread(process, tid)
 
-    def process(self, pid: Any) -> int:
+    def process(self, pid: object) -> int:
         """Id of the process with a pid of the file."""
         known = self._processes.get(pid)
         if known is not None:
@@ -61,7 +61,7 @@ class Placing:
         self._processes[pid] = number
         return number
 
-    def thread(self, process: int, tid: Any, name: str | None = None) -> int:
+    def thread(self, process: int, tid: object, name: str | None = None) -> int:
         """Id of one thread."""
         known = self._threads.get((process, tid))
         if known is None or name is not None:
@@ -94,7 +94,7 @@ class Placing:
         device, context, stream = np.array(places, np.int64)[codes].T
         return {"device": device.astype(np.int16), "context": context.astype(np.int32), "stream": stream}
 
-    def _place(self, device: Any, context: Any, stream: Any) -> tuple[int, int, int]:
+    def _place(self, device: object, context: object, stream: object) -> tuple[int, int, int]:
         number = self.device(device)
         self.working.add(device)
         where = self.target.context(self.main, 0 if context is None else context, device=number)
@@ -118,7 +118,7 @@ class Placing:
         """Ids of the events' names that a condition holds for."""
         return frozenset(number for raw, number in self._names.items() if fits(text(raw) or ""))
 
-    def _cached(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
+    def _cached(self, cache: dict[Any, Any], key: object, make: Callable[[Any], Any]) -> Any:
         found = cache.get(key)
         if found is None:
             found = cache[key] = make(key)
@@ -131,7 +131,7 @@ class Placing:
             lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields
         )
 
-    def _shape(self, grid: Any, block: Any, registers: Any, shared: Any) -> int | None:
+    def _shape(self, grid: Any, block: Any, registers: object, shared: object) -> int | None:
         if not (is_triple(grid) and is_triple(block)):
             return None
         columns = dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))
@@ -142,13 +142,13 @@ class Placing:
             return None
         return self.target.shape(**columns)
 
-    def name_stream(self, device: Any, stream: Any, name: str) -> None:
+    def name_stream(self, device: object, stream: object, name: str) -> None:
         """Name a stream that has rows."""
         for (number, _, key), (_, context, _) in list(self._streams.items()):
             if number == device and key == stream:
                 self.target.stream(self.main, context, key, name=name)
 
 
-def is_triple(found: Any) -> bool:
+def is_triple(found: object) -> bool:
     """Whether a JSON value is a grid or a block: three integers."""
     return isinstance(found, list) and len(found) == 3 and all(type(n) is int for n in found)

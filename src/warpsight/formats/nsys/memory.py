@@ -87,7 +87,7 @@ def _memory(rows: ForeignRows, places: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pool(rows: ForeignRows, none: Any) -> dict[str, Any]:
+def _pool(rows: ForeignRows, none: object) -> dict[str, Any]:
     return {
         "pool_size": nullable(rows.numbers("localMemoryPoolSize"), none | rows.null("localMemoryPoolSize")),
         "pool_used": nullable(

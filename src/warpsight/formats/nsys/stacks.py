@@ -17,6 +17,7 @@ from warpsight.formats.reading.databases import distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
+    from warpsight.formats.reading.databases import ForeignRows
 
 Array = npt.NDArray[Any]
 _COLUMNS = ("id", "symbol", "module", "unresolved", "originalIP", "stackDepth")
@@ -50,7 +51,7 @@ class ChainStacks:
         return pa.array(self._stacks[places], pa.int32(), mask=self._ids[places] != ids)
 
 
-def _frames(report: Report, rows: Any) -> Array:
+def _frames(report: Report, rows: ForeignRows) -> Array:
     """Frame ids: a symbol in a module, or an address where there is no symbol."""
     symbol, module = rows.numbers("symbol", -1), rows.numbers("module", -1)
     address = np.where(rows.numbers("unresolved") != 0, rows.numbers("originalIP"), 0)

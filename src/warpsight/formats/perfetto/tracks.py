@@ -96,7 +96,7 @@ class TrackDescriptors:
             uuid = found.parent_uuid
         return chain
 
-    def of_a_device(self, event: Any) -> bool:
+    def of_a_device(self, event: object) -> bool:
         """Perfetto's device work has categories."""
         del event
         return False
@@ -108,7 +108,7 @@ class TrackDescriptors:
             self._places[key] = self._place(event.pid, *key[1:])
         return self._places[key]
 
-    def _place(self, uuid: int, number: Any, stream: Any, context: Any) -> DeviceTrack:
+    def _place(self, uuid: int, number: object, stream: object, context: object) -> DeviceTrack:
         names = [self.name(above.uuid) for above in self._chain(uuid)]
         gpu = next((found for name in names if (found := _GPU.match(name))), None)
         own = names[0] if names else ""

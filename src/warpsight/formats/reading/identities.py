@@ -26,7 +26,7 @@ class Identities:
             table: {} for table in ("process", "thread", "device", "context", "stream")
         }
 
-    def process(self, key: Any, pid: Any, columns: Mapping[str, Any]) -> int:
+    def process(self, key: object, pid: object, columns: Mapping[str, Any]) -> int:
         """Id of a process, from 0."""
         number = self._processes.setdefault(key, len(self._processes))
         start: dict[str, Any] = {
@@ -39,14 +39,14 @@ class Identities:
         self._complete("process", number, start, columns)
         return number
 
-    def thread(self, process: int, tid: Any, name: str | None) -> int:
+    def thread(self, process: int, tid: object, name: str | None) -> int:
         """Id of a thread."""
         number = self._threads.of(process, tid)
         start = {"thread": number, "name": None if number == tid else str(tid), "process": process}
         self._complete("thread", (process, number), start, {} if name is None else {"name": name})
         return number
 
-    def device(self, key: Any, columns: Mapping[str, Any]) -> int:
+    def device(self, key: object, columns: Mapping[str, Any]) -> int:
         """Id of a device: the index it is first described with, when no other device has that id."""
         number = self._devices.get(key)
         if number is None:
@@ -62,14 +62,14 @@ class Identities:
         self._complete("device", number, start, columns)
         return number
 
-    def context(self, process: int, context: Any, columns: Mapping[str, Any]) -> int:
+    def context(self, process: int, context: object, columns: Mapping[str, Any]) -> int:
         """Id of a context."""
         number = self._contexts.of(process, context)
         start = {"context": number, "api": "cuda", "process": process}
         self._complete("context", (process, number), start, columns)
         return number
 
-    def stream(self, process: int, context: int, stream: Any, columns: Mapping[str, Any]) -> int:
+    def stream(self, process: int, context: int, stream: object, columns: Mapping[str, Any]) -> int:
         """Id of a stream."""
         number = self._streams.of((process, context), stream)
         start: dict[str, Any] = {"stream": number, "context": context, "process": process}
@@ -86,7 +86,7 @@ class Identities:
             row.setdefault("end", last)
         return {table: list(rows.values()) for table, rows in self._rows.items()}
 
-    def _complete(self, table: str, key: Any, start: dict[str, Any], columns: Mapping[str, Any]) -> None:
+    def _complete(self, table: str, key: object, start: dict[str, Any], columns: Mapping[str, Any]) -> None:
         row = self._rows[table].get(key)
         if row is None:
             row = self._rows[table][key] = start
@@ -118,7 +118,7 @@ class _Numbers:
             self._known[owner, key] = number
         return number
 
-    def _free(self, owner: Any) -> int:
+    def _free(self, owner: object) -> int:
         """The greatest negative number that the owner has not given out."""
         number = self._last.get(owner, 0) - 1
         while (owner, number) in self._taken:
@@ -127,5 +127,5 @@ class _Numbers:
         return number
 
 
-def _is_in(kept: range, value: Any) -> bool:
+def _is_in(kept: range, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value in kept

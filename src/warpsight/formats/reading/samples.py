@@ -52,7 +52,7 @@ class Samples:
         return len(self.time)
 
 
-def is_time(digits: Any) -> Any:
+def is_time(digits: object) -> Any:
     """Which texts of digits, an Arrow array of at most 19 each, are numbers of ns that 64 bits hold."""
     import pyarrow.compute as pc
 

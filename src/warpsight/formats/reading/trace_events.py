@@ -103,7 +103,7 @@ def events(source: Source, target: Target) -> Iterator[TraceEvent]:
         target.lost(len(stream.damaged), f"{source.name}: damaged places that were skipped", "event")
 
 
-def key(value: Any) -> Any:
+def key(value: object) -> Any:
     """A pid or tid: a text that is a number is that number."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
@@ -116,7 +116,7 @@ def _decoder() -> Callable[[bytes], list[_Event]]:
     return msgspec.json.Decoder(list[_Event]).decode
 
 
-def whole(value: Any) -> int | None:
+def whole(value: object) -> int | None:
     """An integer that a JSON value is or spells; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None

@@ -68,7 +68,6 @@ class FlightDump:
     Attributes:
         members: Ranks of each group by its name, if the file has them.
         description: Description of each group by its name.
-        enqueued: Number of the last collective that was called, by group.
         completed: Number of the last collective that ended, by group.
     """
 
@@ -77,7 +76,6 @@ class FlightDump:
     version: str
     members: Mapping[str, tuple[int, ...]]
     description: Mapping[str, str]
-    enqueued: Mapping[str, int]
     completed: Mapping[str, int]
     entries: tuple[FlightEntry, ...]
 
@@ -110,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> FlightDump:
             str(path), int(content.get("rank", told[1] if told else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
             {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
-            _numbers(status, numbers, "last_enqueued_collective"), _numbers(status, numbers, "last_completed_collective"),
+            _numbers(status, numbers, "last_completed_collective"),
             entries,
         )  # fmt: skip
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

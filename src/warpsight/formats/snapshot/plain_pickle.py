@@ -8,7 +8,7 @@ from typing import Any
 from warpsight.errors import TraceError
 
 
-def _itself(items: Any) -> Any:
+def _itself(items: object) -> Any:
     return items
 
 
@@ -26,6 +26,6 @@ class PlainData(pickle.Unpickler):
             f"it refers to {module}.{name}, but it should hold plain data only; nothing was executed"
         )
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: object) -> Any:
         """Refuse what lies outside of the file."""
         raise TraceError("it refers to objects outside of the file")

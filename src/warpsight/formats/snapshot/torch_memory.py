@@ -35,7 +35,7 @@ _IN_USE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
 @dataclass(frozen=True)
-class MemoryOperation:
+class _MemoryOperation:
     """One row of table `memory`, with its stack as frames from the outermost inwards."""
 
     time: int
@@ -53,7 +53,7 @@ class MemoryOperation:
 
 
 @dataclass(frozen=True)
-class OutOfMemory:
+class _OutOfMemory:
     """A request that failed."""
 
     time: int
@@ -68,8 +68,8 @@ class TorchSnapshot:
     """What a snapshot holds, in time order; times are ns since 1970."""
 
     path: Path
-    operations: tuple[MemoryOperation, ...]
-    failures: tuple[OutOfMemory, ...]
+    operations: tuple[_MemoryOperation, ...]
+    failures: tuple[_OutOfMemory, ...]
     devices: int
     #: The allocator's settings, as PyTorch names them.
     settings: Mapping[str, Any]
@@ -99,8 +99,8 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
     """
     content = _load(Path(path))
     try:
-        operations: list[MemoryOperation] = []
-        failures: list[OutOfMemory] = []
+        operations: list[_MemoryOperation] = []
+        failures: list[_OutOfMemory] = []
         traces = content.get("device_traces", [])
         last = max((int(s["device"]) for s in content["segments"]), default=-1)
         for device in range(max(len(traces), last + 1)):
@@ -146,7 +146,7 @@ class _Segments:
         self._sizes: dict[int, int] = {}
         self._used: dict[int, int] = {}
 
-    def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[MemoryOperation]:
+    def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[_MemoryOperation]:
         """Blocks that exist when the history begins: those freed in it, or still there, without an allocation."""
         time = min((_time(entry) for entry in trace), default=0)
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
@@ -175,11 +175,11 @@ class _Segments:
 
     def _before_history(
         self, what: str, time: int, device: int, address: int, size: int, entry: dict[str, Any]
-    ) -> MemoryOperation:
+    ) -> _MemoryOperation:
         self._apply(what, address, size)
         return self._made(what, time, device, address, size, "before the history", entry)
 
-    def operation(self, entry: dict[str, Any], device: int) -> MemoryOperation | None:
+    def operation(self, entry: dict[str, Any], device: int) -> _MemoryOperation | None:
         """One entry of the history; None when it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
@@ -212,9 +212,9 @@ class _Segments:
 
     def _made(
         self, what: str, time: int, device: int, address: int, size: int, tag: str, entry: dict[str, Any]
-    ) -> MemoryOperation:
+    ) -> _MemoryOperation:
         pool = self._holder(address)
-        return MemoryOperation(
+        return _MemoryOperation(
             time, what, device, address, size, int(entry.get("stream", 0)), pool, self._sizes.get(pool, 0),
             max(self._used.get(pool, 0), 0), tag, _frames(entry),
         )  # fmt: skip
@@ -255,8 +255,8 @@ def _frames(entry: dict[str, Any]) -> tuple[Frame, ...]:
     return tuple(out)
 
 
-def _failure(entry: dict[str, Any], device: int) -> OutOfMemory:
-    return OutOfMemory(
+def _failure(entry: dict[str, Any], device: int) -> _OutOfMemory:
+    return _OutOfMemory(
         _time(entry), device, int(entry["size"]), int(entry.get("device_free", 0)), _frames(entry)
     )
 
@@ -266,7 +266,7 @@ def _device(number: int) -> dict[str, Any]:
             "vendor": "NVIDIA", "platform": "cuda"}  # fmt: skip
 
 
-def _row(writer: TraceWriter, row: MemoryOperation, offset: int) -> dict[str, Any]:
+def _row(writer: TraceWriter, row: _MemoryOperation, offset: int) -> dict[str, Any]:
     return {
         "time": row.time - offset,
         "operation": row.operation,
@@ -284,7 +284,7 @@ def _row(writer: TraceWriter, row: MemoryOperation, offset: int) -> dict[str, An
     }
 
 
-def _event(writer: TraceWriter, row: OutOfMemory, offset: int) -> dict[str, Any]:
+def _event(writer: TraceWriter, row: _OutOfMemory, offset: int) -> dict[str, Any]:
     return {
         "start": row.time - offset,
         "duration": 0,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 
-def _ranges_on(torch: Any) -> None:
+def _ranges_on(torch: ModuleType) -> None:
     if "torch" not in os.environ.get("WARPSIGHT_RANGES", ""):
         return
     import atexit
@@ -29,7 +30,7 @@ def _ranges_on(torch: Any) -> None:
 class _AfterTorch:
     """Finds torch in the usual way and adds one step after its execution."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name != "torch":
             return None
         sys.meta_path.remove(self)  # once is enough
@@ -40,7 +41,7 @@ class _AfterTorch:
             return spec
         run = spec.loader.exec_module
 
-        def exec_module(module: Any) -> None:
+        def exec_module(module: ModuleType) -> None:
             run(module)
             _ranges_on(module)
 

@@ -177,7 +177,7 @@ def arguments(words: list[str]) -> list[str]:
     return out
 
 
-def plain(value: Any, key: str = "") -> Any:
+def plain(value: object, key: str = "") -> Any:
     """A value of JSON without secrets; the value of a key that names a secret is replaced as a whole."""
     if isinstance(value, dict):
         return {k: plain(v, str(k)) for k, v in value.items()}

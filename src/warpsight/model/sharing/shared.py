@@ -125,7 +125,7 @@ def _change(table: str, column: str, redactor: Redactor) -> Callable[[str], str 
     return None
 
 
-def _plain(value: Any, redactor: Redactor, key: str = "") -> Any:
+def _plain(value: object, redactor: Redactor, key: str = "") -> Any:
     """A manifest's value, redacted."""
     if isinstance(value, dict):
         kept = {k: v for k, v in value.items() if k != "environment" or not redactor.environment}

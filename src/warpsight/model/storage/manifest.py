@@ -92,7 +92,7 @@ def read(root: Path) -> dict[str, Any]:
     return content
 
 
-def check(path: Path, schema: Any) -> None:
+def check(path: Path, schema: object) -> None:
     """Refuse a schema version this code was not written for."""
     if schema == SCHEMA_VERSION:
         return

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warpsight.model import private_files
-from warpsight.model.schema import TABLES, Table
+from warpsight.model.schema import Table
 from warpsight.model.sharing import secrets
 from warpsight.model.storage.layout import part_number as part_number
 from warpsight.model.storage.layout import part_path as part_path
@@ -96,11 +96,6 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
             if new is not old:
                 data = data.set_column(data.column_names.index(column.name), column.name, new)
     return data
-
-
-def empty(table: str) -> pa.Table:
-    """A table of the schema without rows."""
-    return TABLES[table].schema().empty_table()
 
 
 def conform(table: Table, data: pa.Table) -> pa.Table:

@@ -73,7 +73,7 @@ class TraceWriter:
         """Ids of many names; None stays None."""
         return [None if text is None else self.definitions.name(text) for text in texts]
 
-    def shape(self, **columns: Any) -> int:
+    def shape(self, **columns: object) -> int:
         """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular."""
         known = [c.name for c in TABLES["shape"].columns[1:]]
         unknown = set(columns) - set(known)
@@ -148,7 +148,7 @@ class TraceWriter:
         self._parts[table, process] = part + 1
         self._rows[table] = self._rows.get(table, 0) + len(data)
 
-    def describe(self, **content: Any) -> None:
+    def describe(self, **content: object) -> None:
         """Set entries of the manifest, such as source, settings, clocks, overhead."""
         self._content.update(content)
 

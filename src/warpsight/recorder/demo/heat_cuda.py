@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from types import ModuleType
 from typing import Any
 
 import warpsight as ws
@@ -11,7 +12,7 @@ import warpsight as ws
 SIZE, STEPS, REPORT_EVERY = 1024, 300, 50
 
 
-def heat(module: Any, plate: Any) -> Any:
+def heat(module: ModuleType, plate: Any) -> Any:
     """Let heat spread; works on arrays of PyTorch and CuPy alike."""
     with ws.annotate("simulate"):
         for step in range(1, STEPS + 1):
@@ -25,7 +26,7 @@ def heat(module: Any, plate: Any) -> Any:
     return plate
 
 
-def fit(torch: Any, plate: Any) -> None:
+def fit(torch: ModuleType, plate: Any) -> None:
     """Fit a small network to the plate: backward kernels, an optimiser, a matrix multiplication on tensor cores."""
     rows = plate / plate.max().clamp(min=1e-6)
     network = torch.nn.Sequential(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from array import array
 
 import warpsight as ws
-from warpsight.recorder.demo.opencl import OpenClError, OpenclQueue
+from warpsight.errors import WarpsightError
+from warpsight.machine.opencl_session import OpenclSession
 
 SIZE, STEPS, REPORT_EVERY = 256, 300, 50
 SOURCE = """
@@ -29,43 +30,49 @@ __kernel void row_maximum(__global const float *values, __global float *rows) {
 """
 
 
-def largest_change(queue: OpenclQueue, kernels: list[int], buffers: list[int]) -> float:
+Handle = ctypes.c_void_p
+
+
+def largest_change(queue: OpenclSession, kernels: list[Handle], buffers: list[Handle]) -> float:
     """How far the last step moved the hottest change."""
     _, change, row_maximum = kernels
     now, following, difference, rows = buffers
-    queue.launch(change, (SIZE * SIZE,), (64,), now, following, difference)
-    queue.launch(row_maximum, (SIZE,), (64,), difference, rows)
-    result = array("f", bytes(4 * SIZE))
-    queue.read(rows, result)
-    return max(result)
+    queue.set_arguments(change, now, following, difference)
+    queue.launch(change, (SIZE * SIZE,), (64,))
+    queue.set_arguments(row_maximum, difference, rows)
+    queue.launch(row_maximum, (SIZE,), (64,))
+    result = (ctypes.c_float * SIZE)()
+    queue.read(rows, result, 4 * SIZE)
+    return float(max(result))
 
 
 def main() -> None:
     """Run to the end and print the result."""
     try:
-        queue = OpenclQueue()
-    except OpenClError as error:
-        sys.exit(f"{error}; on Debian: apt install ocl-icd-libopencl1 pocl-opencl-icd")
-    print(f"heat on {queue.device_name}")
+        queue = OpenclSession()
+    except WarpsightError as error:
+        sys.exit(str(error))
+    print(f"heat on {queue.device.name}")
     with ws.annotate("set up"):
-        kernels = queue.build(SOURCE, "heat_step", "change", "row_maximum")
+        kernels = [queue.kernel(SOURCE, name) for name in ("heat_step", "change", "row_maximum")]
         size = 4 * SIZE * SIZE
         now, following, difference = (queue.buffer(size) for _ in range(3))
         rows = queue.buffer(4 * SIZE)
-        plate = array("f", bytes(size))
+        plate = (ctypes.c_float * (SIZE * SIZE))()
         plate[SIZE // 2] = 1000.0  # one hot spot at the upper edge
-        queue.write(now, plate)
+        queue.write(now, plate, size)
         queue.copy(now, following, size)
     with ws.annotate("simulate"):
         for step in range(1, STEPS + 1):
-            queue.launch(kernels[0], (SIZE, SIZE), (16, 16), now, following, 0.2)
+            queue.set_arguments(kernels[0], now, following, 0.2)
+            queue.launch(kernels[0], (SIZE, SIZE), (16, 16))
             now, following = following, now
             if step % REPORT_EVERY == 0:
                 with ws.annotate("report", step=step):
                     moved = largest_change(queue, kernels, [now, following, difference, rows])
                     ws.counter("largest change", moved, "K")
     with ws.annotate("read back"):
-        queue.read(now, plate)
+        queue.read(now, plate, size)
     print(f"{STEPS} steps; {sum(plate):.0f} K in all, largest change in the last step {moved:.4f} K")
 
 

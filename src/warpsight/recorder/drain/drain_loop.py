@@ -29,7 +29,7 @@ ROTATE_BYTES = 64 << 20
 _HELLO_S = 10.0
 
 
-class DataBound(Protocol):
+class _DataBound(Protocol):
     """Bounds the raw data: :class:`~warpsight.recorder.drain.raw_bound.RawBound`, or the ring of a flight recorder."""
 
     #: Draining is to wait.
@@ -47,7 +47,7 @@ class DataBound(Protocol):
 class DrainLoop:
     """Owns all targets. Everything on them happens under `_lock`; the thread holds it during a visit only."""
 
-    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: DataBound, control: int, *,
+    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: _DataBound, control: int, *,
                  rotate_s: float = ROTATE_S) -> None:  # fmt: skip
         """`bound` keeps the raw data small; `rotate_s`: seconds after which segments are closed."""
         self._rotate_s = rotate_s

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finished:
+class _Finished:
     """A program that ran: its exit code, and the trace or why there is none.
 
     `kept` is where the recorder's own files lie, None when they are gone.
@@ -38,7 +38,7 @@ class Finished:
 
 
 def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRequest, *, keep: bool = False,
-           force: bool = False) -> Finished:  # fmt: skip
+           force: bool = False) -> _Finished:  # fmt: skip
     """Run `program` under a backend's recorder into the trace `path`. The program shares our terminal.
 
     Raises:
@@ -71,7 +71,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
         kept = _kept(folder, path, name) if keep or imported is None else None
         if kept is None:
             shutil.rmtree(folder, ignore_errors=True)
-    return Finished(code, imported, problem, kept)
+    return _Finished(code, imported, problem, kept)
 
 
 def _kept(folder: Path, path: Path, name: str) -> Path | None:

@@ -25,7 +25,7 @@ _SERVANTS = ("cuda-EvtHandlr", "warpsight", "cuda0", "cudaEvt", "nv_")
 
 
 @dataclass(frozen=True)
-class HostWait:
+class _HostWait:
     """A host thread that waits for the device."""
 
     pid: int
@@ -59,7 +59,7 @@ def look(pids: Iterable[int], seconds: float) -> list[dict[str, Any]]:
     return list(found) if isinstance(found, list) else []
 
 
-def waits(processes: Iterable[dict[str, Any]]) -> Iterator[HostWait]:
+def waits(processes: Iterable[dict[str, Any]]) -> Iterator[_HostWait]:
     """The threads among them that wait for the device."""
     for process in processes:
         for thread in process["threads"]:
@@ -78,7 +78,7 @@ def waits(processes: Iterable[dict[str, Any]]) -> Iterator[HostWait]:
             if at is None:
                 continue
             where = tuple(int(frame["address"]) for frame in frames[at:])
-            yield HostWait(
+            yield _HostWait(
                 process["pid"],
                 thread["thread"],
                 frames[at]["function"] or os.path.basename(frames[at]["module"]),

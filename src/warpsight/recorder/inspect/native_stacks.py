@@ -29,7 +29,7 @@ _RBP, _RSP, _RIP = 6, 7, 16
 
 
 @dataclass(frozen=True)
-class NativeFrame:
+class _NativeFrame:
     """One frame: the file it is in, the function when the file names it, and the address in the file."""
 
     module: str
@@ -58,7 +58,7 @@ class Unwinder:
         self._mappings = mappings(pid)
         self._modules: dict[str, ElfImage | None] = {}
 
-    def stack(self, thread: int) -> list[NativeFrame]:
+    def stack(self, thread: int) -> list[_NativeFrame]:
         """Frames of a thread, innermost first.
 
         Raises:
@@ -145,15 +145,15 @@ class Unwinder:
             )
         return None
 
-    def _describe(self, pc: int, number: int) -> NativeFrame:
+    def _describe(self, pc: int, number: int) -> _NativeFrame:
         mapping = self._mapping(pc)
         if mapping is None:
-            return NativeFrame("", "", pc)
+            return _NativeFrame("", "", pc)
         module = self._module(mapping)
         if module is None:
-            return NativeFrame(mapping.path, "", pc - mapping.start + mapping.offset)
+            return _NativeFrame(mapping.path, "", pc - mapping.start + mapping.offset)
         address = module.address_of(pc - mapping.start + mapping.offset)
-        return NativeFrame(mapping.path, module.function_at(address - (1 if number else 0)), address)
+        return _NativeFrame(mapping.path, module.function_at(address - (1 if number else 0)), address)
 
 
 def _by_frame_pointer(registers: dict[int, int], copied: Copied, memory: cfi.Memory) -> dict[int, int] | None:

@@ -14,7 +14,7 @@ from warpsight.recorder.drain.arena import Drainer, OwnRows
 
 
 @dataclass(frozen=True)
-class PythonFrame:
+class _PythonFrame:
     """One frame."""
 
     function: str
@@ -43,7 +43,7 @@ class PythonStacks:
         finally:
             self._library.ws_sampler_close(handle)
 
-    def stacks(self) -> dict[tuple[int, int], tuple[list[PythonFrame], bool]]:
+    def stacks(self) -> dict[tuple[int, int], tuple[list[_PythonFrame], bool]]:
         """(pid, thread) → frames, innermost first, and whether it held the GIL; the newest sample of each."""
         with tempfile.TemporaryDirectory(prefix="warpsight-inspect-") as place:
             folder = Path(place) / self._own.arena
@@ -56,7 +56,7 @@ class PythonStacks:
                 for kind, batch in found.items():
                     rows.setdefault(layout.BY_KIND[kind].name, []).extend(batch.rows.tolist())
         frames = {
-            row[0]: PythonFrame(texts.get(row[1], "?"), texts.get(row[2], ""), row[3])
+            row[0]: _PythonFrame(texts.get(row[1], "?"), texts.get(row[2], ""), row[3])
             for row in rows.get("Frame", [])
         }
         links = {row[0]: (row[1], row[2]) for row in rows.get("Stack", [])}

@@ -2,7 +2,7 @@
 
 What names an option anywhere else is made from this table:
 
-* the command line of `record` (:mod:`warpsight.ui.cli.recording`),
+* the command line of `record` (:mod:`warpsight.ui.cli.record.recording`),
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
 * keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_option_types.py`),
 * keys of a configuration file (:mod:`warpsight.recorder.options.config_file`),

@@ -42,7 +42,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     return value
 
 
-def of_value(option: Option, value: Any) -> Any:
+def of_value(option: Option, value: object) -> Any:
     """A value given in Python or in a configuration file. A list may be one text; a text is not a number.
 
     Raises:
@@ -61,7 +61,7 @@ def of_value(option: Option, value: Any) -> Any:
     return checked(option, value)
 
 
-def checked(option: Option, value: Any) -> Any:
+def checked(option: Option, value: object) -> Any:
     """The same value, when the option takes it; `api` as the recorders read it.
 
     Raises:
@@ -117,7 +117,7 @@ def _number(option: Option, text: str) -> Any:
         return text
 
 
-def _check_number(option: Option, value: Any) -> None:
+def _check_number(option: Option, value: object) -> None:
     whole = "whole " if option.type == options.WHOLE else ""
     least, most = option.bounds or (float("-inf"), float("inf"))
     between = f"from {least:,.0f} to {most:,.0f}" + "".join(f" or {word}" for word, _ in option.words)
@@ -127,7 +127,7 @@ def _check_number(option: Option, value: Any) -> None:
         raise UsageError(f"{option.flag} is a {whole}number {between}, not {value:,}")
 
 
-def _check_texts(option: Option, value: Any) -> None:
+def _check_texts(option: Option, value: object) -> None:
     if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
         raise UsageError(f"{option.flag} takes texts, not {value!r}")
     for part in value if option.choices else ():
@@ -138,7 +138,7 @@ def _check_texts(option: Option, value: Any) -> None:
             )
 
 
-def _text(option: Option, value: Any) -> Any:
+def _text(option: Option, value: object) -> Any:
     """A text where Python may give more: a rate as a number, names as a list, a file as a path."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -149,7 +149,7 @@ def _text(option: Option, value: Any) -> Any:
     return value
 
 
-def _meant(value: Any, choices: Sequence[str]) -> str:
+def _meant(value: object, choices: Sequence[str]) -> str:
     near = get_close_matches(value, choices, n=1) if isinstance(value, str) else []
     return f"; did you mean {near[0]}?" if near else ""
 

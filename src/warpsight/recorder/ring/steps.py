@@ -19,7 +19,7 @@ _MOST_NAMES = 4096
 
 
 @dataclass(frozen=True)
-class Slow:
+class _Slow:
     """A step that took too long; times in ns."""
 
     name: str
@@ -48,7 +48,7 @@ class SlowSteps:
         self._series: dict[tuple[str, int, str], _Series] = {}
         self._open: dict[tuple[str, int, int, int], tuple[str, int]] = {}
 
-    def take(self, news: News) -> list[Slow]:
+    def take(self, news: News) -> list[_Slow]:
         """The steps among new rows that took too long."""
         found = []
         if not self._pattern and "UserEvent" in news.batches:
@@ -58,7 +58,7 @@ class SlowSteps:
             found += self._ranges(news.arena, batch.rows, batch.thread.tolist())
         return found
 
-    def _iterations(self, arena: TailedArena, rows: Any) -> list[Slow]:
+    def _iterations(self, arena: TailedArena, rows: Any) -> list[_Slow]:
         """`ws.step` says that an iteration has ended; it began where the one before ended."""
         found = []
         for start, name, kind in rows[["start", "name", "kind"]].tolist():
@@ -71,7 +71,7 @@ class SlowSteps:
             series.last = start
         return found
 
-    def _ranges(self, arena: TailedArena, rows: Any, threads: list[int]) -> list[Slow]:
+    def _ranges(self, arena: TailedArena, rows: Any, threads: list[int]) -> list[_Slow]:
         found = []
         columns = rows[["time", "id", "name", "domain", "phase", "source"]].tolist()
         for (time, number, name, domain, phase, source), thread in zip(columns, threads, strict=True):
@@ -93,11 +93,11 @@ class SlowSteps:
             del self._open[next(iter(self._open))]
         return found
 
-    def _judge(self, series: _Series, name: str, pid: int, duration: int, end: int) -> Slow | None:
+    def _judge(self, series: _Series, name: str, pid: int, duration: int, end: int) -> _Slow | None:
         slow = None
         if len(series.durations) >= _LEAST:
             median = int(statistics.median(series.durations))
             if duration > self._factor * median:
-                slow = Slow(name, pid, duration, median, end)
+                slow = _Slow(name, pid, duration, median, end)
         series.durations.append(duration)
         return slow

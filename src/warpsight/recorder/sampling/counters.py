@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatch
+from types import ModuleType
 from typing import Any
 
 from warpsight.capture.segments import layout
@@ -53,12 +54,17 @@ class CounterSampler:
     """Samples every GPU that the program may use. Without NVML it notes that and does nothing."""
 
     def __init__(
-        self, rows: OwnRows, setting: str, *, nvml: Any = None, environment: Mapping[str, str] = os.environ
+        self,
+        rows: OwnRows,
+        setting: str,
+        *,
+        nvml: ModuleType | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> None:
         """`nvml` replaces the module pynvml in tests."""
         self._rows = rows
         self.hz, self._patterns = parse(setting)
-        self._nvml = nvml
+        self._nvml: Any = nvml
         self._environment = environment
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

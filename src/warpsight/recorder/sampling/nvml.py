@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 #: Clock event (throttle) reasons by bit; names follow nvml.h.
@@ -49,7 +50,7 @@ Reader = Callable[[], list[Value]]
 class GpuReaders:
     """The readers of one GPU. A reader that is not supported is asked once, a failing one a few times."""
 
-    def __init__(self, nvml: Any, index: int, handle: Any, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, nvml: ModuleType, index: int, handle: object, wanted: Callable[[str], bool]) -> None:
         self.index = index
         self._nvml = nvml
         self._handle = handle
@@ -160,7 +161,7 @@ class GpuReaders:
 class _Gpm:
     """GPU performance monitoring: activity of units between two samples, without touching the program."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
+    def __init__(self, nvml: ModuleType, handle: object) -> None:
         self._nvml = nvml
         self._handle = handle
         self._samples: list[Any] = []

@@ -37,14 +37,14 @@ _ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
-class Armed:
+class _Armed:
     """Variables that arm a program, and notes about them."""
 
     variables: dict[str, str]
     notes: tuple[str, ...]
 
 
-def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> Armed:
+def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> _Armed:
     """Variables to add to a program's environment so that dumps go to `folder`. The user's own values win.
 
     Raises:
@@ -69,7 +69,7 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
         raise WarpsightError(
             f"{folder} has {free >> 20} MB left: no dump fits; choose another place with --dump-dir"
         )
-    return Armed({name: value for name, value in wanted.items() if name not in own}, tuple(notes))
+    return _Armed({name: value for name, value in wanted.items() if name not in own}, tuple(notes))
 
 
 def preload(base: Mapping[str, str]) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from types import ModuleType
 
 _SAMPLES, _EVERY_S = 6, 0.3
 _BUSY, _MOST_CHANGE = 90, 1
 
 
-def unchanged_and_busy(nvml: Any = None) -> str:
+def unchanged_and_busy(nvml: ModuleType | None = None) -> str:
     """A sentence when some device is busy with something that moves no memory and does not change; else empty."""
     try:
         if nvml is None:

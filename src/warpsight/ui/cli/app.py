@@ -1,7 +1,8 @@
 """The command line: the table of verbs, what is common to all of them, and how their errors are reported.
 
-A verb is one module `warpsight.ui.cli.<verb>` (`import_` for the keyword `import`) with a function
-`command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
+A verb is one module `warpsight.ui.cli.<group>.<verb>` (`import_` for the keyword `import`), or a package
+`warpsight.ui.cli.<verb>` with verbs below it. Both have a function `command(...)` in typer's notation, whose docstring is the
+verb's help and begins with the verb's line in :data:`VERBS`.
 A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` stands between two sides, and (below a folder)
 `TAKES_PROGRAM` when a program may follow `--`.
 Verbs print results to standard output, everything else to standard error, and end with
@@ -39,11 +40,17 @@ class Verb:
     systems: tuple[str, ...] = ()
 
 
+#: Verbs with verbs below them: a package each. Any other is a module of its group's package.
+FOLDERS = ("capsule", "cluster", "race", "sass")
+
+
 def module_of(verb: str) -> str:
     """The module of a verb."""
     import keyword
 
-    return f"warpsight.ui.cli.{verb}_" if keyword.iskeyword(verb) else f"warpsight.ui.cli.{verb}"
+    if verb in FOLDERS:
+        return f"warpsight.ui.cli.{verb}"
+    return f"warpsight.ui.cli.{VERBS[verb].group.lower()}.{verb}{'_' * keyword.iskeyword(verb)}"
 
 
 VERBS: dict[str, Verb] = {
@@ -290,7 +297,7 @@ def _main(arguments: list[str]) -> int:
             sys.stdout.write(overview(every=True))
             return 0
         if wanted == ["--version"]:
-            from warpsight.ui.cli import installed
+            from warpsight.ui.cli.about import installed
 
             sys.stdout.write(installed.text())
             return 0

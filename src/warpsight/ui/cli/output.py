@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from warpsight.api import choice, files
+from warpsight.api import files
 from warpsight.ui.render import terminal
 
 
@@ -39,7 +39,7 @@ def target(path: Path | None) -> Path | IO[bytes] | None:
     return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 
@@ -48,13 +48,8 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """JSON as every verb prints it: indented; numbers that JSON does not have become null."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=1).decode() + "\n"
-
-
-def nanoseconds(text_value: str | None, option: str) -> int | None:
-    """A duration like `1.5s`, `200ms`, `12us`, `5` (seconds) as ns; see `api.choice.nanoseconds`."""
-    return choice.nanoseconds(text_value, option)

@@ -35,11 +35,11 @@ ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 class _LazyGroup(TyperGroup):
     """A group whose verbs are modules, imported on first use."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         """Names of all verbs, in the order of the table."""
         return list(VERBS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: object, cmd_name: str) -> Any:
         """The parser of one verb, None when there is no such verb."""
         return verb_command(cmd_name) if cmd_name in VERBS else None
 
@@ -50,7 +50,7 @@ class _LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class VerbCommand(TyperCommand):
+class _VerbCommand(TyperCommand):
     """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -84,7 +84,7 @@ def _filled(text: str) -> str:
     return option_help.filled(text)
 
 
-class _SidesCommand(VerbCommand):
+class _SidesCommand(_VerbCommand):
     """A verb whose arguments are two sides with `--` between them; options may stand on either side.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -96,7 +96,7 @@ class _SidesCommand(VerbCommand):
         return found
 
 
-class _ProgramCommand(VerbCommand):
+class _ProgramCommand(_VerbCommand):
     """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
@@ -116,7 +116,7 @@ def verb_command(name: str) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
+        kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else _VerbCommand
         epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
@@ -136,7 +136,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     """The same options, with an error instead of the work."""
 
     @functools.wraps(command)
-    def refuse(*_: Any, **__: Any) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise WarpsightError(
             f"{name} needs Linux: on this system warpsight reads, analyses and exports what was recorded elsewhere"
         )
@@ -144,7 +144,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     return refuse
 
 
-def _group(module: Any) -> type[TyperGroup]:
+def _group(module: object) -> type[TyperGroup]:
     """The group of a folder's verbs, each imported on first use."""
 
     class _Below(TyperGroup):
@@ -169,7 +169,7 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
+            kind = _ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else _VerbCommand
             group = self._folder.rpartition(".")[2]
             command = _evaluated(module.command)
             systems = getattr(module, "SYSTEMS", VERBS[group].systems)
@@ -180,7 +180,7 @@ class _Verbs(dict[str, Any]):
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 - it is what the rule calls
 
 
@@ -194,7 +194,7 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 _NARROWEST, _WIDEST = 36, 100
 
 
-def _settings(module: Any) -> dict[str, Any]:
+def _settings(module: object) -> dict[str, Any]:
     columns = shutil.get_terminal_size().columns
     return {
         "help_option_names": ["-h", "--help"],
@@ -230,7 +230,7 @@ def _global_options(
     if context.invoked_subcommand not in MOVING:
         terminal.guard()
     if version:
-        sys.stdout.write(importlib.import_module("warpsight.ui.cli.installed").text())
+        sys.stdout.write(importlib.import_module("warpsight.ui.cli.about.installed").text())
         raise typer.Exit
 
 

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """What `%load_ext warpsight` calls: adds `%%warpsight`."""
     from warpsight.ui.jupyter.magic import register
 

@@ -58,7 +58,7 @@ def _with_errors_as_answers(method: Callable[..., dict[str, Any]]) -> Callable[.
     """The method with errors as answers: an agent can act on the message, and needs no traceback."""
 
     @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def call(*args: object, **kwargs: object) -> dict[str, Any]:
         try:
             return method(*args, **kwargs)
         except WarpsightError as error:

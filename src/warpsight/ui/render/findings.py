@@ -82,13 +82,14 @@ def describe(
     if brief:
         return lines
     shown = finding.evidence[: 3 if finding.severity != "note" else 2]
-    lines += [_cut(f"   · {_text(one)}") for one in shown]
+    lines += [_cut(f"   · {evidence_text(one)}") for one in shown]
     if finding.advice:
         lines += _wrapped(f"→ {finding.advice}", "     ", first="   ")
     return lines
 
 
-def _text(evidence: str | Mapping[str, object]) -> str:
+def evidence_text(evidence: str | Mapping[str, object]) -> str:
+    """One piece of a finding's evidence on a line."""
     return evidence if isinstance(evidence, str) else ", ".join(f"{k} {v}" for k, v in evidence.items())
 
 

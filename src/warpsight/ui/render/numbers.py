@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 _WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|[kMGTP]?FLOP(?:\/[sB])?|B|MHz|W)\b)")
 #: Folders of a path that ends in a file and its line; one folder that was shortened already is not a match.
@@ -49,7 +48,7 @@ def operations(count: float) -> str:
     return f"{count:.0f} FLOP"
 
 
-def cell(value: Any, unit: str = "") -> str:
+def cell(value: object, unit: str = "") -> str:
     """A table cell; None is an empty one."""
     if value is None:
         return ""

@@ -18,7 +18,7 @@ def asset(name: str) -> str:
     return (files("warpsight.ui.render") / "assets" / name).read_text(encoding="utf-8")
 
 
-def page(template: str, *, css: Sequence[str], js: Sequence[str], data: Any, **values: Any) -> str:
+def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, **values: object) -> str:
     """A self-contained page; text from a trace is escaped, styles and scripts are ours.
 
     The template gets `css`, `js`, `data` (for a script element of type application/json), `version` and the values.
@@ -41,7 +41,7 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: Any, **v
     )
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """JSON without `<`: no text in it can end the script element it stands in."""
     import msgspec
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from warpsight._version import __version__
 from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.base.words import moment
 from warpsight.ui.render import numbers
+from warpsight.ui.render.findings import evidence_text
 
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
@@ -71,17 +72,16 @@ def _rule(rule: str, finding: Finding) -> dict[str, Any]:
 
 
 def _message(finding: Finding) -> str:
-    parts = [numbers.capitalized(finding.text) + ".", *(f"· {_told(one)}" for one in finding.evidence)]
+    parts = [
+        numbers.capitalized(finding.text) + ".",
+        *(f"· {evidence_text(one)}" for one in finding.evidence),
+    ]
     return "\n".join([*parts, *([f"→ {finding.advice}"] if finding.advice else [])])
-
-
-def _told(evidence: str | Mapping[str, Any]) -> str:
-    return evidence if isinstance(evidence, str) else ", ".join(f"{k} {v}" for k, v in evidence.items())
 
 
 def _places(finding: Finding) -> list[tuple[str, int]]:
     """Files and lines that a finding names, the program's own before those of libraries."""
-    told = "\n".join([finding.text, *map(_told, finding.evidence)])
+    told = "\n".join([finding.text, *map(evidence_text, finding.evidence)])
     found = list(dict.fromkeys((file, int(line)) for file, line in _PLACE.findall(told)))
     own = [place for place in found if not is_library(place[0])]
     return (own + [place for place in found if place not in own])[: _RELATED + 1]

@@ -178,7 +178,7 @@ def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
     writer.writerows(zip(*columns, strict=True))
 
 
-def csv_cell(value: Any) -> Any:
+def csv_cell(value: object) -> Any:
     """A cell as it is; texts that look like a formula begin with an apostrophe, and no carriage return ends a row."""
     if not isinstance(value, str):
         return value

@@ -20,19 +20,19 @@ _UNWANTED = re.compile(rf"(?!\x1b\[[0-9;]*[mK]|\r)[{_CONTROL}]")
 
 
 @dataclass(frozen=True)
-class Terminal:
+class _Terminal:
     """The user's choices: `color` None decides by the stream; `verbosity` -1 quiet, 0 normal, 1 verbose."""
 
     color: bool | None = None
     verbosity: int = 0
 
 
-_TERMINAL: ContextVar[Terminal] = ContextVar("terminal", default=Terminal())  # noqa: B039 - frozen
+_TERMINAL: ContextVar[_Terminal] = ContextVar("terminal", default=_Terminal())  # noqa: B039 - frozen
 
 
 def configure(*, color: bool | None = None, verbosity: int = 0) -> None:
     """Set the user's choices for everything that is printed from here on."""
-    _TERMINAL.set(Terminal(color, verbosity))
+    _TERMINAL.set(_Terminal(color, verbosity))
 
 
 def verbosity() -> int:

@@ -320,6 +320,12 @@ FUNCTION = st.sampled_from(("cudaMalloc", "cudaFree", "cudaEventRecord", "cudaSt
     held=st.lists(st.tuples(PIECE, FUNCTION), max_size=6),
     recorder=st.lists(st.tuples(PIECE, st.sampled_from(("flush", "write", "lazy"))), max_size=3),
 )
+@example(  # the same of the program's own calls
+    work=[(0, 1, 0, 0), (65, 1, 0, 0)], held=[((64, 2), "cudaMalloc"), ((64, 3), "cudaFree")], recorder=[]
+)
+@example(  # both reach beyond the time that is looked at
+    work=[(0, 1, 0, 0), (65, 1, 0, 0)], held=[], recorder=[((64, 2), "flush"), ((64, 3), "write")]
+)
 @example(  # both began before the time that is looked at, one after the other
     work=[(23, 1, -1, 0), (33, 1, -4, 0)], held=[], recorder=[((19, 8), "flush"), ((20, 9), "write")]
 )

@@ -100,6 +100,7 @@ def test_added_and_renamed_kernels_are_found_in_the_tree():
     assert "attention (train.py)" in path_of(found, nodes["dropout_e"])
     changes = {(one["change"], one["what_before"], one["what_after"]) for one in rows(found, "sequence")}
     assert ("added", None, "dropout_e") in changes
+    assert ("replaced", "gemm_c", "nvjet_gemm_new") in changes
 
 
 def test_functions_that_were_renamed_or_moved_are_one_row():

@@ -162,3 +162,14 @@ def test_no_arguments_make_a_model_fail(seed):
         told = arguments.of_attributes(json.dumps({"Input type": types, "Concrete Inputs": values}))[0]
         found = evaluate(arguments.call(name, json.dumps(dims), told))
         assert found.known or found.reason
+
+
+@pytest.mark.parametrize(("reduction", "results", "operations"), [("0", 600, 2), ("1", 1, 3), ("2", 1, 3)])
+def test_a_mean_squared_error_reads_both_sides_and_may_sum_up(reduction, results, operations):
+    found = work("aten::mse_loss", [20, 30], [30], None, dtype=[FP32, BF16, ""], values={2: reduction})
+    assert (found.flops, found.bytes) == (operations * 600, 4 * 600 + 2 * 30 + 4 * results)
+
+
+def test_padding_widens_the_last_dimensions_first():
+    found = work("aten::constant_pad_nd", [4, 5], None, None, values={1: "[1, 2, 3, 4]"})
+    assert (found.flops, found.bytes) == (0, 2 * (4 * 5 + (4 + 7) * (5 + 3)))

@@ -1,12 +1,14 @@
 """The solver against a simulator that computes every moment from its definition, one by one."""
 
 import random
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from tests.unit.analysis.device_program import Machine
+from warpsight.analysis.retime import meetings
 from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.solving import solve
 from warpsight.model import open as open_trace
@@ -124,3 +126,23 @@ def test_collectives_end_after_their_last_member_has_come(tmp_path, seed):
     assert times.start[own] == program.graph.start[own] + 1_000_000
     assert times.end.max() == times.start.max() + 30_000
     assert (times.end == times.end.max()).sum() == 2
+
+
+def test_what_was_found_out_about_a_program_holds_while_only_its_times_change(tmp_path):
+    with recording(tmp_path, 1, 20) as trace:
+        program = build(trace)
+        solve(program)
+        solved = replace(program, structure=object())
+        assert solved.but(duration=program.duration * 2).structure is solved.structure
+        added = program.links.joined(np.array([0]), np.array([1]), np.array([0]), 0)
+        assert solved.but(links=added).structure is None
+        assert solved.but(meetings=program.meetings).structure is None
+
+
+@pytest.mark.parametrize("others", [[5], [1, 4], [-9, 0, 3, 3, 8, 20]])
+def test_the_nearest_of_ascending_times_is_found(others):
+    time = np.arange(-15, 30)
+    found = meetings._nearest(time, np.array(others))
+    assert [abs(others[i] - t) for i, t in zip(found.tolist(), time.tolist(), strict=True)] == [
+        min(abs(one - t) for one in others) for t in time.tolist()
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.analysis.rules.program import US
+from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.verdict import verdict
 
 
@@ -163,3 +164,17 @@ def test_advice_for_many_launches_names_no_vendors_graphs(program):
     _, finding = first(program)
     assert finding.kind == "launch"
     assert "replay the sequence as a graph" in finding.advice
+
+
+def test_devices_are_busy_on_average(program):
+    """Two devices; the second works a quarter of the time."""
+    for _ in range(20):
+        program.launch("gemm", 100 * US)
+        program.rows.setdefault("kernel", []).append(
+            {**program.rows["kernel"][-1], "device": 1, "duration": 25 * US}
+        )
+    with program.open() as trace:
+        facts = Facts(trace)
+        begin = program.rows["kernel"][0]["start"]
+        assert facts.share_busy(begin, begin + 2_000 * US) == pytest.approx((1 + 0.25) / 2)
+        assert facts.share_busy(begin, begin) == 0

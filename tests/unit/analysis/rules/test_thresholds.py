@@ -88,3 +88,35 @@ def test_pageable_copies_are_compared_with_a_mebibyte_of_pinned_ones(
     assert "20 copies from or to pageable memory move 20.0 MiB at 52.4 GB/s" in finding.text
     said = f"pinned copies of this recording reach {pinned / 20_000:.1f} GB/s"
     assert (said in finding.text) == compared == ("pinned copies" in finding.text)
+
+
+@pytest.mark.parametrize(
+    ("usual", "held", "count", "name", "idle", "found"),
+    [
+        (4 * US, 50_001, 60, "gemm", 0, True),
+        (4 * US, 50_000, 60, "gemm", 0, False),  # no longer than a slow call
+        (10 * US, 100_001, 60, "gemm", 0, True),
+        (10 * US, 60_000, 60, "gemm", 0, False),  # less than ten usual calls
+        (4 * US, 60_000, 30, "gemm", 0, False),  # 1.8 of 20 ms
+        (4 * US, 60_000, 60, "gemm", 5_000 * US, False),  # the device is idle for a fifth of the time
+        (
+            4 * US,
+            60_000,
+            60,
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            0,
+            True,
+        ),  # communication keeps it busy too
+    ],
+)
+def test_the_queue_is_full_where_held_calls_are_a_tenth_of_the_time_of_a_busy_device(
+    program: Program, usual: int, held: int, count: int, name: str, idle: int, found: bool
+) -> None:
+    for number in range(200):
+        program.launch(name if number % 2 else "gemm", 100 * US)
+        length = held if number >= 200 - count else usual
+        program.rows["launch"][-1]["duration"] = length
+        program.host += length - 4 * US
+    program.host = max(program.host, program.device + idle)
+    program.launch("gemm", US)
+    assert ("launches/queue-full" in rules(program)) == found

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.analysis.rules.program import US
 from warpsight.analysis.base.registry import ANALYSES
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.verdict import verdict
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
@@ -112,3 +113,32 @@ def test_ranges_alone_are_not_called_the_hosts(program):
     with program.open() as trace:
         found = verdict(trace)
     assert "3 ranges, on tracks that are not said to be a device's" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("severity", "saves", "kind", "name"),
+    [("loss", None, None, "loss"), ("loss", 5, None, "loss"), ("note", None, None, "note"), ("warning", 5, None, "lever"),
+     ("warning", 5, "host", "host")],
+)  # fmt: skip
+def test_a_finding_is_of_the_account_a_loss_a_lever_or_a_note(severity, saves, kind, name):
+    assert Finding(severity, "text", saves_ns=saves, kind=kind).class_name == name
+
+
+def test_five_kernels_at_most_have_shares_of_their_own(program):
+    for _ in range(20):
+        for number in range(8):
+            program.launch(f"kernel_{number}", (100 + number) * US)
+    with program.open() as trace:
+        found = [one for one in verdict(trace).findings if one.kind == "compute"]
+    assert [one.name for one in found] == [f"kernel_{number}" for number in range(7, 2, -1)]
+
+
+def test_the_headline_has_one_share_and_one_lever(program):
+    for turn in range(60):
+        program.launch(f"gemm_{turn % 2}", 100 * US)
+        program.busy(300 * US, "tokenise")
+        program.synchronize()
+    with program.open() as trace:
+        found = verdict(trace)
+    assert sum(one.kind is not None for one in found.leading) == 1
+    assert sum(one.kind is None for one in found.leading) <= 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.unit.analysis.conftest import EPOCH, build, kernel, launch, messy  # noqa: F401 - fixtures
+from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, launch, messy  # noqa: F401 - fixtures
 from warpsight.analysis.timeline.part import part, sums
 from warpsight.analysis.timeline.scene import scene
 
@@ -56,6 +56,23 @@ def test_rows_with_few_slices_keep_them_where_others_become_bins(build):  # noqa
     assert [keys[i] for i in shown.bins.rows if keys[i] != "steps"] == ["gpu0", "gpu0.s7"]
 
 
+@pytest.mark.parametrize(
+    ("length", "asked", "bins"),
+    [
+        (5_000, 1_024, 1_024),
+        (1_000, 1_024, 512),
+        (1_024, 1_024, 1_024),
+        (100, 1_024, 64),
+        (40, 1_024, 64),
+        (10, 32, 32),
+    ],
+)
+def test_bins_are_at_least_a_nanosecond_wide_but_not_fewer_than_64(build, length, asked, bins):  # noqa: F811
+    found = scene(build(kernel=[kernel(EPOCH + i * 10, 5) for i in range(500)]))
+    shown = part(found, EPOCH + 100, EPOCH + 100 + length, slices=0, bins=asked)
+    assert shown.bins.busy.shape[1] == bins
+
+
 def test_a_slice_knows_the_row_of_its_call_and_how_long_ago_that_was(build):  # noqa: F811
     trace = build(
         launch=[launch(EPOCH, 10, 1), launch(EPOCH + 20, 10, 2, thread=200)],
@@ -97,3 +114,27 @@ def test_ranges_take_a_row_for_each_level(build):  # noqa: F811
                   kernel=[kernel(EPOCH, 5)])  # fmt: skip
     levels = [(row.key, len(row)) for row in scene(trace).rows if row.role == "ranges"]
     assert levels == [("t0.100.ranges", 1), ("t0.100.ranges1", 2), ("t0.100.ranges2", 1)]
+
+
+def test_a_bin_has_the_name_that_takes_most_of_it(build):  # noqa: F811
+    """Two kernels in turn, of which the last reaches beyond the window."""
+    lengths = [300, 100, 300, 100, 9_000]
+    starts = [EPOCH + sum(lengths[:i]) for i in range(5)]
+    trace = build(
+        names=("long", "short"),
+        kernel=[kernel(s, d, 1 + i % 2) for i, (s, d) in enumerate(zip(starts, lengths, strict=True))],
+    )
+    found = scene(trace)
+    shown = part(found, EPOCH, EPOCH + 6_400, slices=0, bins=64)
+    row = next(i for i, number in enumerate(shown.bins.rows.tolist()) if found.rows[number].key == "gpu0")
+    names = list(found.names)
+    assert [names[i][1] for i in shown.bins.name[row].tolist()] == (["long"] * 3 + ["short"]) * 2 + [
+        "long"
+    ] * 56
+
+
+@pytest.mark.parametrize(("kernels", "copies"), [(1, 1), (1, 0), (0, 1)])
+def test_copies_have_a_row_of_their_own_beside_kernels(build, kernels, copies):  # noqa: F811
+    found = scene(build(kernel=[kernel(EPOCH, 5)] * kernels, memcpy=[copy(EPOCH + 9, 5)] * copies))
+    keys = [row.key for row in found.rows]
+    assert "gpu0" in keys and ("gpu0.copies" in keys) == bool(kernels and copies)

@@ -6,6 +6,12 @@ import pytest
 
 from warpsight.formats.kineto import device_rows
 
+#: PyTorch's names of element types by their size in bytes.
+SIZES = {
+    1: (b"Char", b"Byte", b"Bool", b"Float8_e5m2", b"Float8_e4m3fnuz", b"Float8_e5m2fnuz"), 2: (b"Half", b"Short"),
+    4: (b"Int",), 8: (b"Long", b"ComplexFloat"),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("dtype", "inward", "outward", "expected"),
@@ -15,6 +21,7 @@ from warpsight.formats.kineto import device_rows
         (b'"Double"', b"3", None, 24),
         (b'"Float8_e4m3fn"', None, b"3", 3),
         (b'"ComplexDouble"', b"2", b"2", 32),
+        *((b'"%s"' % name, b"1", b"1", size) for size, names in SIZES.items() for name in names),
         (b'"Float"', b"0", b"0", None),
         (b'"Unknown"', b"10", b"10", None),
         (None, b"10", b"10", None),

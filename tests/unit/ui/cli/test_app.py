@@ -12,7 +12,7 @@ import pytest
 from warpsight.device_code import disassembly
 from warpsight.errors import UsageError
 from warpsight.ui.cli import app, examples, parser
-from warpsight.ui.cli.open import newest
+from warpsight.ui.cli.read.open import newest
 
 
 @pytest.mark.parametrize("verb", app.VERBS)
@@ -184,7 +184,7 @@ def test_a_query_that_ctrl_c_interrupts_is_no_internal_error(monkeypatch, capsys
         """Show versions of warpsight, its parts and its libraries."""
         raise RuntimeError("Query interrupted")  # what DuckDB makes of SIGINT
 
-    monkeypatch.setattr("warpsight.ui.cli.version.command", interrupted)
+    monkeypatch.setattr("warpsight.ui.cli.about.version.command", interrupted)
     assert app.main(["version"]) == app.EXIT_INTERRUPTED
     assert capsys.readouterr().err == ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -58,7 +58,7 @@ def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:
 
 
 def experiment(verb: str, program: Sequence[str], folder: Path | None, inject: str, gpus: str | None,
-               **oracle: Any) -> Experiment:  # fmt: skip
+               **oracle: object) -> Experiment:  # fmt: skip
     """The experiment that the options describe."""
     from warpsight.race.experiment import Experiment, visible_gpus
 

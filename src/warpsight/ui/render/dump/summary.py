@@ -118,7 +118,7 @@ def _access_lines(fault: dict[str, Any]) -> Iterator[str]:
         yield f"  by its registers the warp accesses {found['lowest']} to {found['highest']}, {found['size']} bytes each"
 
 
-def _call_lines(calls: list[dict[str, Any]], paint: Any) -> Iterator[str]:
+def _call_lines(calls: list[dict[str, Any]], paint: object) -> Iterator[str]:
     repeated = 0
     previous = None
     for call in [*calls, None]:

@@ -83,7 +83,7 @@ def _kept(graph: FlameGraph, keep: Column, nodes: Column) -> Column:
 
 
 @dataclass(frozen=True)
-class Box:
+class _Box:
     """One drawn frame: left and width in pixels, row from the root, and its node."""
 
     left: float
@@ -92,7 +92,7 @@ class Box:
     node: int
 
 
-def boxes(graph: FlameGraph, width: float, least: float) -> list[Box]:
+def boxes(graph: FlameGraph, width: float, least: float) -> list[_Box]:
     """Frames at least `least` pixels wide of a picture `width` pixels wide; a differential one is as wide as after."""
     column = graph.total[:, -1]
     whole = int(column[0])
@@ -102,7 +102,7 @@ def boxes(graph: FlameGraph, width: float, least: float) -> list[Box]:
     left = np.zeros(len(graph))
     order = preorder(graph)
     reached: Column = np.zeros(len(graph))  # where the next child of a node begins
-    out: list[Box] = []
+    out: list[_Box] = []
     wide = column * scale >= least
     for node in order.tolist():
         if not wide[node]:
@@ -112,5 +112,5 @@ def boxes(graph: FlameGraph, width: float, least: float) -> list[Box]:
             left[node] = reached[parent]
             reached[parent] += column[node]
         reached[node] = left[node]
-        out.append(Box(float(left[node] * scale), float(column[node] * scale), int(graph.depth[node]), node))
+        out.append(_Box(float(left[node] * scale), float(column[node] * scale), int(graph.depth[node]), node))
     return out

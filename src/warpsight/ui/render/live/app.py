@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -45,7 +46,7 @@ _NARROW = 60
 class _Body(Static):
     """The picture of the chosen view."""
 
-    def on_click(self, event: Any) -> None:
+    def on_click(self, event: events.Click) -> None:
         """Choose what is under the mouse; a second click zooms."""
         app: Any = self.app
         app.point(event.x, event.y)

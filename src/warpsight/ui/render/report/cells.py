@@ -18,7 +18,7 @@ _IDENTITIES = ("device", "stream", "process", "thread", "pid", "context", "numbe
 
 
 @dataclass(frozen=True)
-class ReportCell:
+class _ReportCell:
     """`sort` is what the column sorts by, `bar` (0 to 1) is drawn behind the text, `title` is shown under the pointer.
 
     `place` is an address within the page that the text leads to.
@@ -51,7 +51,7 @@ class ReportTable:
     id: str
     caption: str
     heads: Sequence[Head]
-    rows: Sequence[Sequence[ReportCell]]
+    rows: Sequence[Sequence[_ReportCell]]
     left_out: int = 0
 
 
@@ -92,7 +92,7 @@ def table(
     return ReportTable(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
 
 
-def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[ReportCell]:
+def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[_ReportCell]:
     """Moments as options take them, leading to the timeline where the rows tell how long they last."""
     lasts = (
         chosen.column("duration").to_pylist() if "duration" in chosen.column_names else [None] * len(values)
@@ -101,19 +101,19 @@ def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> lis
     for begin, last in zip(values, lasts, strict=True):
         at = 0 if begin is None else begin - origin
         where = place(at, at + last) if last else ""
-        out.append(ReportCell("", -1) if begin is None else ReportCell(moment(at), float(at), place=where))
+        out.append(_ReportCell("", -1) if begin is None else _ReportCell(moment(at), float(at), place=where))
     return out
 
 
-def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> ReportCell:
+def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> _ReportCell:
     if isinstance(value, str):
         whole = text(value)
         # Both ends of a kernel's name identify it; two lines hold this much of it.
         shown = numbers.shorten(whole, _NAME) if name == "name" else whole
-        return ReportCell(shown, whole.lower(), title=whole if shown != whole else "")
+        return _ReportCell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:
-        return ReportCell("", -1)
+        return _ReportCell("", -1)
     if isinstance(value, bool):
-        return ReportCell("yes" if value else "", float(value))
+        return _ReportCell("yes" if value else "", float(value))
     shown = str(value) if name in _IDENTITIES else numbers.cell(value, unit)
-    return ReportCell(shown, float(value), abs(value) / most if most else None)
+    return _ReportCell(shown, float(value), abs(value) / most if most else None)

@@ -183,7 +183,7 @@ class TraceServer:
                 """Send what a GET would, without it."""
                 self._send(body=False)
 
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 """Never log requests."""
 
             def _send(self, *, body: bool) -> None:

@@ -18,7 +18,7 @@ _DEVICES = 16
 
 
 @dataclass(frozen=True)
-class BarPart:
+class _BarPart:
     """One class: `share` is 0 to 1, `idle` parts are drawn striped."""
 
     name: str
@@ -30,24 +30,24 @@ class BarPart:
 
 
 @dataclass(frozen=True)
-class Bar:
+class _Bar:
     """One device, or all of them together; `label` is "" where there is only one."""
 
     label: str
     told: str
-    parts: tuple[BarPart, ...]
+    parts: tuple[_BarPart, ...]
 
 
 @dataclass(frozen=True)
-class StackedBars:
+class _StackedBars:
     """The bars, and the classes that any of them has."""
 
-    bars: tuple[Bar, ...]
-    legend: tuple[BarPart, ...]
+    bars: tuple[_Bar, ...]
+    legend: tuple[_BarPart, ...]
     left_out: int
 
 
-def of(account: Result) -> StackedBars | None:
+def of(account: Result) -> _StackedBars | None:
     """The account as bars, None where it has no time."""
     table = account.tables.get("devices")
     rows = [row for row in (table.to_pylist() if table is not None else ()) if row["span"]]
@@ -58,22 +58,22 @@ def of(account: Result) -> StackedBars | None:
     bars = [_bar("All" if len(rows) > 1 else "", legend)]
     if len(rows) > 1:
         bars += [_bar(_label(row["device"]), _parts(row)) for row in rows[:_DEVICES]]
-    return StackedBars(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
+    return _StackedBars(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
 
 
 def _label(device: int | None) -> str:
     return "unknown device" if device is None else f"GPU {device}"
 
 
-def _bar(label: str, parts: tuple[BarPart, ...]) -> Bar:
+def _bar(label: str, parts: tuple[_BarPart, ...]) -> _Bar:
     told = ", ".join(f"{part.name} {part.percent}" for part in parts)
-    return Bar(label, f"{label}: {told}" if label else told, parts)
+    return _Bar(label, f"{label}: {told}" if label else told, parts)
 
 
-def _parts(row: dict[str, Any]) -> tuple[BarPart, ...]:
+def _parts(row: dict[str, Any]) -> tuple[_BarPart, ...]:
     """The classes that have time, in the order of their definition: work first, then idle time by cause."""
     return tuple(
-        BarPart(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
+        _BarPart(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
              numbers.duration(row[name]), MEANING[name])
         for kind, name in enumerate(CLASSES) if row[name]
     )  # fmt: skip

@@ -79,13 +79,13 @@ def _project(record: dict[str, Any], fields: Sequence[str] | None) -> dict[str, 
     return record if fields is None else {name: record.get(name) for name in fields}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if value is None:
         return ""
     return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict, bool)) else value
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = terminal.printable(str(_plain(value)))
     return text if len(text) <= CELL else text[: CELL - 1] + "…"
 

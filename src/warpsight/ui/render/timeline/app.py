@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -45,18 +46,18 @@ _TALLEST, _DETAILS = 4, 14
 class _Lanes(Static):
     """The picture; the application tells it what to show."""
 
-    def on_click(self, event: Any) -> None:
+    def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is."""
         app: Any = self.app
         app.point(event.x, event.y)
 
-    def on_mouse_scroll_up(self, event: Any) -> None:
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zoom in."""
         app: Any = self.app
         app.point(event.x, event.y)
         app.action_zoom(0.5)
 
-    def on_mouse_scroll_down(self, event: Any) -> None:
+    def on_mouse_scroll_down(self, event: object) -> None:
         """Zoom out."""
         app: Any = self.app
         app.action_zoom(2.0)
@@ -349,7 +350,7 @@ class TimelineApp(App[None]):
         self.set_focus(None)
         self.action_again()
 
-    def on_key(self, event: Any) -> None:
+    def on_key(self, event: events.Key) -> None:
         """Escape closes the search field."""
         field = self.query_one("#search", Input)
         if event.key == "escape" and field.has_focus:

@@ -21,7 +21,7 @@ _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
 @dataclass(frozen=True)
-class LaneCell:
+class _LaneCell:
     """One character of a lane (as many as it is tall, from the top) and the kind of work it stands for, "" for none."""
 
     text: str
@@ -29,7 +29,7 @@ class LaneCell:
 
 
 @dataclass(frozen=True)
-class DrawnWindow:
+class _DrawnWindow:
     """A drawn window: `label` is the width of the labels; `lanes` are rows of cells, all of equal length.
 
     `busy` is each lane's share of the window that is covered.
@@ -40,7 +40,7 @@ class DrawnWindow:
     label: int
     axis: str
     labels: tuple[str, ...]
-    lanes: tuple[tuple[LaneCell, ...], ...]
+    lanes: tuple[tuple[_LaneCell, ...], ...]
     busy: tuple[float, ...]
 
     @property
@@ -56,7 +56,7 @@ def label_width(width: int, longest: int = 32) -> int:
 
 def frame(
     picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False, tall: int = 1
-) -> DrawnWindow:
+) -> _DrawnWindow:
     """Draw a window of a picture on `width` columns: label, cells of `tall` lines, busy share."""
     label = label_width(
         width, max((len(lane.label) + 2 * (lane.stream is not None) for lane in picture.lanes), default=0)
@@ -66,7 +66,7 @@ def frame(
     glyphs = ASCII if ascii_only else BLOCKS
     lanes = tuple(
         tuple(
-            LaneCell(
+            _LaneCell(
                 _stacked(glyphs, min(-int(-share * 8 * tall // 1), 8 * tall), tall),
                 _kind(picture, which) if share > 0 else "",
             )
@@ -74,7 +74,7 @@ def frame(
         )
         for shares, names in zip(busy.tolist(), name.tolist(), strict=True)
     )
-    return DrawnWindow(
+    return _DrawnWindow(
         begin, end, label, axis(begin - picture.origin, end - picture.origin, columns),
         tuple(lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
     )  # fmt: skip

@@ -32,7 +32,7 @@ def record(
         return done.exit_code or 1
     lost = _summarise(done.imported)
     if asked.export:
-        from warpsight.ui.cli import record_export
+        from warpsight.ui.cli.record import record_export
 
         record_export.write(path, asked.export, force=asked.force)
     return 3 if asked.strict and lost and done.exit_code == 0 else done.exit_code

@@ -46,7 +46,7 @@ def command(
 
     with without_signals():
         from warpsight.recorder.watch import coredump, watch
-        from warpsight.ui.cli import watching
+        from warpsight.ui.cli.record import watching
 
     if quiet:
         terminal.configure(verbosity=-1)

@@ -15,7 +15,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
 from warpsight.recorder.options.settings import Settings
 from warpsight.ui.cli.app import EXIT_INTERRUPTED
-from warpsight.ui.cli.record import record
+from warpsight.ui.cli.record.record import record
 from warpsight.ui.render import terminal
 
 PROGRAMS = {"cuda": "warpsight.recorder.demo.heat_cuda", "opencl": "warpsight.recorder.demo.heat_opencl"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder.summary import RecordingSummary, amount, seconds, size
-from warpsight.ui.cli.record_highlights import Highlights, highlights
+from warpsight.ui.cli.record.record_highlights import Highlights, highlights
 from warpsight.ui.render import terminal
 
 

@@ -84,7 +84,7 @@ def _trigger(shown: Snapshot) -> str:
 
 def _dump(shown: Snapshot) -> str:
     """Write what the recorded processes are doing beside the recording; the pages' names."""
-    from warpsight.ui.cli import dump
+    from warpsight.ui.cli.record import dump
 
     pids = [pid for pid in shown.processes if Path(f"/proc/{pid}").exists()]
     if not pids:

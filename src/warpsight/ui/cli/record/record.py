@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from warpsight.recorder.options import table as options
 from warpsight.recorder.options.given import Given, gather
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.options.types import CommandValues
-from warpsight.ui.cli.recording import takes
+from warpsight.ui.cli.record.recording import takes
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to record.")
     ] = None,
-    **values: Any,
+    **values: object,
 ) -> None:
     """Record a program into a trace.
 
@@ -63,11 +63,11 @@ def command(
     )
     where = _partition(where)
     if asked.export:
-        from warpsight.ui.cli import record_export
+        from warpsight.ui.cli.record import record_export
 
         record_export.check(where, asked.export, force=asked.force)
     if choice.external:
-        from warpsight.ui.cli import record_external
+        from warpsight.ui.cli.record import record_external
 
         if asked.capsule:
             raise UsageError("--capsule is for NVIDIA GPUs, and a vendor's recorder was chosen")
@@ -143,7 +143,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}"
         )
     if export:
-        from warpsight.ui.cli import record_export
+        from warpsight.ui.cli.record import record_export
 
         record_export.write(summary.path, export, force=force)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
@@ -151,7 +151,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
 def _summarize(summary: RecordingSummary) -> None:
     """Print the summary; whatever happens meanwhile, the exit code is the program's."""
-    from warpsight.ui.cli.record_summary import print_summary
+    from warpsight.ui.cli.record.record_summary import print_summary
 
     try:
         print_summary(summary)
@@ -227,7 +227,7 @@ def _finish(server: Server, program: list[str], signals: Signals) -> RecordingSu
     The first Ctrl-C meanwhile does not cost the trace; the second leaves it to `warpsight recover`.
     """
     from warpsight.ui.cli.app import EXIT_INTERRUPTED
-    from warpsight.ui.cli.record_summary import ProgressLine
+    from warpsight.ui.cli.record.record_summary import ProgressLine
 
     def interrupted(count: int) -> None:
         progress.clear()
@@ -253,7 +253,7 @@ def _open(path: Path) -> None:
     from warpsight.model.storage import manifest
 
     if (path / manifest.FILE).is_file():
-        from warpsight.ui.cli.open import serve
+        from warpsight.ui.cli.read.open import serve
 
         serve(str(path))
     else:

@@ -109,7 +109,7 @@ def _pairs(values: dict[str, Any], title: str, stream: IO[str]) -> None:
             stream.write(f"  {name.removesuffix('_ns'):{width}}{text}".rstrip() + "\n")
 
 
-def _readable(name: str, value: Any) -> str:
+def _readable(name: str, value: object) -> str:
     from warpsight.ui.render import numbers
 
     if isinstance(value, (int, float)) and not isinstance(value, bool) and name.endswith("_ns"):

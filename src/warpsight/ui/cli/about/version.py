@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import installed
+from warpsight.ui.cli.about import installed
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:

@@ -13,7 +13,7 @@ from warpsight.analysis.rules.facts import Facts
 
 
 @dataclass(frozen=True)
-class KernelShare:
+class _KernelShare:
     """A kernel and its share of all kernel time."""
 
     name: str
@@ -34,7 +34,7 @@ class Highlights:
         first: What most of the time was spent on, as `analyze` says it; "" without device work.
     """
 
-    kernels: tuple[KernelShare, ...]
+    kernels: tuple[_KernelShare, ...]
     stacks: int
     busy: float | None
     span: int
@@ -53,7 +53,7 @@ def highlights(path: Path) -> Highlights:
     """Top kernels, distinct stacks, how busy the devices were, and what recording cost."""
     with warpsight.model.open(path) as trace:
         top = [
-            KernelShare(name, calls, int(time), share)
+            _KernelShare(name, calls, int(time), share)
             for name, calls, time, share in trace.sql(_TOP).fetchall()
         ]
         facts = Facts(trace)

@@ -53,7 +53,7 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
     from warpsight.recorder import find
     from warpsight.recorder.inspect import look
     from warpsight.recorder.watch.event import Incident
-    from warpsight.ui.cli import watching
+    from warpsight.ui.cli.record import watching
 
     find.environment(
         pid

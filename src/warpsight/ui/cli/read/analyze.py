@@ -70,7 +70,7 @@ def command(
     if trace in ANALYSES and not Path(trace).exists():
         trace, names = "", [trace, *(names or [])]
     if not trace:
-        from warpsight.ui.cli.open import newest
+        from warpsight.ui.cli.read.open import newest
         from warpsight.ui.render import terminal
 
         trace = str(newest())

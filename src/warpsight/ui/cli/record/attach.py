@@ -57,7 +57,7 @@ def _record(pid: int, path: Path, settings: Settings, duration: float, *, force:
     from warpsight.recorder.drain.arena import STOP
     from warpsight.recorder.server import Server
     from warpsight.recorder.signals import Signals
-    from warpsight.ui.cli.record_summary import print_summary
+    from warpsight.ui.cli.record.record_summary import print_summary
 
     server = Server(path, settings, force=force)
     server.detach_bits = STOP

@@ -1,0 +1,1 @@
+"""The types of the answers that verbs print as JSON."""

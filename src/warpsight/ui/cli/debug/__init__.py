@@ -1,0 +1,1 @@
+"""Verbs about core dumps, memory errors and captured kernels."""

@@ -1,0 +1,1 @@
+"""Verbs that record, and that work with running recordings."""

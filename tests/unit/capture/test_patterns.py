@@ -1,0 +1,26 @@
+"""Patterns of `--api`: those that match nothing are named, with what they may have meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsight.capture.functions import patterns
+
+
+@pytest.mark.parametrize(
+    ("api", "unknown"),
+    [
+        ("", []),
+        ("all", []),
+        ("cudaMemcpy", []),
+        ("cudaMem*,cuLaunchKernel", []),
+        ("cudaMemcopy, cudaMalloc", ["cudaMemcopy"]),
+        ("cudaMalloc all", ["all"]),
+    ],
+)
+def test_patterns_that_match_no_function_are_named(api: str, unknown: list[str]) -> None:
+    assert patterns.unknown(api) == unknown
+
+
+def test_a_misspelt_function_is_found() -> None:
+    assert "cudaMemcpy" in patterns.near("cudaMemcopy")

@@ -1,0 +1,38 @@
+"""A pool of threads ends with the block that asked for it."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from warpsight.model.workers import workers
+
+
+def test_a_block_waits_for_its_work() -> None:
+    with workers(2) as pool:
+        found = [pool.submit(pow, 2, number) for number in range(20)]
+    assert [one.result() for one in found] == [2**number for number in range(20)]
+
+
+def test_after_an_error_what_runs_is_not_waited_for_and_what_waits_is_not_begun() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+
+    waiting: list[Future[None]] = []
+
+    def fail() -> None:
+        with workers(1) as pool:
+            pool.submit(work)
+            waiting.append(pool.submit(print))
+            begun.wait()
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert waiting[0].cancelled()
+    go_on.set()
