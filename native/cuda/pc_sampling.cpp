@@ -28,9 +28,9 @@ constexpr uint64_t kBytesPerSample = 32;  // of the hardware's buffer, for all t
 constexpr uint64_t kLeastBuffer = 16ull << 20, kMostBuffer = 512ull << 20;
 constexpr uint64_t kMostHertz = 100000;
 constexpr uint32_t kLeastPeriod = 5, kMostPeriod = 31;  // CUPTI's bounds of log2 of the period in cycles
-constexpr uint64_t kCostShare = 100;    // a window is at least this many times as long as its collection took
-// Of sampling in windows: how long one is, how long beginning and ending one waits for launches under way, and
-// how many times as long as both took there are none at least.
+constexpr uint64_t kCostShare = 100;  // a window is at least this many times as long as its collection took
+// Of sampling in windows: how long one is, how long beginning and ending one waits for launches under way,
+// and how many times as long as both took there are none at least.
 constexpr uint64_t kWindowNs = 200000000, kPatienceNs = 100000000, kPauseShare = 50;
 constexpr time_t kPatienceSeconds = 1;  // that the end of a context waits for a collection
 constexpr std::string_view kPrefix = "smsp__pcsamp_warps_issue_stalled_";
@@ -372,8 +372,10 @@ uint64_t change_window(const std::vector<Sampled*>& all) {
   if (pthread_rwlock_timedwrlock(&g_launching, &until) != 0) return kWindowNs;
   const uint64_t began = now_ns();
   for (Sampled* one : all) {
-    if (ends) stop(one, in_recorded_range());
-    else resume(one);
+    if (ends)
+      stop(one, in_recorded_range());
+    else
+      resume(one);
   }
   pthread_rwlock_unlock(&g_launching);
   static uint64_t began_in = 0;  // how long the begin of the window took

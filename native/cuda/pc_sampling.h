@@ -1,7 +1,8 @@
 // WARPSIGHT_PC_SAMPLING=HZ: where warps stand and what they wait for, by CUPTI's PC Sampling API.
 //
-// Contexts are sampled from their creation to their end, or in windows (WARPSIGHT_PC_SAMPLING_EVERY). A window begins and
-// ends while no thread launches: otherwise CUPTI can deadlock (docs/explanation/hot-lines.md).
+// Contexts are sampled from their creation to their end, or in windows (WARPSIGHT_PC_SAMPLING_EVERY). A
+// window begins and ends while no thread launches: otherwise CUPTI can deadlock
+// (docs/explanation/hot-lines.md).
 #pragma once
 
 #include <cupti.h>

@@ -68,7 +68,8 @@ void must_be_enabled() {
 }
 
 void must_not_launch() {
-  if (g_launching != 0) violation("PC sampling begins or ends, which can deadlock with launches of other threads");
+  if (g_launching != 0)
+    violation("PC sampling begins or ends, which can deadlock with launches of other threads");
 }
 
 }  // namespace

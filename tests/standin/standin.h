@@ -1,9 +1,9 @@
 // What the stand-in's parts and the recorded program share.
 #pragma once
 
-#include <atomic>
 #include <cuda.h>
 #include <cupti.h>
+#include <atomic>
 
 #include <cstdint>
 
