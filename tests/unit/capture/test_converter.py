@@ -501,3 +501,14 @@ def test_a_segment_that_cannot_be_converted_costs_only_itself(
     with recording.finish() as trace:
         assert trace.tables["launch"] == 20
         assert any("could not be converted: no such thing" in row["cause"] for row in trace.loss.to_pylist())
+
+
+def test_counters_are_of_a_device_or_of_the_host(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write(
+            "Counter", {"time": [5, 6, 7], "value": 1.5, "name": 12, "device": [-1, 0, -1], "source": 1}
+        )
+    with recording.finish() as trace:
+        rows = trace.sql("SELECT time, device, unit FROM counter ORDER BY time").fetchall()
+    assert [row[1:] for row in rows] == [(None, "1"), (0, "1"), (None, "1")]
