@@ -2,6 +2,7 @@
 
 PYTHONPATH=src python benchmarks/cluster_scale.py make FOLDER --ranks 1000 --kernels 100000
 PYTHONPATH=src python benchmarks/cluster_scale.py ask FOLDER --dask-workers 2
+PYTHONPATH=src python benchmarks/cluster_scale.py ask FOLDER --dask-workers 1 2 4 8 16
 
 Every rank has as many launches as kernels, one in a hundred of which is an all-reduce over all ranks. Eight ranks share a host,
 and each host's clock has an offset and a drift of its own. From two fifths of the job on, STRAGGLER computes 8 % more.
@@ -125,37 +126,58 @@ def make(folder: Path, ranks: int, kernels: int, workers: int) -> None:
             done.result()
 
 
-def ask(folder: Path, workers: int) -> None:
-    """Index, first and second verdict, with their times."""
+def ask(folder: Path, workers: list[int]) -> None:
+    """Index, then first and second verdict for each number of Dask workers, with their times."""
     from warpsight.cluster import places
-    from warpsight.cluster.executor import Dask, LocalExecutor
-    from warpsight.cluster.job import load
-    from warpsight.cluster.verdict import judge
 
     began = time.perf_counter()
     found = places.find([folder])
     print(f"index: {len(found.traces):,} ranks in {time.perf_counter() - began:.2f} s")
-    cluster = None
-    if workers:
+    if workers == [0]:
+        verdicts(folder, 0, None)
+    else:
         from distributed import LocalCluster
 
-        cluster = LocalCluster(workers, threads_per_worker=1, dashboard_address=None)
-    try:
-        for which in ("first", "second"):
-            began = time.perf_counter()
-            job = load([folder], Dask(cluster.scheduler_address) if cluster else LocalExecutor(1))
-            read = time.perf_counter() - began
-            verdict = judge(job)
-            print(f"{which} verdict: {time.perf_counter() - began:.1f} s, {read:.1f} s of it reading "
-                  f"({read * max(workers, 1) / max(len(found.traces), 1) * 1e3:.0f} ms of a worker a rank)")  # fmt: skip
-    finally:
-        if cluster is not None:
-            cluster.close()
-    print(verdict.headline)
+        with LocalCluster(workers[0], threads_per_worker=1, dashboard_address=None) as cluster:
+            for count in workers:
+                began = time.perf_counter()
+                cluster.scale(count)
+                with cluster.get_client() as client:
+                    client.wait_for_workers(count)
+                    client.run(summarize_once, found.traces[0])
+                print(f"{count} workers started in {time.perf_counter() - began:.1f} s")
+                verdicts(folder, count, cluster.scheduler_address)
     used = [
         resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     ]
     print(f"memory: {used[0]:.2f} GB here, {used[1]:.2f} GB in the largest worker")
+
+
+def summarize_once(path: str) -> None:
+    """What a worker does for one rank, but for keeping it: all modules are loaded afterwards."""
+    from warpsight.cluster.summary import summarize
+    from warpsight.formats.importing import open_any
+
+    with open_any(path) as trace:
+        summarize(trace, path)
+
+
+def verdicts(folder: Path, workers: int, scheduler: str | None) -> None:
+    """The first verdict, without summaries, and the second."""
+    from warpsight.cluster.executor import Dask, LocalExecutor
+    from warpsight.cluster.job import load
+    from warpsight.cluster.verdict import judge
+
+    for kept in folder.glob(".*.summary.zip"):
+        kept.unlink()
+    for which in ("first", "second"):
+        began = time.perf_counter()
+        job = load([folder], Dask(scheduler) if scheduler else LocalExecutor(1))
+        read = time.perf_counter() - began
+        verdict = judge(job)
+        print(f"{which} verdict: {time.perf_counter() - began:.2f} s, {read:.2f} s of it reading "
+              f"({read * max(workers, 1) / len(job.summaries) * 1e3:.0f} ms of a worker a rank)")  # fmt: skip
+    print(verdict.headline)
 
 
 def main() -> None:
@@ -168,7 +190,9 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1000)
     parser.add_argument("--kernels", type=int, default=100_000, help="of each rank")
     parser.add_argument("--workers", type=int, default=2, help="processes that write")
-    parser.add_argument("--dask-workers", type=int, default=2, help="0: this process alone")
+    parser.add_argument(
+        "--dask-workers", type=int, nargs="+", default=[2], help="one after the other; 0: this process alone"
+    )
     given = parser.parse_args()
     if given.do == "make":
         make(given.folder, given.ranks, given.kernels, given.workers)

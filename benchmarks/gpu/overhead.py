@@ -1,12 +1,13 @@
 """What recording costs, on a machine whose speed wanders: arms in turn inside one process, in blocks of seconds.
 
-usage: overhead.py [WORKLOAD ...] [--rounds 8] [--seconds 3] [--arms bare,floor,walk,ws] [--set NAME=VALUE ...]
+usage: overhead.py [WORKLOAD ...] [--rounds 8] [--seconds 3] [--arms bare,floor,walk,ws] [--for SECONDS]
+                    [--set NAME=VALUE ...]
 
 Arms: `bare`; `floor` (floor.cpp: CUPTI's records, thrown away); `walk` (the same, and a callback at each launch that walks the
 Python frames); `ws` (`warpsight.record` with the settings given); `range` (this was started by `warpsight record --capture-range
 profiler-api -- python overhead.py …`: recording that began before CUDA did). Every round runs each arm for `--seconds`, in
-another order, after one step that does not count. A JAX program decides at its start whether to emit ranges, so whole processes
-run in turn: bare, recorded, recorded, bare.
+another order, after one step that does not count; none begins after the seconds of `--for`. A JAX program decides at its start
+whether to emit ranges, so whole processes run in turn: bare, recorded, recorded, bare.
 
 One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds, least and most, of
 
@@ -195,7 +196,10 @@ def in_turn(
     for _ in range(6):
         workload.timed()
     before, rounds = arms.block(), []
+    until = time.perf_counter() + options.limit
     for number in range(options.rounds):
+        if rounds and time.perf_counter() > until:
+            break
         first = number % len(options.arms)
         rounds.append({arm: arms.run(arm) for arm in options.arms[first:] + options.arms[:first]})
     p25 = FIGURES["p25"]
@@ -254,6 +258,7 @@ def main() -> int:
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS), choices=WORKLOADS)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--for", dest="limit", type=float, default=float("inf"))
     parser.add_argument("--arms", type=lambda text: text.split(","), default=["bare", "floor", "walk", "ws"])
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="of warpsight.record"

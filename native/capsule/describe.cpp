@@ -89,7 +89,7 @@ std::string CapsuleRecorder::describe(const Work& work, const Kernel* kernel, CU
     json->number("count", work.bytes / work.element)
         .number("rows", work.rows)
         .number("pitch", work.destination_pitch);
-    addresses->emplace_back(work.destination, "fill");
+    addresses->push_back({work.destination, "fill"});
   }
   return "";
 }
@@ -110,7 +110,10 @@ std::string CapsuleRecorder::describe_launch(const Work& work, const Kernel* ker
     uint64_t value;
     memcpy(&value, packed.data() + at, sizeof value);
     if (!looked_at_.insert(value).second) continue;
-    addresses->emplace_back(value, "parameter at " + std::to_string(at) + " of " + kernel->name);
+    const auto& params = kernel->params;
+    const bool whole =
+        std::find(params.begin(), params.end(), std::make_pair(at, sizeof value)) != params.end();
+    addresses->push_back({value, "parameter at " + std::to_string(at) + " of " + kernel->name, whole});
   }
   json->integer("function", function).raw("grid", dimensions(work.grid)).raw("block", dimensions(work.block));
   json->number("shared_bytes", work.shared).bytes("parameters", packed.data(), packed.size());
@@ -158,11 +161,11 @@ std::string CapsuleRecorder::describe_copy(Work work, Json* json, Addresses* add
   json->number("bytes", work.bytes).number("rows", work.rows);
   if (!work.destination_host) {
     json->number("destination", work.destination).number("destination_pitch", work.destination_pitch);
-    addresses->emplace_back(work.destination, "copy");
+    addresses->push_back({work.destination, "copy"});
   }
   if (!work.source_host) {
     json->number("source", work.source).number("source_pitch", work.source_pitch);
-    addresses->emplace_back(work.source, "copy");
+    addresses->push_back({work.source, "copy"});
   } else if (request_.contents) {
     const uint64_t offset = output_.reserve(work.bytes * work.rows);
     extents_.emplace_back(offset, work.bytes * work.rows);

@@ -39,7 +39,9 @@ namespace warpsight {
   X(cuMemFreeHost)                     \
   X(cuMemHostAlloc)                    \
   X(cuMemsetD8Async)                   \
+  X(cuModuleEnumerateFunctions)        \
   X(cuModuleGetFunction)               \
+  X(cuModuleGetFunctionCount)          \
   X(cuModuleLoadData)                  \
   X(cuPointerGetAttribute)             \
   X(cuStreamCreate)                    \

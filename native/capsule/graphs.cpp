@@ -51,7 +51,8 @@ std::vector<CUgraphNode> dependencies_of(CUgraphNode node) {
 }  // namespace
 
 const std::vector<uint32_t>& Graphs::calls() {
-  static const std::vector<uint32_t> all = {
+  static const auto& all = *new std::vector<uint32_t>{
+      // never destroyed: programs call us at their end
       CBID(cuGraphInstantiate),
       CBID(cuGraphInstantiate_v2),
       CBID(cuGraphInstantiateWithFlags),

@@ -20,20 +20,23 @@ bool of_host(const Block& block) { return strcmp(block.kind, "host") == 0; }
 // Holds what the addresses lie in, and everything that this memory points to.
 std::string CapsuleRecorder::hold(const Addresses& addresses) {
   std::vector<Held*> fresh;
-  for (const auto& entry : addresses) {
+  for (const Address& address : addresses) {
     Block block;
-    if (memory_.find(entry.first, &block)) {
-      const std::string why = add_blocks(memory_.reached_with(block), entry.second, &fresh);
+    if (memory_.find(address.value, &block)) {
+      const std::string why = add_blocks(memory_.reached_with(block), address.what, &fresh);
       if (!why.empty()) return why;
       continue;
     }
     unsigned type = 0;
-    if (entry.first < 4096 || tracked(entry.first) ||
-        cu().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, entry.first) != CUDA_SUCCESS)
+    if (address.value < 4096 || tracked(address.value) ||
+        cu().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address.value) != CUDA_SUCCESS)
       continue;
-    return entry.second +
-           " is an address of memory that was not made by a call which can be followed (a graph's, another "
-           "process's, or a variable of a module of which no kernel runs)";
+    const std::string unknown =
+        "an address of memory that was not made by a call which can be followed (a graph's, another "
+        "process's, or a variable "
+        "of a module of which no kernel runs)";
+    if (address.certain) return address.what + " is " + unknown;
+    incomplete(address.what + " may be " + unknown);
   }
   if (request_.everything) {
     std::vector<Block> all;

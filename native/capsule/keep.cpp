@@ -71,6 +71,7 @@ bool CapsuleRecorder::await(CUresult* result) {
 void CapsuleRecorder::finish() {
   const bool found = state_.exchange(State::done) == State::open || slowest_ns_ != 0;
   modules_.stop();
+  follow(Followed::nothing);
   std::string names;
   for (const auto& name : modules_.names()) names += (names.empty() ? "" : ",") + quoted(name);
   output_.log(

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -34,6 +35,22 @@ std::string ptx_of(const void* image) {
 }
 
 size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
+
+// Sorted hashes of the names of a loaded module's kernels; none when the driver does not tell.
+std::vector<size_t> kernels_of(CUmodule module) {
+  unsigned count = 0;
+  if (module == nullptr || cu().cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS) return {};
+  std::vector<CUfunction> functions(count);
+  if (count == 0 || cu().cuModuleEnumerateFunctions(functions.data(), count, module) != CUDA_SUCCESS)
+    return {};
+  std::vector<size_t> found;
+  for (CUfunction function : functions) {
+    const char* name = nullptr;
+    if (cu().cuFuncGetName(&name, function) == CUDA_SUCCESS) found.push_back(hash_of(name));
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 }  // namespace
 
@@ -71,8 +88,10 @@ void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) 
                                           t_ptx.size());
   std::lock_guard<std::mutex> lock(mutex_);
   t_loaded = static_cast<int>(images_.size());
-  images_.push_back({context, module.moduleId, offset, module.cubinSize, true, ptx, std::move(variables)});
   for (size_t kernel : kernels) holders_.emplace(kernel, t_loaded);
+  std::sort(kernels.begin(), kernels.end());
+  images_.push_back({context, module.moduleId, offset, module.cubinSize, true, std::move(kernels), ptx,
+                     std::move(variables)});
 }
 
 void Modules::unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
@@ -151,28 +170,37 @@ std::string Modules::bytes_of(const Image& image) const {
   return bytes;
 }
 
+// The live images that hold a kernel of that name: of several, those that hold the same kernels as its
+// module.
+std::vector<int> Modules::candidates(const Kernel& kernel, CUcontext context) const {
+  std::vector<int> all, alike;
+  const auto holders = holders_.equal_range(hash_of(kernel.name));
+  for (auto holder = holders.first; holder != holders.second; ++holder) {
+    const Image& image = images_[static_cast<size_t>(holder->second)];
+    if (image.context == context && image.live) all.push_back(holder->second);
+  }
+  if (all.size() < 2) return all;
+  const std::vector<size_t> kernels = kernels_of(kernel.module);
+  for (int image : all)
+    if (images_[static_cast<size_t>(image)].kernels == kernels) alike.push_back(image);
+  return alike.empty() ? all : alike;
+}
+
 int Modules::image_of(const Kernel& kernel, CUcontext context, std::string* why) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto handle = handles_.find(kernel.module);
   if (kernel.module != nullptr && handle != handles_.end()) return handle->second;
-  std::string first;
-  int found = -1;
-  const auto holders = holders_.equal_range(hash_of(kernel.name));
-  for (auto holder = holders.first; holder != holders.second; ++holder) {
-    const Image& image = images_[static_cast<size_t>(holder->second)];
-    if (image.context != context || !image.live) continue;
-    if (holder->second == kernel.loaded) return kernel.loaded;
-    const std::string bytes = found < 0 && holders_.count(hash_of(kernel.name)) == 1 ? "" : bytes_of(image);
-    if (found >= 0 && bytes != first) {
-      *why = "two loaded modules have a kernel " + kernel.name +
-             ", and the driver does not tell which was launched";
-      return -1;
-    }
-    first = bytes;
-    found = holder->second;
+  const std::vector<int> found = candidates(kernel, context);
+  if (std::find(found.begin(), found.end(), kernel.loaded) != found.end()) return kernel.loaded;
+  if (found.empty()) *why = "the module of kernel " + kernel.name + " was loaded before recording began";
+  for (size_t i = 1; i < found.size(); ++i) {
+    if (bytes_of(images_[static_cast<size_t>(found[i])]) == bytes_of(images_[static_cast<size_t>(found[0])]))
+      continue;
+    *why = "two loaded modules have a kernel " + kernel.name +
+           ", and the driver does not tell which was launched";
+    return -1;
   }
-  if (found < 0) *why = "the module of kernel " + kernel.name + " was loaded before recording began";
-  return found;
+  return found.empty() ? -1 : found.back();
 }
 
 std::pair<uint64_t, uint64_t> Modules::extent(int image) const {

@@ -65,11 +65,13 @@ class Modules {
     uint32_t id;  // CUPTI's
     uint64_t offset, size;
     bool live;
+    std::vector<size_t> kernels;  // sorted hashes of their names
     std::pair<uint64_t, uint64_t> ptx;
     std::vector<CubinVariable> variables;  // found when it was loaded: later the program would be held for it
   };
   Kernel* resolve(CUfunction handle, const char* name);
   std::string bytes_of(const Image& image) const;
+  std::vector<int> candidates(const Kernel& kernel, CUcontext context) const;
 
   const CapsuleRequest& request_;
   Output& output_;

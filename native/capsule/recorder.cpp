@@ -49,7 +49,7 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
     : request_(std::move(request)),
       modules_(request_, &output_),
       graphs_([this](CUfunction function) {
-        const Kernel* const kernel = modules_.kernel(function, nullptr);
+        const Kernel* const kernel = request_.range.empty() ? modules_.kernel(function, nullptr) : nullptr;
         return kernel != nullptr && kernel->wanted;
       }),
       snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
@@ -59,10 +59,10 @@ bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
 void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
   if (OwnCalls::here() || done()) return;
-  static const std::vector<uint32_t>& works = work_calls();
-  static const std::vector<bool> is_work = [] {
-    std::vector<bool> found(CUPTI_DRIVER_TRACE_CBID_SIZE);
-    for (uint32_t id : works) found[id] = true;
+  static const auto& is_work = *[] {  // never destroyed: programs call us at their end
+    auto* const found = new std::vector<bool>(CUPTI_DRIVER_TRACE_CBID_SIZE);
+    for (const auto* calls : {&writing_calls(), &ordering_calls()})
+      for (uint32_t id : *calls) (*found)[id] = true;
     return found;
   }();
   const bool entering = call.callbackSite == CUPTI_API_ENTER;
@@ -89,7 +89,18 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
     graphs_.on_exit(cbid, call.functionParams, call.functionName);
   } else {
     memory_.on_exit(cbid, call.functionParams, call);
+    if (!prepared_.load(std::memory_order_relaxed) && call.context != nullptr) prepare(call.context);
   }
+}
+
+Followed CapsuleRecorder::needed() const {
+  const bool launches_count = request_.range.empty() && armed_.load(std::memory_order_relaxed);
+  return launches_count ? Followed::writes : Followed::memory;
+}
+
+void CapsuleRecorder::armed() {
+  std::lock_guard<std::timed_mutex> lock(mutex_);
+  if (state_.load() == State::waiting && request_.range.empty()) follow(needed());
 }
 
 void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
@@ -137,7 +148,6 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   if (work.kind == WorkKind::none || (state == State::waiting && work.kind >= WorkKind::record)) return;
   const Kernel* const kernel =
       work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
-  if (!prepared_.load(std::memory_order_relaxed) && state == State::waiting) prepare(call.context);
   const bool counted =
       request_.range.empty() && (kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted);
   if (counted || state == State::open) {
@@ -172,6 +182,7 @@ void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
 void CapsuleRecorder::open(CUcontext context, uint64_t number) {
   context_ = context;
   OwnCalls own;
+  follow(Followed::work);
   cu().synchronize();
   for (CUevent& event : clock_)
     if (event == nullptr) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
@@ -196,6 +207,7 @@ void CapsuleRecorder::range_begins() {
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
   const uint64_t end = request_.keep == Keep::all ? request_.first + 1 : request_.end;
+  if (number + 1 == request_.first) follow(Followed::writes);  // so that writers of memory are known
   if (number < request_.first || number >= end) return;
   t_range = true;
   if (context == nullptr) return refuse("the range began before the program had a CUDA context");
@@ -214,6 +226,7 @@ void CapsuleRecorder::refuse(const std::string& why) {
   output_.log(Json("refused").text("why", why).done());
   state_.store(State::done, std::memory_order_release);
   modules_.stop();
+  follow(Followed::nothing);
   snapshots_.end();
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capsule/calls.h"
 #include "capsule/driver.h"
 #include "capsule/graphs.h"
 #include "capsule/memory.h"
@@ -44,8 +45,12 @@ class CapsuleRecorder {
   void at_exit();
   // The signal that was asked for has come; safe in its handler.
   void arm() { armed_.store(true, std::memory_order_relaxed); }
+  // It has come: on any thread, soon after.
+  void armed();
+  // The calls that the recorder needs while it waits.
+  Followed needed() const;
   int signal() const { return request_.signal; }
-  // Nothing will be cut out any more: callbacks are in vain.
+  // Nothing will be cut out any more.
   bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
 
  private:
@@ -89,7 +94,12 @@ class CapsuleRecorder {
   void before_free(uint64_t address);
 
   // Each gives "" or why the work cannot be cut out, and adds the addresses that it uses.
-  using Addresses = std::vector<std::pair<uint64_t, std::string>>;
+  struct Address {
+    uint64_t value;
+    std::string what;
+    bool certain = true;  // else a word that may be something else
+  };
+  using Addresses = std::vector<Address>;
   std::string describe(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,
                        Addresses* addresses);
   std::string describe_launch(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,

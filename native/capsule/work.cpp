@@ -111,8 +111,8 @@ Work unknown(Work work) {
   return work;
 }
 
-// Each call that is understood: its callback id, its arguments `p`, and the work.
-#define WARPSIGHT_WORK(X)                                                                           \
+// Each call that is understood: its callback id, its arguments `p`, and the work. Those that write:
+#define WARPSIGHT_WRITES(X)                                                                         \
   X(cuLaunchKernel, launch(p))                                                                      \
   X(cuLaunchKernelEx, launch(p))                                                                    \
   X(cuLaunchCooperativeKernel, launch(p))                                                           \
@@ -140,20 +140,24 @@ Work unknown(Work work) {
   X(cuMemsetD2D8Async, fill(p.dstDevice, p.uc, 1, p.Width, p.Height, p.dstPitch, p.hStream))        \
   X(cuMemsetD2D16Async, fill(p.dstDevice, p.us, 2, p.Width, p.Height, p.dstPitch, p.hStream))       \
   X(cuMemsetD2D32Async, fill(p.dstDevice, p.ui, 4, p.Width, p.Height, p.dstPitch, p.hStream))       \
-  X(cuGraphLaunch, graph(p.hGraph, p.hStream))                                                      \
-  X(cuEventRecord, event(WorkKind::record, p.hStream, p.hEvent))                                    \
-  X(cuEventRecordWithFlags, event(WorkKind::record, p.hStream, p.hEvent))                           \
-  X(cuStreamWaitEvent, event(WorkKind::wait, p.hStream, p.hEvent))                                  \
+  X(cuGraphLaunch, graph(p.hGraph, p.hStream))
+
+// Those that order and wait.
+#define WARPSIGHT_ORDER(X)                                                \
+  X(cuEventRecord, event(WorkKind::record, p.hStream, p.hEvent))          \
+  X(cuEventRecordWithFlags, event(WorkKind::record, p.hStream, p.hEvent)) \
+  X(cuStreamWaitEvent, event(WorkKind::wait, p.hStream, p.hEvent))        \
   X(cuStreamSynchronize, event(WorkKind::stream_wait, p.hStream, nullptr))
 
 // clang-format off
 // The calls whose other form, for the thread's own default stream, has this ending.
-#define WARPSIGHT_PTSZ(X) \
+#define WARPSIGHT_WRITES_PTSZ(X) \
   X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuMemcpyHtoDAsync_v2) \
   X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) X(cuMemcpyAsync) X(cuMemcpy2DAsync_v2) \
   X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
-  X(cuMemsetD2D32Async) X(cuGraphLaunch) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuStreamWaitEvent) \
-  X(cuStreamSynchronize)
+  X(cuMemsetD2D32Async) X(cuGraphLaunch)
+#define WARPSIGHT_ORDER_PTSZ(X) \
+  X(cuEventRecord) X(cuEventRecordWithFlags) X(cuStreamWaitEvent) X(cuStreamSynchronize)
 #define WARPSIGHT_PTDS(X) \
   X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemcpy) X(cuMemcpy2D_v2) \
   X(cuMemcpy2DUnaligned_v2) X(cuMemcpy3D_v2) X(cuMemsetD8_v2) X(cuMemsetD16_v2) X(cuMemsetD32_v2) \
@@ -183,7 +187,8 @@ uint32_t plain(uint32_t cbid, bool* own) {
 #define WARPSIGHT_PLAIN(name) \
   case CBID(name##_ptsz):     \
     return CBID(name);
-    WARPSIGHT_PTSZ(WARPSIGHT_PLAIN)
+    WARPSIGHT_WRITES_PTSZ(WARPSIGHT_PLAIN)
+    WARPSIGHT_ORDER_PTSZ(WARPSIGHT_PLAIN)
 #undef WARPSIGHT_PLAIN
 #define WARPSIGHT_PLAIN(name) \
   case CBID(name##_ptds):     \
@@ -203,7 +208,8 @@ Work plain_work(uint32_t cbid, const void* params) {
     const auto& p = *static_cast<const name##_params*>(params); \
     return work;                                                \
   }
-    WARPSIGHT_WORK(WARPSIGHT_CASE)
+    WARPSIGHT_WRITES(WARPSIGHT_CASE)
+    WARPSIGHT_ORDER(WARPSIGHT_CASE)
 #undef WARPSIGHT_CASE
     case CBID(cuEventSynchronize):
       return event(WorkKind::event_wait, nullptr,
@@ -220,19 +226,32 @@ Work plain_work(uint32_t cbid, const void* params) {
 
 }  // namespace
 
-const std::vector<uint32_t>& work_calls() {
-  static const std::vector<uint32_t> all = {
+const std::vector<uint32_t>& writing_calls() {
+  static const auto& all = *new std::vector<uint32_t>{// never destroyed: programs call us at their end
 #define WARPSIGHT_ID(name, ...) CBID(name),
-      WARPSIGHT_WORK(WARPSIGHT_ID) WARPSIGHT_UNSUPPORTED(WARPSIGHT_ID)
+                                                      WARPSIGHT_WRITES(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
 #define WARPSIGHT_ID(name) CBID(name##_ptsz),
-          WARPSIGHT_PTSZ(WARPSIGHT_ID)
+                                                          WARPSIGHT_WRITES_PTSZ(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
 #define WARPSIGHT_ID(name) CBID(name##_ptds),
-              WARPSIGHT_PTDS(WARPSIGHT_ID)
+                                                              WARPSIGHT_PTDS(WARPSIGHT_ID)
 #undef WARPSIGHT_ID
-                  CBID(cuEventSynchronize),
-      CBID(cuCtxSynchronize)};
+  };
+  return all;
+}
+
+const std::vector<uint32_t>& ordering_calls() {
+  static const auto& all =
+      *new std::vector<uint32_t>{// never destroyed: programs call us at their end
+#define WARPSIGHT_ID(name, ...) CBID(name),
+                                 WARPSIGHT_ORDER(WARPSIGHT_ID) WARPSIGHT_UNSUPPORTED(WARPSIGHT_ID)
+#undef WARPSIGHT_ID
+#define WARPSIGHT_ID(name) CBID(name##_ptsz),
+                                     WARPSIGHT_ORDER_PTSZ(WARPSIGHT_ID)
+#undef WARPSIGHT_ID
+                                         CBID(cuEventSynchronize),
+                                 CBID(cuCtxSynchronize)};
   return all;
 }
 

@@ -42,8 +42,10 @@ struct Work {
   CUgraphExec graph = nullptr;
 };
 
-// The driver's calls that put work on the GPU or wait for it, by callback id.
-const std::vector<uint32_t>& work_calls();
+// The driver's calls that launch, copy and fill, by callback id.
+const std::vector<uint32_t>& writing_calls();
+// Those that order work, wait for it, or cannot be cut out.
+const std::vector<uint32_t>& ordering_calls();
 
 // What a call does.
 Work work_of(uint32_t cbid, const void* params);

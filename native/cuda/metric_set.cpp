@@ -148,7 +148,7 @@ void MetricSet::find_units() {
 }
 
 const std::vector<double>& MetricSet::evaluate(const std::vector<uint8_t>& counter_data, size_t index) {
-  static const std::vector<double> none;
+  static const auto& none = *new std::vector<double>;  // never destroyed: threads outlive destructors
   WARPSIGHT_PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues_Params, values);
   values.pHostObject = host_;
   values.pCounterDataImage = counter_data.data();

@@ -7,6 +7,7 @@
 #include "cuda/api_rules.h"
 #include "cuda/buffers.h"
 #include "cuda/callbacks.h"
+#include "cuda/capsule.h"
 #include "cuda/capture_range.h"
 #include "cuda/counters.h"
 #include "cuda/detach.h"
@@ -58,7 +59,8 @@ void CudaRecorder::start() {
 }
 
 bool CudaRecorder::subscribe() {
-  const CUptiResult result = cupti().cuptiSubscribe(&subscriber_, on_callback, nullptr);
+  const CUptiResult result =
+      cupti().cuptiSubscribe(&subscriber_, capsule_wanted() ? on_shared_callback : on_callback, nullptr);
   if (result == CUPTI_SUCCESS) {
     if (said_blocked_)
       report_loss("cuda", "CUPTI became free: recording begins only here", 1, Severity::note);
@@ -104,6 +106,7 @@ void CudaRecorder::begin() {
 void CudaRecorder::switch_on() {
   if (state_ != State::ending) enable_kinds(begin_graph_level());
   enable_callbacks(subscriber_, true);
+  start_capsule(subscriber_);
   const BufferCounters counters = buffer_counters();
   seen_requests_ = counters.requested + counters.completed;
   launches_at_activity_ = launches_seen();
@@ -179,10 +182,15 @@ void CudaRecorder::leave_cupti() {
 
 void CudaRecorder::exiting() {
   if (attached()) end_counters(true);
+  exiting_ = true;
 }
 
 void CudaRecorder::flush(bool forced) {
-  if (!attached()) return;
+  if (attached()) flush_records(forced);
+  if (exiting_) park_worker();
+}
+
+void CudaRecorder::flush_records(bool forced) {
   if (forced) report_no_range();
   if (state_ == State::waiting) return;
   relax_capture_mode();

@@ -42,6 +42,7 @@ class CudaRecorder : public Recorder {
     return state_ == State::recording || state_ == State::waiting || state_ == State::ending;
   }
   void leave_cupti();
+  void flush_records(bool forced);
   void note_late_start();
   void report_counters();
   void report_no_range();
@@ -52,6 +53,7 @@ class CudaRecorder : public Recorder {
 
   State state_ = State::off;
   bool injecting_ = false;
+  bool exiting_ = false;  // the next flush is the last
   bool said_blocked_ = false;
   bool said_no_range_ = false;
   uint32_t ranges_ = 0;       // begun in this session

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -26,9 +27,11 @@ pthread_mutex_t g_lock =
 pthread_cond_t g_drained = PTHREAD_COND_INITIALIZER;
 uint64_t g_drains_wanted = 0, g_drains_done = 0;
 bool g_started = false;
-Decoder g_decoder;  // used by the worker while it decodes, under g_decoding
+// Used by the worker while it decodes, under g_decoding. Never destroyed: the worker outlives destructors.
+Decoder& g_decoder = *new Decoder;
 pthread_mutex_t g_decoding = PTHREAD_MUTEX_INITIALIZER;  // protects g_decoder; held for one buffer at a time
 std::atomic<uint64_t> g_dropped{0};                      // records CUPTI dropped and we have not reported
+std::atomic<bool> g_parked{false};                       // the process exits: CUPTI may be gone at any moment
 
 void count_dropped() {
   size_t dropped = 0;
@@ -56,6 +59,7 @@ void* run(void*) {
   pthread_setname_np(pthread_self(), "warpsight-cupti");
   for (;;) {
     wait_for_completed(counter_window_ms(kIdleWaitMs));
+    while (g_parked.load(std::memory_order_acquire)) pause();
     pthread_mutex_lock(&g_lock);
     const uint64_t wanted = g_drains_wanted;
     pthread_mutex_unlock(&g_lock);
@@ -113,6 +117,8 @@ bool drain_worker(uint32_t milliseconds) {
   pthread_mutex_unlock(&g_lock);
   return done;
 }
+
+void park_worker() { g_parked.store(true, std::memory_order_release); }
 
 uint64_t take_unknown_modules() {
   pthread_mutex_lock(&g_decoding);

@@ -17,6 +17,9 @@ void begin_worker_session(uint32_t cupti_version);
 // too short.
 bool drain_worker(uint32_t milliseconds);
 
+// From now on the thread calls neither CUPTI nor NVML: the process exits, and their destructors may run.
+void park_worker();
+
 // Kernels since the last call whose module is unknown because recording did not begin with CUDA.
 uint64_t take_unknown_modules();
 

@@ -133,10 +133,13 @@ extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u
   const auto* tool = reinterpret_cast<const WsTool*>(context);
   launch = launch_of(tool, launch);
   if (!chosen(tool, launch)) return;
-  const u32 kind = guard == 0 ? kNoAccess : (what & 255) == kGeneric ? memory_of(&a) : what & 255;
-  if (__activemask() == ~0u && ws_all(~0u, kind == ws_shuffle(~0u, kind, 0) && kind != kNoAccess)) {
-    const WsEvent event = access_at(pc, launch, ~0u, kind, what);
-    if (ws_write_whole_access(WsRing{tool}, lane_id(), event, a, b, (what >> 24 & 1) != 0)) return;
+  const u32 usual = (what & 255) == kGeneric ? kGlobal : what & 255;
+  const u32 kind = guard == 0 ? kNoAccess : (what & 255) == kGeneric ? memory_of(&a) : usual;
+  if (ws_everywhere(kind == usual)) {
+    const auto describe = [=] { return access_at(pc, launch, ~0u, usual, what); };
+    if (ws_write_whole_access(WsRing{tool}, lane_id(), static_cast<u32>(launch), describe, a, b,
+                              (what >> 24 & 1) != 0))
+      return;
   }
   record_access(tool, kind, launch, pc, what, a, b);
 }

@@ -141,76 +141,92 @@ struct WsWhole {
   u64 own;  // the word that this lane would write
 };
 
-// The terms of a linear function in at most 24 bits; false where there are none.
-WS_DEVICE bool ws_whole_terms(u32 lane, u64 value, u64 base, u32* term, bool* sum) {
-  const u32 low = static_cast<u32>(base), high = static_cast<u32>(base >> 48);
-  u32 offset = 0, wide = high;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit) - low;
-    offset += (lane >> bit & 1) != 0 ? term[bit] : 0;
-    wide |= (term[bit] + 0x800000u) >> 24;
-  }
-  *sum = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(offset)));
-  if (*sum) return true;
-  offset = 0;
-  wide = high;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    term[bit] = (term[bit] + low) ^ low;
-    offset ^= (lane >> bit & 1) != 0 ? term[bit] : 0;
-    wide |= term[bit] >> 24;
-  }
-  return ws_all(~0u, wide == 0 && value == (base ^ offset));
-}
-
-// `word`: which of the words is this lane's.
-WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
+// Linear addresses whose terms take 24 bits each: seldom.
+WS_SELDOM WsWhole ws_plan_wide(u32 lane, u32 word, u64 value) {
   const u64 base = ws_shuffle_wide(~0u, value, 0);
-  u32 term[5], bent = 0, large = 0;
-  bool sum;
-  if (!ws_whole_terms(lane, value, base, term, &sum)) return {0, 0, 0};
+  const u32 start = static_cast<u32>(base);
+  u32 term[5], wide = static_cast<u32>(base >> 48), reach = wide, sum = 0, either = 0;
 #pragma unroll
   for (u32 bit = 0; bit < 5; ++bit) {
-    bent |= term[bit] ^ (term[0] << bit);
-    large |= (sum ? term[bit] + 0x8000u : term[bit]) >> 16;
+    const bool set = (lane >> bit & 1) != 0;
+    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit);
+    sum += set ? term[bit] - start : 0;
+    either ^= set ? term[bit] ^ start : 0;
+    wide |= (term[bit] - start + 0x800000u) >> 24;
+    reach |= (term[bit] ^ start) >> 24;
   }
-  const u64 first = base | static_cast<u64>(term[0]) << 48;
-  if (sum && bent == 0 && term[0] + 0x8000u < 0x10000u) return {WS_AFFINE, 1, first};
+  const bool adds = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(sum)));
+  if (!adds && !ws_all(~0u, reach == 0 && value == (base ^ either))) return {0, 0, 0};
 #pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) term[bit] &= large == 0 ? 0xffff : 0xffffff;
-  const u32 form = sum ? 0 : 1;
-  if (large == 0) {
-    const u64 last = term[1] | static_cast<u64>(term[2]) << 16 | static_cast<u64>(term[3]) << 32 |
-                     static_cast<u64>(term[4]) << 48;
-    return {WS_LINEAR_16 << 6 | form, 2, word == 0 ? first : last};
-  }
+  for (u32 bit = 0; bit < 5; ++bit) term[bit] = (adds ? term[bit] - start : term[bit] ^ start) & 0xffffff;
+  const u64 first = base | static_cast<u64>(term[0]) << 48;
   const u64 second = term[0] >> 16 | static_cast<u64>(term[1]) << 8 | static_cast<u64>(term[2]) << 32 |
                      static_cast<u64>(term[3]) << 56;
   const u64 last = term[3] >> 8 | static_cast<u64>(term[4]) << 16;
-  return {WS_LINEAR_24 << 6 | form, 3, word == 0 ? first : word == 1 ? second : last};
+  return {WS_LINEAR_24 << 6 | (adds ? 0u : 1u), 3, word == 0 ? first : word == 1 ? second : last};
 }
 
-// A memory access of a whole warp: each of the first lanes writes a word. False, and nothing is written,
-// where its addresses are not linear.
-template <class Ring>
-WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, WsEvent event, u64 a, u64 b, bool has_b) {
-  const WsWhole first = ws_plan_whole(lane, lane - WS_EVENT_HEADER_WORDS, a);
-  if (first.encoding == 0) return false;
-  u64 own = first.own;
-  u32 length = WS_EVENT_HEADER_WORDS + first.words;
-  event.encodings = first.encoding;
-  if (has_b) {
-    const WsWhole second = ws_plan_whole(lane, lane - length, b);
-    if (second.encoding == 0) return false;
-    own = lane >= length ? second.own : own;
-    length += second.words;
-    event.encodings |= (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
+// `word`: which of the words is this lane's. A function is linear where each lane's lowest bit adds to the
+// lane without that bit what it adds to lane 0: lane 13 to lane 12 what lane 1 adds to lane 0.
+WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
+  const u64 base = ws_shuffle_wide(~0u, value, 0);
+  const u32 low = static_cast<u32>(value), start = static_cast<u32>(base);
+  const bool near = base >> 48 == 0 && static_cast<i64>(value - base) == static_cast<int>(low - start);
+  const u32 step = ws_shuffle(~0u, low, 1) - start;
+  if (ws_all(~0u, near && low - start == step * lane && step + 0x8000u < 0x10000u))
+    return {WS_AFFINE, 1, base | static_cast<u64>(step) << 48};
+  const u32 without = ws_shuffle(~0u, low, lane & (lane - 1)),
+            lowest = ws_shuffle(~0u, low, lane & (0 - lane));
+  const bool adds =
+      ws_all(~0u, near && low - without == lowest - start && lowest - start + 0x8000u < 0x10000u);
+  const bool same = base >> 48 == 0 && (value ^ base) >> 32 == 0;
+  if (!adds && !ws_all(~0u, same && (low ^ without) == (lowest ^ start) && (lowest ^ start) < 0x10000u))
+    return ws_plan_wide(lane, word, value);
+  // Lanes 2 and 8 gather the terms of two bits each.
+  const u32 term = (adds ? low - start : low ^ start) & 0xffff;
+  const u32 two = term | ws_shuffle(~0u, term, 2 * lane & 31) << 16;
+  const u32 first = ws_shuffle(~0u, two, word == 0 ? 1 : 2), last = ws_shuffle(~0u, two, 8);
+  return {WS_LINEAR_16 << 6 | (adds ? 0u : 1u), 2,
+          word == 0 ? base | static_cast<u64>(first) << 48 : first | static_cast<u64>(last) << 32};
+}
+
+// The words of the addresses of a whole warp, where they lie within 4 GB: an offset from the first for each
+// lane.
+WS_DEVICE WsWhole ws_plan_offsets(u32 word, u64 value) {
+  const u64 base = ws_shuffle_wide(~0u, value, 0);
+  const i64 offset = static_cast<i64>(value - base);
+  if (!ws_all(~0u, offset == static_cast<int>(offset))) return {0, 0, 0};
+  const u32 pair = (word - 1) * 2 & 31;
+  const u64 low = ws_shuffle(~0u, static_cast<u32>(offset), pair);
+  const u64 high = ws_shuffle(~0u, static_cast<u32>(offset), pair + 1);
+  return {WS_OFFSETS, 17, word == 0 ? base : low | high << 32};
+}
+
+// A memory access of a whole warp, as `describe` describes it: each of the first lanes writes a word. False,
+// and nothing is written, where that takes more words than there are lanes.
+template <class Ring, class Describe>
+WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, u32 launch, const Describe& describe, u64 a,
+                                     u64 b, bool has_b) {
+  u64 own = 0;
+  u32 length = WS_EVENT_HEADER_WORDS, encodings = 0;
+#pragma unroll 1  // less code, which a warp that is alone waits for
+  for (u32 operand = 0; operand <= (has_b ? 1u : 0u); ++operand) {
+    const u64 value = operand == 0 ? a : b;
+    WsWhole plan = ws_plan_whole(lane, lane - length, value);
+    if (plan.encoding == 0 && !has_b) plan = ws_plan_offsets(lane - length, value);
+    if (plan.encoding == 0) return false;
+    own = lane >= length ? plan.own : own;
+    length += plan.words;
+    encodings |= operand == 0 ? plan.encoding : (plan.encoding & 3) << 2 | plan.encoding >> 6 << 4;
   }
+  if (lane < WS_EVENT_HEADER_WORDS) {
+    WsEvent event = describe();
+    event.encodings = encodings;
 #pragma unroll
-  for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word)
-    own = lane == word ? ws_header_word(event, length, word) : own;
-  const u64 at = ring.reserve({~0u, lane, 0, 32, lane}, event.launch, length);
+    for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word)
+      own = lane == word ? ws_header_word(event, length, word) : own;
+  }
+  const u64 at = ring.reserve({~0u, lane, 0, 32, lane}, launch, length);
   if (at != ~0ull && lane < length) ring.store(at + lane, own);
   return true;
 }

@@ -12,6 +12,13 @@ typedef unsigned int u32;
 #define WS_SELDOM static __device__ __noinline__
 WS_DEVICE u32 ws_shuffle(u32 lanes, u32 value, u32 lane) { return __shfl_sync(lanes, value, lane); }
 WS_DEVICE bool ws_all(u32 lanes, bool holds) { return __all_sync(lanes, holds); }
+// Whether it holds in all lanes of a whole warp that has not branched since it is known to be together; with
+// no wait for other lanes, which in code of a tool takes as long as a dozen instructions.
+WS_DEVICE bool ws_everywhere(bool holds) {
+  u32 lanes = 0;
+  if (holds) lanes = __activemask();
+  return lanes == ~0u;
+}
 WS_DEVICE u32 ws_ballot(u32 lanes, bool holds) { return __ballot_sync(lanes, holds); }
 WS_DEVICE u32 ws_equal(u32 lanes, u32 value) { return __match_any_sync(lanes, value); }
 WS_DEVICE u32 ws_first(u32 lanes) { return static_cast<u32>(__ffs(static_cast<int>(lanes))) - 1; }

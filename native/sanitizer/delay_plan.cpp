@@ -33,6 +33,12 @@ void take(DelayPlan* plan, const std::string& word, std::istringstream& line) {
 
 }  // namespace
 
+const std::vector<DelayPoint>& DelayPlan::points_of(const std::pair<std::string, std::string>& code) const {
+  static const std::vector<DelayPoint> none;
+  const auto found = functions.find(code);
+  return found != functions.end() ? found->second : none;
+}
+
 bool DelayPlan::read(const std::string& path) {
   std::ifstream file(path);
   if (!file) return false;

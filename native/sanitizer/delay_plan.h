@@ -39,6 +39,8 @@ struct DelayPlan {
 
   // False when the file cannot be read.
   bool read(const std::string& path);
+  // Of a function by name and checksum.
+  const std::vector<DelayPoint>& points_of(const std::pair<std::string, std::string>& code) const;
 };
 
 }  // namespace warpsight

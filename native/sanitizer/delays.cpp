@@ -21,6 +21,13 @@ void Delays::place(CUmodule module, uint64_t pc, uint32_t place, const std::vect
   stale_ = true;
 }
 
+void Delays::change() {
+  placed_.clear();
+  current_ ^= 1;
+  tables_[current_].unread = true;
+  stale_ = true;
+}
+
 void Delays::forget(CUmodule module) { stale_ |= placed_.erase(module) != 0; }
 
 bool Delays::stream_waits(CUstream stream) {
@@ -29,7 +36,28 @@ bool Delays::stream_waits(CUstream stream) {
   return plan_.streams.empty() || plan_.streams.count(known.first->second.number) != 0;
 }
 
-// Kernels that run may read the tables before, so these stay.
+// Room for the points and blocks of the plan.
+int Delays::make_tables() {
+  Tables& tables = tables_[current_];
+  const size_t wanted = std::max<size_t>(points_.size(), 1), blocks = plan_.blocks.size();
+  void* made = nullptr;
+  int result = 0;
+  if (!tables.unread || tables.point_room < wanted) {
+    result = memory_.alloc(&made, wanted * sizeof(WsPoint));
+    if (result != 0) return result;
+    tables.points = static_cast<WsPoint*>(made);
+    tables.point_room = wanted;
+  }
+  if (tables.block_room < blocks) {  // which change with the plan alone
+    result = memory_.alloc(&made, blocks * sizeof(WsBlocks));
+    if (result != 0) return result;
+    tables.blocks = static_cast<WsBlocks*>(made);
+    tables.block_room = blocks;
+  }
+  tables.unread = false;
+  return 0;
+}
+
 int Delays::upload(void* handle) {
   int result = 0;
   if (stale_) {
@@ -38,23 +66,16 @@ int Delays::upload(void* handle) {
     std::sort(points_.begin(), points_.end(), [](const WsPoint& a, const WsPoint& b) {
       return std::make_pair(a.pc, a.kind) < std::make_pair(b.pc, b.kind);
     });
-    void* table = nullptr;
-    result = memory_.alloc(&table, std::max<size_t>(points_.size(), 1) * sizeof(WsPoint));
+    result = make_tables();
     if (result != 0) return result;
-    device_points_ = static_cast<WsPoint*>(table);
-    if (device_blocks_ == nullptr && !plan_.blocks.empty()) {
-      result = memory_.alloc(&table, plan_.blocks.size() * sizeof(WsBlocks));
-      if (result != 0) return result;
-      device_blocks_ = static_cast<WsBlocks*>(table);
-    }
     for (auto& known : streams_) known.second.told = false;
     stale_ = false;
   }
+  const Tables& tables = tables_[current_];
   if (!points_.empty())
-    result = memory_.copy(device_points_, points_.data(), points_.size() * sizeof(WsPoint), handle);
-  if (result == 0 && device_blocks_ != nullptr)
-    result =
-        memory_.copy(device_blocks_, plan_.blocks.data(), plan_.blocks.size() * sizeof(WsBlocks), handle);
+    result = memory_.copy(tables.points, points_.data(), points_.size() * sizeof(WsPoint), handle);
+  if (result == 0 && !plan_.blocks.empty())
+    result = memory_.copy(tables.blocks, plan_.blocks.data(), plan_.blocks.size() * sizeof(WsBlocks), handle);
   return result;
 }
 
@@ -86,9 +107,9 @@ int Delays::describe(CUstream stream, void* handle, uint64_t warps, WsLaunch* la
   launch->rule = plan_.rule;
   launch->warps = plan_.warps;
   launch->ranks = plan_.ranks;
-  launch->points = device_points_;
+  launch->points = tables_[current_].points;
   launch->point_count = static_cast<uint32_t>(points_.size());
-  launch->blocks = device_blocks_;
+  launch->blocks = tables_[current_].blocks;
   launch->block_count = static_cast<uint32_t>(plan_.blocks.size());
   launch->occurrences = own.occurrences;
   launch->occurrence_size = own.size;

@@ -29,6 +29,8 @@ class Delays {
   uint32_t next_launch(const Code& code) { return launches_[code]++; }
   // Launches count from 0 again.
   void restart() { launches_.clear(); }
+  // The plan is another: its points are placed anew.
+  void change();
   // Whether the plan delays the launches of a stream; called for each launch of a function with points.
   bool stream_waits(CUstream stream);
   // What a launch's description on the device needs, copied there in the order of its stream. The result is
@@ -42,6 +44,7 @@ class Delays {
     unsigned long long* occurrences = nullptr;
     uint64_t size = 0;
   };
+  int make_tables();
   int upload(void* handle);
   int grow(Stream* stream, void* handle, uint64_t counters);
 
@@ -51,10 +54,17 @@ class Delays {
   std::map<Code, uint32_t> launches_;
   std::map<CUstream, Stream> streams_;
   uint32_t places_ = 0;  // the most of a module
-  // On the device: never changed once kernels may read them, so replaced where functions are added.
+  // On the device: never changed while kernels may read them, so replaced where functions are added. Plans
+  // have two in turn: no kernel is two plans behind.
+  struct Tables {
+    WsPoint* points = nullptr;
+    WsBlocks* blocks = nullptr;
+    size_t point_room = 0, block_room = 0;
+    bool unread = true;
+  };
   std::vector<WsPoint> points_;
-  WsPoint* device_points_ = nullptr;
-  WsBlocks* device_blocks_ = nullptr;
+  Tables tables_[2];
+  int current_ = 0;
   bool stale_ = true;
 };
 

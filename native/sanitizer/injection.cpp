@@ -149,3 +149,10 @@ extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_
   warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
   return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
 }
+
+// Another plan for what is launched from now on, with no code but that of the first. False when this process
+// has none, or the file is not there.
+extern "C" __attribute__((visibility("default"))) int warpsight_race_plan(const char* path) {
+  warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
+  return tracer != nullptr && tracer->change_plan(path) ? 1 : 0;
+}

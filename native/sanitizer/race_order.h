@@ -191,17 +191,15 @@ WS_HERE void pass_fences(const WsMe& me) {
     release(me, releases > 1);
     ends = true;
   }
-  const u32 *found = warp->known + WS_FOUND_BLOCK, *known = warp->known + WS_KNOWN_BLOCK;
-  const bool near = acquires != 0 && found[0] > known[0], far = acquires > 1 && found[1] > known[1];
+  const bool far = acquires > 1 && warp->known[WS_FOUND_DEVICE] > warp->known[WS_KNOWN_DEVICE];
   meet(me);
-  if (me.rank == 0 && near) warp->known[WS_KNOWN_BLOCK] = found[0];
-  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = found[1];
-  if (near || far) acquired(me);
+  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = warp->known[WS_FOUND_DEVICE];
+  if (far) acquired(me);
   if (WS_PROXY_FENCE(me.facts) != 0 && me.rank == 0) {
     warp->proxied = warp->epoch;
     save(&row_of(me.race, me.index)->proxied, warp->epoch);
   }
-  if (ends || near || far || WS_PROXY_FENCE(me.facts) != 0) next_epoch(me);
+  if (ends || far || WS_PROXY_FENCE(me.facts) != 0) next_epoch(me);
 }
 
 // Arrives at the named barriers behind an instruction.

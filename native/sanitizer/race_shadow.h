@@ -151,15 +151,16 @@ WS_APART void report(WsMe me, WsAccess access, u64 earlier, bool earlier_writes,
   }
 }
 
-// A strong access finds what another warp wrote: from its next fence on, the warp knows what was released
-// until now.
+// A strong access finds what another warp wrote. What was released until now the warp knows from its next
+// fence on; within a block at once, since an acquire of block scope has no instruction of its own.
 WS_APART void find_flag(WsMe me, WsAccess access, u64 written) {
   const u32 index = warp_of(me, access, written);
   if (index == ~0u || index == me.index) return;
   const u32 now = load(me.race->clock);
   const bool near = index / me.race->warps == me.block;
   if (!near && (WS_SCOPE(me.facts) < 2 || WS_SCOPE(me.race->site_facts[site_of(written)]) == 1)) return;
-  raise(me.warp->known + (near ? WS_FOUND_BLOCK : WS_FOUND_DEVICE), now);
+  raise(me.warp->known + (near ? WS_KNOWN_BLOCK : WS_FOUND_DEVICE), now);
+  if (near) raise(&me.warp->acquired, me.warp->epoch);
 }
 
 // Who has read a word lately, now that this access is noted as its last read: `before` was it till then.

@@ -62,8 +62,9 @@ bool Tracer::start() {
   if (!file_.create(path, request_.limit)) return false;
   file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
                  ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
-  if (request_.mode == WS_DELAY && !plan_.read(request_.plan))
+  if (request_.mode == WS_DELAY && !first_plan_.read(request_.plan))
     file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
+  plan_ = first_plan_;
   threshold_ = plan_.rule.threshold;
   thread_ = std::thread([this] { drain_loop(); });
   return true;
@@ -76,6 +77,25 @@ bool Tracer::begin_trial(uint64_t seed, bool delays) {
   plan_.rule.threshold = delays ? threshold_ : 0;
   for (const auto& known : contexts_)
     if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->restart();
+  return true;
+}
+
+bool Tracer::change_plan(const std::string& path) {
+  DelayPlan next;
+  if (request_.mode != WS_DELAY || !next.read(path)) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_ = std::move(next);
+  threshold_ = plan_.rule.threshold;
+  for (const auto& known : contexts_)
+    if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->change();
+  for (auto& [handle, module] : modules_) {
+    uint32_t place = 0;
+    for (auto& [name, delayed] : module.delayed) {
+      delayed.place = place;
+      delayed.placed = false;
+      place += static_cast<uint32_t>(plan_.points_of(delayed.code).size());
+    }
+  }
   return true;
 }
 
@@ -171,7 +191,7 @@ bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* modul
     Module* module;
     uint32_t points = 0;
     std::string other;
-  } search = {&plan_, module, 0, ""};
+  } search = {&first_plan_, module, 0, ""};
   const auto take = [](void* context, std::string_view name, std::string_view code) {
     auto* const own = static_cast<Search*>(context);
     const auto known = own->plan->known.find(std::string(name));
@@ -259,7 +279,7 @@ void Tracer::place_points(CUmodule handle, Context* context, Module* module, con
     uint64_t pc = 0, size = 0;
     if (delayed.placed || (name != kernel && module->kernels.count(name) != 0)) continue;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
-    context->delays->place(handle, pc, delayed.place, plan_.functions.at(delayed.code));
+    context->delays->place(handle, pc, delayed.place, plan_.points_of(delayed.code));
     delayed.placed = true;
   }
 }
@@ -428,7 +448,7 @@ bool Tracer::delay_wanted(const Sanitizer_LaunchData& data, Module* module, cons
 uint64_t Tracer::host_delay(const Module& module, const std::string& name, uint64_t index) const {
   const auto own = module.delayed.find(name);
   if (own == module.delayed.end()) return kNoDelay;
-  for (const DelayPoint& point : plan_.functions.at(own->second.code)) {
+  for (const DelayPoint& point : plan_.points_of(own->second.code)) {
     if (point.kind != kHostLaunch) continue;
     const int64_t ns = ws_delay_of(plan_.rule, point.number, 0, static_cast<uint32_t>(index), 0, 0);
     return ns < 0 ? kNoDelay : static_cast<uint64_t>(ns);

@@ -41,6 +41,8 @@ class Tracer {
   void collect(CUcontext context, CUstream stream, bool all);
   // See warpsight_race_set; false when there is no delay plan.
   bool begin_trial(uint64_t seed, bool delays);
+  // See warpsight_race_plan.
+  bool change_plan(const std::string& path);
   // Drains what is there and ends the file.
   void stop();
   EventFile& file() { return file_; }
@@ -121,7 +123,8 @@ class Tracer {
   void flush_all();
 
   const EventRequest request_;
-  DelayPlan plan_;  // WS_DELAY; its rule is changed under the lock below
+  DelayPlan first_plan_;  // WS_DELAY: what is patched
+  DelayPlan plan_;        // what waits; changed under the lock below
   const SanitizerFunctions functions_;
   const uint64_t zero_;  // see WsLaunch
   EventFile file_;

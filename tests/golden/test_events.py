@@ -16,6 +16,7 @@ from tests.golden import event_truth
 from warpsight.formats.events.kinds import KINDS
 from warpsight.sass.events.memory import accesses
 from warpsight.sass.events.trace import EventTrace
+from warpsight.sass.races import fences
 from warpsight.sass.races.detect import races
 
 FOLDER = Path(__file__).parent / "events"
@@ -102,3 +103,21 @@ def test_kernels_of_a_graph_are_told_apart() -> None:
 
 def test_a_pipeline_with_mbarriers_and_clusters_has_no_race() -> None:
     assert races(EventTrace(FOLDER / "classes.events.zst")).races == ()
+
+
+def test_what_the_async_proxy_reads_is_fenced_and_without_the_fence_it_is_a_race(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = EventTrace(FOLDER / "classes.events.zst")
+    monkeypatch.setitem(trace.file.process, "request", {"events": ["memory", "barriers"]})
+    assert races(trace).races == ()
+    monkeypatch.setattr(fences, "_PROXY_FENCE", "no such instruction")
+    found = {
+        race.kernel.split("(")[0]: (race.reason, race.first.operation, race.second.sass.split()[0])
+        for race in races(trace).races
+    }
+    why = "no fence.proxy.async between a store and a bulk copy or matrix product that reads what was stored"
+    assert found == {
+        "bulk": (why, "store", "UBLKCP.G.S"),
+        "matrices": (why, "store", "HGMMA.64x8x16.F32.BF16"),
+    }

@@ -126,6 +126,33 @@ def test_a_launch_that_hangs_is_cut_out_and_hangs_again(tmp_path: Path) -> None:
     assert "did not end within 3 s" in _warpsight("replay", capsule, "--timeout", "3").stderr
 
 
+@pytest.mark.parametrize(("kind", "which", "code"), [("slow", "slowest", 0), ("fault", "faulted", 6)])
+def test_the_step_that_stands_out_is_cut_out(tmp_path: Path, kind: str, which: str, code: int) -> None:
+    pytest.importorskip("torch")
+    capsule = tmp_path / "x.capsule"
+    program = (sys.executable, HERE / "replay" / "steps.py", kind)
+    done = _warpsight("capsule", "record", "-o", capsule, "--step", "1..20", "--when", which, "--", *program)
+    assert "number 12 (from 0)" in done.stderr, done.stderr
+    assert _replay(capsule)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("slow", ("--capsule", "step:13")),
+        ("pause", ("--ring", "60s", "--trigger", "slow-step=3", "--capsule", "trigger")),
+    ],
+)
+def test_a_recording_cuts_a_step_out(tmp_path: Path, kind: str, options: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    program = (sys.executable, HERE / "replay" / "steps.py", kind)
+    _warpsight("record", "-o", tmp_path / "x.warp", *options, "--", *program, code=0)
+    code, found = _replay(tmp_path / "x.capsule")
+    assert code == 0 and found["verdict"] == "bit-exact", found
+    longest = max(row["median_ns"] for row in found["versions"][0]["operations"])
+    assert (longest > 1e6) == (kind == "slow"), longest
+
+
 @pytest.mark.parametrize(("flags", "codes"), [((), {4, 5}), (("-DFIXED",), {0})])
 def test_delays_show_a_race_in_a_capsule(tmp_path: Path, flags: tuple[str, ...], codes: set[int]) -> None:
     program = _built(tmp_path, "race/missing_barrier", *flags)

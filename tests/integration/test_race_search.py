@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ import numpy as np
 import pytest
 
 from warpsight.race import plan as plans
-from warpsight.race.experiment import Experiment
+from warpsight.race.experiment import Experiment, digest
+from warpsight.race.oracle import Oracle
 from warpsight.race.plan import Plan, Point
 from warpsight.race.reduction import reduce
+from warpsight.race.stressing import stress
 
 PROGRAM = str(Path(__file__).with_name("race_program.py"))
 PLAN = Plan(
@@ -273,6 +277,64 @@ def test_trials_in_one_process_are_switched_and_charged_one_by_one(
     )  # in the processes of the delayed arm
     assert found["example"].startswith(f"{kind}: trial ")
     assert plans.read(found["plan"]).seed % 7 == 0  # the seed of the trial, not of the process
+
+
+INJECTED = """
+#include <stdint.h>
+#include <stdio.h>
+int on;
+char plan[4096];
+int warpsight_race_set(uint64_t seed, int delays) { on = delays; return 1; }
+int warpsight_race_plan(const char* path) { snprintf(plan, sizeof plan, "%s", path); return 1; }
+"""
+KEPT = """
+import ctypes, json, os, sys, warpsight as ws
+library = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
+with open(sys.argv[1], "a") as file: print(os.getpid(), file=file)
+damaged = False
+
+@ws.race.trial
+def step():
+    global damaged
+    path = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "plan"))).decode()
+    plan = json.load(open(path or os.environ["WARPSIGHT_RACE_PLAN"]))
+    on = ctypes.c_int.in_dll(library, "on").value and plan["probability"]
+    waited = {point["pc"] // 16 for point in plan["points"]}
+    late = on and {4, 9} <= waited and plan["ceiling_ns"] > 2000
+    if late and HOW == "raise": raise ValueError("no")
+    damaged = damaged or (late and HOW == "damage")
+    return not (late or damaged)
+
+step()
+"""
+
+
+@pytest.mark.parametrize(("how", "most"), [("return", 4), ("damage", 99), ("raise", 99)])
+def test_a_process_that_failed_makes_the_trials_of_other_plans_unless_that_damaged_it(
+    tmp_path: Path, how: str, most: int
+) -> None:
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler")
+    source, library, script, starts = (tmp_path / name for name in ("i.c", "i.so", "kept.py", "starts"))
+    source.write_text(INJECTED)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    script.write_text(KEPT.replace("HOW", repr(how)))
+
+    def changed(plan: Plan) -> Path:
+        path = tmp_path / f"{digest(plan)}.json"
+        plans.write(plan, path)
+        return path
+
+    oracle = Oracle(command=(sys.executable, str(script), str(starts)), in_process=5)
+    injection = {"CUDA_INJECTION64_PATH": str(library)}
+    experiment = Experiment(tmp_path / "reduce", oracle, lambda *_: injection, changes=changed)
+    found = reduce(experiment, PLAN)
+    assert [point.pc // 16 for point in found.points] == [4, 9] and 2000 < found.delay_ns <= 4000
+    begun = starts.read_text().split()
+    assert found.runs > 20 and len(begun) <= most
+    assert not any(Path("/proc", pid).exists() for pid in begun)
+    stressed = stress(replace(experiment, folder=tmp_path / "stress"), PLAN)
+    assert stressed.verdict == "reproduced" and not stressed.control.failures
 
 
 def test_a_hang_is_charged_to_its_trial(tmp_path: Path) -> None:

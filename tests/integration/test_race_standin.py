@@ -86,6 +86,23 @@ def test_points_that_are_taken_out_leave_the_delays_of_the_others(programs: Prog
     assert done(tmp_path) == [row for row in expected(plan, 1, 2, 5) if row[7] == "barrier"]
 
 
+def test_a_process_takes_other_plans_with_points_of_its_first(programs: Programs, tmp_path: Path) -> None:
+    first = plan_for(programs)
+    second = plan_for(
+        programs, seed=8, ceiling_ns=50, points=first.points[1:], where=Where(ctas=((0, 1), (4, 9)))
+    )
+    for name, plan in (("first", first), ("second", second)):
+        (tmp_path / name).write_text("\n".join(delays.lines(plan)) + "\n")
+    steps = [f"plan:{tmp_path / name}" for name in ("second", "first", "none")]
+    launch = "launch:K:3:20"
+    run = replay(programs, tmp_path, first, "load", launch, steps[0], launch, steps[1], launch, steps[2])
+    assert (run.returncode, run.stdout) == (0, "plan 1\nplan 1\nplan 0\npatched 1\n")
+    both = {number: {row for row in expected(plan, 3, 3, 20) if row[2] == number}
+            for number, plan in ((0, first), (1, second), (2, first))}  # fmt: skip
+    assert done(tmp_path) == sorted(both[0] | both[1] | both[2])
+    assert delays.losses(tmp_path / "log") == []
+
+
 @pytest.mark.parametrize(
     ("where", "warps"),
     [(Where(warps=(0, 2)), {0, 2}), (Where(ranks=(1,)), set()), (Where(ctas=((3, 9),)), set()), (Where(streams=(1,)), set()),

@@ -31,10 +31,10 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def served(standin: Path, capsule: Path) -> Iterator[int]:
+def served(standin: Path, capsule: Path, *options: str) -> Iterator[int]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "warpsight", "replay", str(capsule), "--gdb", "0"],
-        env={**os.environ, "LD_LIBRARY_PATH": str(standin)}, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "warpsight", "replay", str(capsule), "--gdb", "0", *options],
+        env={**os.environ, "LD_LIBRARY_PATH": str(standin)}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert process.stderr is not None
     try:
@@ -100,6 +100,14 @@ def test_gdb_is_told_of_a_failing_kernel(standin: Path, tmp_path: Path) -> None:
     with served(standin, tmp_path / "x.capsule") as port:
         said = gdb(port, ["continue"])
     assert "faulty failed: CUDA_ERROR_ILLEGAL_ADDRESS" in said and "SIGSEGV" in said
+
+
+def test_a_replay_pauses_before_the_operation_that_fails(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, "faulty"))
+    with served(standin, tmp_path / "x.capsule", "--pause-on-error") as port:
+        for last in ("detach", "kill"):  # each debugger finds it there
+            said = gdb(port, ["info registers rip", "stepi", last])
+            assert "0x1010" in said and "faulty failed: CUDA_ERROR_ILLEGAL_ADDRESS" in said, said
 
 
 def test_damaged_packets_end_nothing_but_their_own_connection(standin: Path, tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ class SampledLaunch(TypedDict):
     capability: str
     multiprocessors: int
     busy: float | None
+    width: int
+    bytes_per_cycle: float
+    cycles: float
 
 
 class StallReport(TypedDict):

@@ -32,6 +32,8 @@ _WANDER = 10.0
 _FEW, _SHORT = 16, 1e9
 _BUCKETS = 512
 _MOST_LEFT_OUT = 32
+#: Limits that touch are apart by rounding (ns).
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class OffsetStretch:
         slopes: Drifts of the extreme lines.
         highest: Level of the highest line of each slope.
         lowest: Level of the lowest line of each slope.
+        least_bound: What the readings themselves can be off by, ns: lines between them can lie closer together.
     """
 
     begin: int
@@ -81,6 +84,7 @@ class OffsetStretch:
     slopes: Column
     highest: Column
     lowest: Column
+    least_bound: float = 0.0
 
     def limits(self, at: Column) -> tuple[Column, Column]:
         """The least and the most that the offset can be at some moments."""
@@ -91,7 +95,7 @@ class OffsetStretch:
         """The offset at some moments, and how far off it can be."""
         low, high = self.limits(at)
         found = np.clip(self.level + self.drift * (at - self.origin), low, high)
-        return found, np.maximum(high - found, found - low)
+        return found, np.maximum(np.maximum(high - found, found - low), self.least_bound)
 
 
 @dataclass(frozen=True)
@@ -146,13 +150,16 @@ def _stretches(found: Constraints, noise: float, depth: int) -> Iterator[tuple[O
     """The stretches of some constraints, each with how many of them were left out."""
     length = float(found.at[-1] - found.at[0])
     # The extremes of many noisy readings lie far out: that far the limits are moved apart.
-    slack = noise * (1 + np.sqrt(2 * np.log(max(len(found), 2)))) + _LEAST_SLACK + _WANDER * length / 1e9
+    expected = noise * (1 + np.sqrt(2 * np.log(max(len(found), 2)))) + _LEAST_SLACK + _WANDER * length / 1e9
+    slack = expected
     thin = _thinned(found)
     out = 0
     while True:
         polygon, gap, guilty = _polygon(thin, slack)
         if polygon is not None:
-            yield _stretch(found, polygon), out
+            # Where slack was added until a line fits, constraints that contradict each other by twice that meet in
+            # this line, and some of them are wrong.
+            yield _stretch(found, polygon, expected + 2 * (slack - expected)), out
             return
         if guilty is not None and out < _MOST_LEFT_OUT:
             keep = np.arange(len(thin)) != guilty
@@ -212,13 +219,13 @@ def _polygon(found: Constraints, slack: float) -> tuple[_Polygon | None, float, 
     slopes = np.unique(np.clip(corners, -MOST_DRIFT, MOST_DRIFT))
     room = highest(slopes) - lowest(slopes)
     best = int(np.argmax(room))
-    if room[best] < 0:
+    if room[best] < -_ROUNDING:
         return None, float(-room[best]), _guilty(found, t, slack, float(slopes[best]))
-    inside = np.flatnonzero(room >= 0)
+    inside = np.flatnonzero(room >= -_ROUNDING)
     ends = []
     for kept, dropped in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
         if 0 <= dropped < len(slopes):  # room is linear between two corners: where it becomes 0
-            share = room[kept] / (room[kept] - room[dropped])
+            share = max(room[kept], 0.0) / (room[kept] - room[dropped])
             ends.append(slopes[kept] + share * (slopes[dropped] - slopes[kept]))
     all_slopes = np.concatenate([slopes[inside], ends])
     return _Polygon(origin, all_slopes, highest(all_slopes), lowest(all_slopes)), 0.0, None
@@ -258,7 +265,7 @@ def _slopes(t: Column, value: Column) -> Column:
     return slopes
 
 
-def _stretch(found: Constraints, polygon: _Polygon) -> OffsetStretch:
+def _stretch(found: Constraints, polygon: _Polygon, least_bound: float) -> OffsetStretch:
     """The estimate inside of the polygon: the line of the ends, else the middle of the limits."""
     t = (found.at - polygon.origin).astype(np.float64)
     known = np.flatnonzero(np.isfinite(found.end))
@@ -271,7 +278,14 @@ def _stretch(found: Constraints, polygon: _Polygon) -> OffsetStretch:
         drift = float(middle[1] - middle[0]) / max(float(edges[1] - edges[0]), 1.0)
         level = float(middle[0] - drift * edges[0])
     return OffsetStretch(
-        int(found.at[0]), polygon.origin, level, drift, polygon.slopes, polygon.highest, polygon.lowest
+        int(found.at[0]),
+        polygon.origin,
+        level,
+        drift,
+        polygon.slopes,
+        polygon.highest,
+        polygon.lowest,
+        least_bound,
     )
 
 

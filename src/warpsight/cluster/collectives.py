@@ -149,6 +149,8 @@ def _of_ranges(
     trace: StoredTrace, process: int, work: Work, kernels: Column, names: dict[int, Any]
 ) -> list[_Row]:
     """Communication kernels with what NCCL's ranges announced before their launch, on the launching thread."""
+    if not len(kernels):
+        return []  # without a query, which costs a database
     announced = _announced(trace, process)
     issued, call = host_calls.of_work(trace, work)
     out = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.identities import Identities
 from warpsight.model.definitions import Definitions, Frame
+from warpsight.model.schema import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,9 +150,15 @@ class Target:
         Raises:
             UsageError: for a table or column that is not in the schema, or a value that does not fit: a reader's bug.
         """
+        import pyarrow as pa
+
+        if isinstance(rows, pa.Table):
+            rows = self._without_gaps(table, rows)
         data = self._writer.conformed(table, rows)
         if not len(data):
             return
+        if "duration" in data.column_names:
+            data = self._without_negative_durations(table, data)
         self.rows[table] = self.rows.get(table, 0) + len(data)
         self._waiting.setdefault(table, []).append(data)
         count, size = self._sizes.get(table, (0, 0))
@@ -160,6 +167,34 @@ class Target:
             self._write(table)
         elif sum(waiting for _, waiting in self._sizes.values()) >= WAITING_BYTES:
             self._write(max(self._sizes, key=lambda name: self._sizes[name][1]))
+
+    def _without_gaps(self, table: str, rows: pa.Table) -> pa.Table:
+        """The rows that have a value wherever the table needs one; the others are counted as lost."""
+        import pyarrow.compute as pc
+
+        for column in TABLES[table].columns:
+            if column.nullable or column.name not in rows.column_names or not rows[column.name].null_count:
+                continue
+            self.lost(rows[column.name].null_count, f"rows without a value in {column.name}", table)
+            rows = rows.filter(pc.is_valid(rows[column.name]))
+        return rows
+
+    def _without_negative_durations(self, table: str, data: pa.Table) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        durations = data["duration"]
+        least = pc.min(durations).as_py()
+        if least is None or least >= 0:
+            return data
+        negative = pc.less(durations, 0)
+        self.negative_durations(pc.sum(negative).as_py(), table)
+        kept = pc.if_else(negative, pa.scalar(0, durations.type), durations)
+        return data.set_column(data.column_names.index("duration"), "duration", kept)
+
+    def negative_durations(self, count: int, kind: str) -> None:
+        """Record that `count` rows end before they begin, which no tool can mean."""
+        self.lost(count, "durations below zero: they are 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
         """Keep a raw field of the `row`-th foreign row (source order) as JSON text `value`."""

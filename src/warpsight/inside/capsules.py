@@ -1,4 +1,4 @@
-"""Saying where the work begins and ends that `warpsight capsule record` cuts out of this program."""
+"""Saying where the work begins and ends that `warpsight capsule record` or `record --capsule` cuts out of this program."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def _tell(what: str, name: str) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL | None:
-    """The library that the driver loads, or has loaded."""
+    """The library that cuts out: the driver loads it, or the recorder beside it does."""
+    injected = os.environ.get(INJECTION, "")
     try:
-        return ctypes.CDLL(os.environ.get(INJECTION, ""))
+        return ctypes.CDLL(os.path.join(os.path.dirname(injected), "libwarpsight_capsule.so"))
     except OSError:
         return None

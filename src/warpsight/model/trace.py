@@ -255,10 +255,14 @@ class StoredTrace:
 
     @property
     def missing(self) -> dict[str, int]:
-        """Rows by table that were written and whose files are gone, as after a copy that was not completed."""
+        """Rows by table that were written and whose files are gone, as after a copy that was not completed.
+
+        Raises:
+            TraceError: when a part is damaged.
+        """
         from warpsight.model.storage import damage
 
-        return damage.missing(self.manifest.get("rows"), self._files)
+        return damage.missing(self.manifest.get("rows"), self.count)
 
     @property
     def loss(self) -> pa.Table:

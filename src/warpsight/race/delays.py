@@ -24,7 +24,7 @@ import pyarrow as pa
 from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import BY_NAME, DELAY, EXECUTED, KINDS
 from warpsight.race import counter, plan
-from warpsight.race.plan import Plan, Point
+from warpsight.race.plan import Plan, Point, replace
 from warpsight.sass.events import nvbit, tracing
 from warpsight.sass.events.trace import EventTrace
 
@@ -72,10 +72,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
     """
     found = plan.read(plan_path)
     tracing.refuse_other_tools()
-    written = "\n".join([*lines(found), ""]).encode()
-    points = Path(_folder().name, hashlib.sha256(written).hexdigest()[:32])
-    if not points.exists():
-        plan.replace(points, written)
+    points = _written(found)
     if found.mode == "memory":
         wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
         return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
@@ -87,6 +84,20 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
         wanted = request(found, points, log_path, parts.sanitizer, parts.patches)
         library, variables = parts.library, {}
     return {tracing.INJECTION: str(library), tracing.REQUEST: "\n".join(wanted), **variables}
+
+
+def _written(plan: Plan) -> Path:
+    """The file in which the library reads a plan."""
+    text = "\n".join([*lines(plan), ""]).encode()
+    path = Path(_folder().name, hashlib.sha256(text).hexdigest()[:32])
+    if not path.exists():
+        replace(path, text)
+    return path
+
+
+def changed(plan: Plan) -> Path | None:
+    """The file from which a process that runs takes a plan; None where it has to begin with it."""
+    return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
 def needs_nvbit(plan: Plan) -> bool:

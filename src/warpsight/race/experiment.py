@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
+from warpsight.race.inside import TrialRequest
 from warpsight.race.journal import ExperimentJournal
-from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, end_leftovers, run
+from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, TestedProcess, end_leftovers
 from warpsight.race.plan import Plan
 
 #: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
@@ -29,6 +30,16 @@ def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
     return {}
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A process that waits for further trials, and the plan with which it began."""
+
+    process: TestedProcess
+    plan: Plan
+
+
+#: Between looks at a process that was running already.
+_ASKED_PAUSE_S = 0.003
 #: The log of delays in the folder of a run.
 LOG = "delays"
 
@@ -51,6 +62,7 @@ class Experiment:
         folder: of everything; oracle: the program; injection: how plans get into it.
         read_log: the delays of a log as arrays of equal length, point, cta and warp among them, or none where the log is not
             complete; None: there are no logs.
+        changes: writes a plan for processes that change theirs, None where they cannot.
         gpus: a run has the first, or the one that it is given; empty: whatever the program sees.
         stop: ends the runs when it is set.
     """
@@ -59,8 +71,10 @@ class Experiment:
     oracle: Oracle
     injection: Injection
     read_log: Callable[[Plan, Path], Mapping[str, npt.NDArray[Any]]] | None = None
+    changes: Callable[[Plan], Path | None] = lambda _: None
     gpus: tuple[str, ...] = ()
     stop: threading.Event = field(default_factory=threading.Event)
+    _kept: dict[str | None, _Kept] = field(default_factory=dict, init=False)  # by GPU
 
     @classmethod
     def of(cls, command: Sequence[str], folder: Path | str, *, inject: bool = True, gpus: Sequence[str] = (),
@@ -82,13 +96,13 @@ class Experiment:
         except msgspec.ValidationError as error:
             raise UsageError(f"{error}") from None
         if not inject:
-            return cls(Path(folder), judge, programs_own, None, tuple(gpus))
+            return cls(Path(folder), judge, programs_own, gpus=tuple(gpus))
         from warpsight.race import delays
 
         def read_log(plan: Plan, log: Path) -> Mapping[str, npt.NDArray[Any]]:
             return {} if delays.losses(log) else delays.read_log(plan, log)
 
-        return cls(Path(folder), judge, delays.environment, read_log, tuple(gpus))
+        return cls(Path(folder), judge, delays.environment, read_log, delays.changed, tuple(gpus))
 
     def begin(self, what: dict[str, Any], force: bool) -> ExperimentJournal:
         """Make the folder, or go on in it after an interruption.
@@ -131,18 +145,55 @@ class Experiment:
 
     def run(self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False,
             log: bool = False) -> RunOutcome:  # fmt: skip
-        """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too."""
+        """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too.
+
+        Trials are made in the process of an earlier run, if one of those failed and left a process that waits.
+        """
         folder = self.folder / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         path = folder / "plan.json"
         plans.write(plan, path)
-        variables = {**self.injection(path, folder / LOG if log else None), PLAN_VARIABLE: str(path)}
         gpu = gpu or (self.gpus[0] if self.gpus else None)
-        if gpu is not None:
-            variables["CUDA_VISIBLE_DEVICES"] = gpu
-        return run(self.oracle, folder, self.folder / "reference", seed=plan.seed, control_share=control_share, save=save,
-                   environment=variables, stop=self.stop)  # fmt: skip
+        request = TrialRequest(
+            str(folder / "report"), str(self.folder / "reference"), save, self.oracle.tolerance, self.oracle.in_process,
+            plan.seed, control_share,
+        )  # fmt: skip
+        changed = None if save or log or not self._may_keep() else self.changes(plan)
+        kept = self._kept.pop(gpu, None)
+        outcome = self._asked(kept, folder, plan, request, changed) if kept is not None else None
+        if outcome is None:
+            variables = {**self.injection(path, folder / LOG if log else None), PLAN_VARIABLE: str(path)}
+            if gpu is not None:
+                variables["CUDA_VISIBLE_DEVICES"] = gpu
+            request = msgspec.structs.replace(request, more=str(folder / "more") if changed else "")
+            kept = _Kept(TestedProcess.start(self.oracle, folder, request, variables), plan)
+            outcome = kept.process.outcome(folder, self.stop, save=save)
+        if kept is not None and kept.process.waits:
+            self._kept[gpu] = kept
+        return outcome
+
+    def _asked(
+        self, kept: _Kept, folder: Path, plan: Plan, request: TrialRequest, changed: Path | None
+    ) -> RunOutcome | None:
+        """The outcome of trials in a process that waits; None where it made none, and has ended."""
+        if changed is not None and set(plan.points) <= set(kept.plan.points):
+            kept.process.ask(msgspec.structs.replace(request, plan=str(changed)))
+            outcome = kept.process.outcome(folder, self.stop, pause_s=_ASKED_PAUSE_S)
+            if outcome.control + outcome.delayed or self.stop.is_set():
+                return outcome
+        kept.process.end()
+        return None
+
+    def _may_keep(self) -> bool:
+        """Whether trials alone say how a run ended."""
+        oracle = self.oracle
+        return oracle.in_process > 1 and not oracle.same_output and not oracle.same_files
+
+    def end_processes(self) -> None:
+        """End the processes that wait for further trials."""
+        while self._kept:
+            self._kept.popitem()[1].process.end()
 
     def forget(self, name: str) -> None:
         """Remove what a run left, when its result is recorded and its plan follows from the journal."""

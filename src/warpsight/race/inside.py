@@ -12,6 +12,7 @@ a line before and after it, so that a crash or a hang in trial i is charged to t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -31,6 +32,8 @@ R = TypeVar("R")
 
 #: Holds a :class:`TrialRequest` as JSON in programs that `race` runs.
 VARIABLE = "WARPSIGHT_RACE"
+#: So many trials without delays must be right after one that failed.
+_HEALTHY = 2
 
 
 class TrialRequest(msgspec.Struct, frozen=True):
@@ -40,6 +43,8 @@ class TrialRequest(msgspec.Struct, frozen=True):
         report: file to which lines are appended; outputs: folder of reference outputs; save: whether this run makes them.
         tolerance: of outputs; trials: how often to run a trial; seed: of the delays; control_share: of the trials that are not
             delayed, where delays can be switched within the process; 1 in runs without delays.
+        more: pipe with further requests, which a process takes once a trial has failed; empty: it ends then.
+        plan: of the delays from here on, as the library reads it; empty: the one with which the process began.
     """
 
     report: str
@@ -49,6 +54,8 @@ class TrialRequest(msgspec.Struct, frozen=True):
     trials: int
     seed: int
     control_share: float
+    more: str = ""
+    plan: str = ""
 
 
 class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,6 +65,7 @@ class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
         trial: its number; None: outside of trials. ended: whether this is the line after it.
         delayed, seed: of the trial; None where delays cannot be switched within the process.
         why: how it failed, empty when it did not.
+        waits: the process waits for another request.
     """
 
     trial: int | None
@@ -67,6 +75,7 @@ class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int | None = None
     why: str = ""
     crashed: bool = False
+    waits: bool = False
 
 
 class _State:
@@ -139,26 +148,63 @@ def trial(function: Callable[P, R]) -> Callable[P, R]:
         state = _state()
         if state.request is None:
             return function(*args, **kwargs)
-        draw = random.Random(state.request.seed)
-        for number in range(1 if state.request.save else state.request.trials):
-            delayed, seed = draw.random() >= state.request.control_share, draw.getrandbits(63)
-            seed = seed if number else state.request.seed
-            switch = state.switch or _library_switch()  # the library is there from the first call of CUDA on
-            if switch is not None:
-                switch(seed, delayed)
-            line = TrialLine(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
-            state.say(line)
-            result, why, error = _tried(state, number, lambda: function(*args, **kwargs))
-            state.say(
-                msgspec.structs.replace(line, ended=True, at=time.time(), why=why, crashed=error is not None)
-            )
-            if error is not None and state.request.save:
-                raise error
-            if why:
-                break
+        call = functools.partial(function, *args, **kwargs)
+        result, line = _trials(state, call)
+        if line.why and state.request.more:
+            result = _further_trials(state, call, result, line)
         return result  # type: ignore[return-value]
 
     return run
+
+
+def _trials(state: _State, call: Callable[[], R]) -> tuple[R | None, TrialLine]:
+    """Make the trials of the request up to the first that fails: what the last one returned, and its line."""
+    assert state.request is not None
+    request, draw = state.request, random.Random(state.request.seed)
+    for number in range(1 if request.save else request.trials):
+        delayed, seed = draw.random() >= request.control_share, draw.getrandbits(63)
+        seed = seed if number else request.seed
+        switch = state.switch or _library_switch()  # the library is there from the first call of CUDA on
+        if switch is not None:
+            switch(seed, delayed)
+        line = TrialLine(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
+        state.say(line)
+        result, why, error = _tried(state, number, call)
+        line = msgspec.structs.replace(line, ended=True, at=time.time(), why=why, crashed=error is not None)
+        state.say(line)
+        if error is not None and request.save:
+            raise error
+        if why:
+            break
+    return result, line
+
+
+def _further_trials(state: _State, call: Callable[[], R], result: R | None, line: TrialLine) -> R | None:
+    """Carry out further requests in a process that has failed once: a start costs more than thousands of trials.
+
+    A failure may have damaged what later trials need, so trials without delays have to be right behind it.
+    """
+    assert state.request is not None
+    library, switch = _library("warpsight_race_plan"), _library_switch()
+    if library is None or switch is None or state.switch is not None:
+        return result
+    with contextlib.suppress(OSError), open(state.request.more, "rb") as pipe:
+        while not line.crashed and (not line.why or _is_right_without_delays(state, switch, call)):
+            state.say(TrialLine(None, True, time.time(), waits=True))
+            if not (text := pipe.readline()):
+                break
+            state.request = msgspec.json.decode(text, type=TrialRequest)
+            if not library.warpsight_race_plan(state.request.plan.encode()):
+                break
+            result, line = _trials(state, call)
+    return result
+
+
+def _is_right_without_delays(
+    state: _State, switch: Callable[[int, bool], object], call: Callable[[], object]
+) -> bool:
+    switch(0, False)
+    return not any(_tried(state, 0, call)[1] for _ in range(_HEALTHY))
 
 
 def _tried(
@@ -179,15 +225,22 @@ def _tried(
     return result, "; ".join(state.differences) or ("returned False" if result is False else ""), None
 
 
-def _library_switch() -> Callable[[int, bool], object] | None:
-    """Switches the delays of the library that is injected into this process; None where there is none."""
+def _library(name: str) -> ctypes.CDLL | None:
+    """The library that is injected into this process, if it has this function."""
     path = os.environ.get("CUDA_INJECTION64_PATH")
-    if not path:
-        return None
     try:
-        function = ctypes.CDLL(path).warpsight_race_set
-    except (OSError, AttributeError):
+        library = ctypes.CDLL(path) if path else None
+    except OSError:
         return None
+    return library if hasattr(library, name) else None
+
+
+def _library_switch() -> Callable[[int, bool], object] | None:
+    """Switches the delays of the injected library; None where there is none."""
+    library = _library("warpsight_race_set")
+    if library is None:
+        return None
+    function = library.warpsight_race_set
     function.argtypes, function.restype = (ctypes.c_uint64, ctypes.c_int), ctypes.c_int
     if not function(0, 0):  # no plan in this process
         return None

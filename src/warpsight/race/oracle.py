@@ -1,4 +1,4 @@
-"""One run of a program under test, and what became of it."""
+"""Runs of a program under test, and what became of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,7 +50,7 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         same_output: its standard output must be that of the run without delays; same_files: files that it writes, likewise.
         tolerance: T lets numbers in those and in named outputs differ by T · (1 + |value|); 0: bit by bit.
         timeout_s: of a run; hang_s: without any output or trial, after which it hangs.
-        in_process: trials in one process, of functions decorated by `trial`.
+        in_process: trials of a run, of functions decorated by `trial`.
     """
 
     command: tuple[str, ...]
@@ -85,68 +86,109 @@ class RunOutcome(msgspec.Struct, frozen=True):
         return self.kind in FAILURES
 
 
-def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_share: float, save: bool,
-        environment: Mapping[str, str], stop: threading.Event) -> RunOutcome:  # fmt: skip
-    """Run the program once; `save`: as the run without delays that others are compared with.
+@dataclass
+class TestedProcess:
+    """A process of the program under test. Once a trial of it has failed it may take further requests.
 
-    Args:
-        oracle: the program.
-        folder: of this run; standard output, errors and the report go there.
-        reference: of the outputs of the run without delays.
-        seed: of the delays.
-        control_share: of trials that are not delayed.
-        save: make the reference.
-        environment: variables beside ours.
-        stop: when it is set, the run is ended.
-
-    Raises:
-        StartError: when the program cannot be started.
+    Attributes:
+        oracle: says when it has failed; process: the program; reference: folder of the outputs that others are compared with.
+        begin_ns: when it began; pipe: where it takes requests; -1: nowhere.
     """
-    check_runnable(oracle.command[0])
-    reference.mkdir(exist_ok=True)
-    request = TrialRequest(
-        str(folder / "report"), str(reference), save, oracle.tolerance, oracle.in_process, seed, control_share
-    )
-    variables = {**os.environ, **environment, VARIABLE: msgspec.json.encode(request).decode()}
-    begin = time.monotonic()
-    begin_ns = time.time_ns()
-    code, limit = _execute(oracle, folder, variables, stop)
-    lines = _report(folder / "report")
-    kind, why = _judged(oracle, folder, reference, code, limit, lines, save, begin_ns)
-    return _charged(RunOutcome(kind, why, round(time.monotonic() - begin, 3)), lines)
 
+    oracle: Oracle
+    process: subprocess.Popen[bytes]
+    reference: Path
+    begin_ns: int
+    pipe: int = -1
 
-def _execute(
-    oracle: Oracle, folder: Path, variables: Mapping[str, str], stop: threading.Event
-) -> tuple[int, str]:
-    """The exit code, negative for a signal, and which limit ended the run: `hang`, `timeout`, `stop` or none."""
-    with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as errors:
-        process = subprocess.Popen(
-            oracle.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=variables, start_new_session=True,
-            preexec_fn=_die_with_parent,
-        )  # fmt: skip
-    files = [folder / name for name in ("stdout", "stderr", "report")]
-    begin = heard = time.monotonic()
-    sizes: list[int] = []
-    limit = ""
-    while not limit:
-        try:
-            return process.wait(0.1), ""
-        except subprocess.TimeoutExpired:
-            now = time.monotonic()
-        except BaseException:  # Ctrl-C
-            _end(process)
-            raise
-        if (seen := [file.stat().st_size if file.exists() else 0 for file in files]) != sizes:
-            sizes, heard = seen, now
-        if stop.is_set():
-            limit = "stop"
-        elif now - heard > oracle.hang_s:
-            limit = "hang"
-        elif now - begin > oracle.timeout_s:
-            limit = "timeout"
-    _end(process)
-    return process.wait(), limit
+    @classmethod
+    def start(
+        cls, oracle: Oracle, folder: Path, request: TrialRequest, environment: Mapping[str, str]
+    ) -> TestedProcess:
+        """Start the program; standard output and errors go to the folder.
+
+        Raises:
+            StartError: when it cannot be started.
+        """
+        check_runnable(oracle.command[0])
+        Path(request.outputs).mkdir(exist_ok=True)
+        pipe = -1
+        if request.more:
+            os.mkfifo(request.more, 0o600)
+            pipe = os.open(request.more, os.O_RDWR | os.O_CLOEXEC)
+        variables = {**os.environ, **environment, VARIABLE: msgspec.json.encode(request).decode()}
+        begin_ns = time.time_ns()
+        with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as errors:
+            process = subprocess.Popen(
+                oracle.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=variables, start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        return cls(oracle, process, Path(request.outputs), begin_ns, pipe)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it takes another request, now that there is an outcome of the last one."""
+        return self.pipe >= 0
+
+    def ask(self, request: TrialRequest) -> None:
+        """Have a process that waits make other trials."""
+        os.write(self.pipe, msgspec.json.encode(request) + b"\n")
+
+    def outcome(
+        self, folder: Path, stop: threading.Event, *, save: bool = False, pause_s: float = 0.1
+    ) -> RunOutcome:
+        """What becomes of the request whose report is in the folder.
+
+        Args:
+            folder: of the report.
+            stop: when it is set, the run is ended.
+            save: make the reference of what the program writes.
+            pause_s: between looks at the process.
+        """
+        begin = time.monotonic()
+        code, limit = self._ended(folder, stop, pause_s)
+        lines = _report(folder / "report")
+        kind, why = _judged(self.oracle, folder, self.reference, code, limit, lines, save, self.begin_ns)
+        return _charged(RunOutcome(kind, why, round(time.monotonic() - begin, 3)), lines)
+
+    def _ended(self, folder: Path, stop: threading.Event, pause_s: float) -> tuple[int | None, str]:
+        """The exit code, negative for a signal and None where it waits, and what ended it: `hang`, `timeout`, `stop` or none."""
+        files = [folder / name for name in ("stdout", "stderr", "report")]
+        begin = heard = time.monotonic()
+        sizes: list[int] = []
+        limit = ""
+        while not limit:
+            try:
+                code = self.process.wait(pause_s)
+                self._close()
+                return code, ""
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            except BaseException:  # Ctrl-C
+                self.end()
+                raise
+            if (seen := [file.stat().st_size if file.exists() else 0 for file in files]) != sizes:
+                sizes, heard = seen, now
+                if self.pipe >= 0 and any(line.waits for line in _report(files[-1])[-1:]):
+                    return None, ""
+            if stop.is_set():
+                limit = "stop"
+            elif now - heard > self.oracle.hang_s:
+                limit = "hang"
+            elif now - begin > self.oracle.timeout_s:
+                limit = "timeout"
+        return self.end(), limit
+
+    def end(self) -> int:
+        """End the program and what it started; its exit code."""
+        self._close()
+        _end(self.process)
+        return self.process.wait()
+
+    def _close(self) -> None:
+        if self.pipe >= 0:
+            os.close(self.pipe)
+        self.pipe = -1
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -171,7 +213,7 @@ def _report(path: Path) -> list[TrialLine]:
     return found
 
 
-def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[TrialLine], save: bool,
+def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, limit: str, lines: list[TrialLine], save: bool,
             begin_ns: int) -> tuple[Kind, str]:  # fmt: skip
     """The class of a run, and why."""
     if limit == "stop":
@@ -181,6 +223,8 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str
     if limit == "timeout":
         return "timeout", f"still at work after {oracle.timeout_s:g} s"
     failed = next((line for line in lines if line.why), None)
+    if code is None:
+        return ("fail", failed.why) if failed else ("pass", "")
     ended = code if code < 0 else 128 - code if code > 128 else 0  # a shell's 128 + signal
     if ended:
         name = _signal_name(-ended)

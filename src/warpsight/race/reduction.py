@@ -207,20 +207,30 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
         reduction = _Reduction(
             experiment, journal, confidence, deterministic, most_runs, progress or (lambda *_: None)
         )
-        seen = _seen(experiment, plan)
-        verdict, made = _reduced(
-            reduction, plan, [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
-        )
-        if verdict == "not reproduced" and len(seen.get("point", plan.points)) < len(plan.points):
-            verdict, made = _reduced(reduction, plan, plan.points)  # another run came to other points
-        candidates: Sequence[int]
-        if verdict == "reduced" and not points_only:
-            made = reduction.shortest_delay(made)
-            candidates = plan.where.warps or range(warps) or seen.get("warp", [])
-            made = _fewest(reduction, made, "warps", candidates, _with_warps)
-            candidates = _listed(plan.where.ctas or ()) or range(ctas) or seen.get("cta", [])
-            made = _fewest(reduction, made, "ctas", candidates, _with_ctas)
+        try:
+            verdict, made = _searched(reduction, plan, warps, ctas, points_only)
+        finally:
+            experiment.end_processes()
     return _result(experiment, reduction, verdict, made)
+
+
+def _searched(
+    reduction: _Reduction, plan: Plan, warps: int, ctas: int, points_only: bool
+) -> tuple[Verdict, Plan]:
+    """Points, then delay, warps and CTAs."""
+    seen = _seen(reduction.experiment, plan)
+    found = [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
+    verdict, made = _reduced(reduction, plan, found)
+    if verdict == "not reproduced" and len(found) < len(plan.points):
+        verdict, made = _reduced(reduction, plan, plan.points)  # another run came to other points
+    candidates: Sequence[int]
+    if verdict == "reduced" and not points_only:
+        made = reduction.shortest_delay(made)
+        candidates = plan.where.warps or range(warps) or seen.get("warp", [])
+        made = _fewest(reduction, made, "warps", candidates, _with_warps)
+        candidates = _listed(plan.where.ctas or ()) or range(ctas) or seen.get("cta", [])
+        made = _fewest(reduction, made, "ctas", candidates, _with_ctas)
+    return verdict, made
 
 
 def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:

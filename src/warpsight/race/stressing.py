@@ -276,8 +276,11 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
     with experiment.begin(what, force) as journal:
         plans.write(plan, experiment.folder / "plan.json")
         reference = experiment.refer(plan)
-        if reference.kind == "pass":
-            _run(experiment, journal, state, ceilings, seed, progress, mixed=bool(reference.control))
+        try:
+            if reference.kind == "pass":
+                _run(experiment, journal, state, ceilings, seed, progress, mixed=bool(reference.control))
+        finally:
+            experiment.end_processes()
         return _result(experiment, state, reference)
 
 

@@ -28,7 +28,8 @@ FROM instruction_count WHERE name IS NOT NULL GROUP BY ALL ORDER BY ALL
 """
 _LAUNCH = """
 SELECT k.grid_x * k.grid_y * k.grid_z, k.block_x * k.block_y * k.block_z, k.registers, k.shared_static + k.shared_dynamic,
-       d.compute_capability, d.multiprocessors
+       d.compute_capability, d.multiprocessors, k.block_x,
+       d.memory_bandwidth / (d.clock_khz * 1000.0 * d.multiprocessors), avg(k.duration) * any_value(d.clock_khz) / 1e6
 FROM kernel k LEFT JOIN device d ON d.device = k.device
 WHERE k.name = $name GROUP BY ALL ORDER BY sum(k.duration) DESC LIMIT 1
 """
@@ -196,10 +197,10 @@ def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfigur
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:
         return LaunchConfiguration()
-    blocks, threads, registers, shared, capability, multiprocessors = rows[0]
+    blocks, threads, registers, shared, capability, multiprocessors, width, bytes_per_cycle, cycles = rows[0]
     return LaunchConfiguration(
         blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0,
-        _busy(trace, name, samples),
+        _busy(trace, name, samples), width or 0, bytes_per_cycle or 0.0, cycles or 0.0,
     )  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 // kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
 // end; like the driver, it refuses calls on threads without a current context. Its program, run by
 // standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
-// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed.
+// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, foreign
+// (any address is of memory that the driver knows), twins
+// (modules are loaded as those of libraries are, without a call; another has a kernel of the same name).
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -24,6 +26,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "../cubin.h"
 
 #undef cuMemcpy
 #undef cuEventElapsedTime
@@ -121,8 +125,23 @@ void run(CUfunction f, void** params) {
   kernel_of(f)->run(packed);
 }
 
+std::atomic<int> g_told{0};  // callbacks
+
 void tell(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
-  if (g_callback != nullptr && enabled(domain, cbid)) g_callback(nullptr, domain, cbid, data);
+  if (g_callback == nullptr || !enabled(domain, cbid)) return;
+  ++g_told;
+  g_callback(nullptr, domain, cbid, data);
+}
+
+void tell_loaded(uint32_t id, const char* image, size_t size) {
+  CUpti_ModuleResourceData loaded = {};
+  loaded.moduleId = id;
+  loaded.pCubin = image;
+  loaded.cubinSize = size;
+  CUpti_ResourceData resource = {};
+  resource.context = kContext;
+  resource.resourceDescriptor = &loaded;
+  tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &resource);
 }
 
 // A call of the driver: tells its begin, and its end when it is destroyed.
@@ -183,6 +202,24 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpt
   return CUPTI_SUCCESS;
 }
 
+EXPORT CUptiResult cuptiGetCallbackState(uint32_t* on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
+                                         CUpti_CallbackId id) {
+  return *on = enabled(domain, id) ? 1 : 0, CUPTI_SUCCESS;
+}
+// What a recording needs too; no work has a record.
+#define DONE(name, arguments, ...) \
+  EXPORT CUptiResult name arguments { return __VA_ARGS__; }
+DONE(cuptiGetVersion, (uint32_t* version), *version = 26, CUPTI_SUCCESS)
+DONE(cuptiUnsubscribe, (CUpti_SubscriberHandle), CUPTI_SUCCESS)
+DONE(cuptiActivityEnable, (CUpti_ActivityKind), CUPTI_SUCCESS)
+DONE(cuptiActivityDisable, (CUpti_ActivityKind), CUPTI_SUCCESS)
+DONE(cuptiActivityFlushAll, (uint32_t), CUPTI_SUCCESS)
+DONE(cuptiActivityGetNextRecord, (uint8_t*, size_t, CUpti_Activity**), CUPTI_ERROR_MAX_LIMIT_REACHED)
+DONE(cuptiActivityGetNumDroppedRecords, (CUcontext, uint32_t, size_t* count), *count = 0, CUPTI_SUCCESS)
+DONE(cuptiActivityRegisterCallbacks, (CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc),
+     CUPTI_SUCCESS)
+DONE(cuptiActivitySetAttribute, (CUpti_ActivityAttribute, size_t*, void*), CUPTI_SUCCESS)
+
 // --- what only answers ---
 #define ANSWER(name, arguments, ...) \
   EXPORT CUresult name arguments {   \
@@ -207,6 +244,9 @@ ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
 ANSWER(cuFuncLoad, (CUfunction))
 ANSWER(cuFuncGetModule, (CUmodule * m, CUfunction), *m = kModule)
 ANSWER(cuFuncGetName, (const char** n, CUfunction f), *n = kernel_of(f)->name)
+ANSWER(cuModuleGetFunctionCount, (unsigned* n, CUmodule), *n = 2)
+ANSWER(cuModuleEnumerateFunctions, (CUfunction * f, unsigned n, CUmodule),
+       for (unsigned i = 0; i < n; ++i) f[i] = reinterpret_cast<CUfunction>(&g_kernels[i]))
 ANSWER(cuGraphDestroy, (CUgraph))
 ANSWER(cuGraphKernelNodeGetAttribute, (CUgraphNode, CUkernelNodeAttrID, CUkernelNodeAttrValue*))
 ANSWER(cuGraphMemcpyNodeGetParams, (CUgraphNode, CUDA_MEMCPY3D*))
@@ -223,7 +263,7 @@ ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM
        ++g_questions)
 ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*), ++g_questions)
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
-  return CUDA_ERROR_INVALID_VALUE;
+  return asked("foreign") ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuEventQuery(CUevent) { return state_of_work(); }
 EXPORT CUresult cuEventSynchronize(CUevent) { return state_of_work(); }
@@ -297,6 +337,12 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data)
 
 // --- modules and launches ---
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (asked("twins") && image == g_cubin.data()) {
+    const std::string twin = standin::cubin({"add_listed", "of_another_library"}, 't');
+    tell_loaded(1, g_cubin.data(), g_cubin.size());
+    tell_loaded(2, twin.data(), twin.size());
+    return *module = kModule, CUDA_SUCCESS;
+  }
   CALL(cuModuleLoadData, module, image);
   *module = kModule;
   const char* const source = static_cast<const char*>(image);
@@ -306,14 +352,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
              "ELF",
              4) != 0)
     return CUDA_SUCCESS;  // PTX of ours
-  CUpti_ModuleResourceData loaded = {};
-  loaded.moduleId = 1;
-  loaded.pCubin = static_cast<const char*>(image);
-  loaded.cubinSize = strtoull(getenv("CUBIN_BYTES"), nullptr, 10);
-  CUpti_ResourceData resource = {};
-  resource.context = kContext;
-  resource.resourceDescriptor = &loaded;
-  tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &resource);
+  tell_loaded(1, static_cast<const char*>(image), strtoull(getenv("CUBIN_BYTES"), nullptr, 10));
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
@@ -440,8 +479,10 @@ struct Program {
 // Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
-// context any more), questions (prints how often captures were asked about), signal (USR1), quit (without
-// exit handlers).
+// context any more), questions (prints how often captures were asked about, and
+// how many callbacks there were), signal (USR1, and
+// waits until launches are followed), make:FILE, await:FILE, quit (without exit
+// handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -453,8 +494,11 @@ EXPORT int standin_main(int argc, char** argv) {
   if (injected == nullptr) return fprintf(stderr, "%s\n", dlerror()), 2;
   reinterpret_cast<int (*)()>(dlsym(injected, "InitializeInjection"))();
   using Tell = void (*)(const char*);
-  const auto begins = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_begin"));
-  const auto ends = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_end"));
+  const std::string path = getenv("CUDA_INJECTION64_PATH");
+  void* const cuts =
+      dlopen((path.substr(0, path.rfind('/') + 1) + "libwarpsight_capsule.so").c_str(), RTLD_NOW);
+  const auto begins = reinterpret_cast<Tell>(dlsym(cuts, "warpsight_capsule_begin"));
+  const auto ends = reinterpret_cast<Tell>(dlsym(cuts, "warpsight_capsule_end"));
   cuCtxSetCurrent(kContext);
   Program program;
   program.make();
@@ -494,8 +538,13 @@ EXPORT int standin_main(int argc, char** argv) {
       for (auto& thread : threads) thread.join();
     }
     if (word == "leave") cuCtxSetCurrent(nullptr);
-    if (word == "questions") printf("asked %d times\n", g_questions.load());
-    if (word == "signal") raise(SIGUSR1);
+    if (word == "questions") printf("asked %d times, told %d\n", g_questions.load(), g_told.load());
+    if (word == "signal") {
+      raise(SIGUSR1);
+      while (!enabled(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)) usleep(100);
+    }
+    if (word == "make") std::ofstream(rest.c_str());
+    while (word == "await" && access(rest.c_str(), F_OK) != 0) usleep(1000);
     if (word == "quit") _exit(5);
   }
   printf("ran\n");

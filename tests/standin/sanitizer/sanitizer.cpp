@@ -239,6 +239,11 @@ void synchronize() {
 
 }  // namespace
 
+static void change_plan(void* injected, const char* path) {
+  const auto change = reinterpret_cast<int (*)(const char*)>(dlsym(injected, "warpsight_race_plan"));
+  printf("plan %d\n", change(path));
+}
+
 EXPORT int standin_main(int argc, char** argv) {
   void* injected = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW);
   if (injected == nullptr) return fprintf(stderr, "%s\n", dlerror()), 2;
@@ -250,6 +255,7 @@ EXPORT int standin_main(int argc, char** argv) {
     if (words[0] == "load") load(words[1].c_str());
     if (words[0] == "launch")
       launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
+    if (words[0] == "plan") change_plan(injected, words[1].c_str());
     if (words[0] == "sync") synchronize();
     while (words[0] == "written" && written() == g_described) usleep(1000);
     if (words[0] == "quit") _exit(5);

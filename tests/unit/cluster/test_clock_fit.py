@@ -98,3 +98,29 @@ def test_a_clock_that_is_set_while_the_job_runs_is_followed() -> None:
 def test_constraints_of_one_side_say_nothing() -> None:
     none = np.full(3, np.inf)
     assert fit(Constraints(np.arange(3), -none, np.ones(3), none * np.nan, 0)) is None
+
+
+@pytest.mark.parametrize("step", [2_000, 1_000_000])
+def test_collectives_that_contradict_each_other_leave_a_bound_that_covers_both(step: int) -> None:
+    random = np.random.default_rng(11)
+    seen = meetings(random, 12, 0.5, 12e3, 1e3)
+    ours, before, after = Clock(0, 0.0), Clock(433_000_000, 0.0), Clock(433_000_000 + step, 0.0)
+    first, second = constraints(seen, ours, before, random), constraints(seen, ours, after, random)
+    late = np.arange(12) > 5
+    columns = (
+        np.where(late, getattr(second, c) + second.base - first.base, getattr(first, c))
+        for c in ("low", "high", "end")
+    )
+    found = fit(Constraints(first.at, *columns, first.base))
+    assert found is not None
+    offset, bound = found.offset(first.at)
+    for true in (-433_000_000, -433_000_000 - step):
+        assert (np.abs(offset - true) <= bound).all()
+
+
+def test_an_offset_is_not_known_better_than_its_readings() -> None:
+    """Limits of opposite sides that contradict each other by nearly all that is allowed for leave one line."""
+    at = np.arange(40) * 100_000_000
+    side = np.where(np.arange(40) % 2 == 0, 139.0, -139.0)
+    found = fit(Constraints(at, side, side + 1.0, np.zeros(40), 0))
+    assert found is not None and found.offset(at)[1].min() >= 100

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from warpsight.cluster import clock_fit
@@ -42,6 +42,7 @@ def allowed(rows: list[tuple[int, int, int, str]]) -> list[tuple[Fraction, Fract
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(ROW, min_size=1, max_size=6))
+@example([(0, 0, 0, "l"), (1_999_989, -1, 0, "b")])
 def test_the_limits_at_every_moment_are_those_of_the_extreme_lines(
     rows: list[tuple[int, int, int, str]],
 ) -> None:

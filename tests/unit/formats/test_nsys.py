@@ -447,6 +447,27 @@ def test_what_a_wait_is_for_is_what_its_call_says(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "kind"),
+    [
+        ("CUPTI_ACTIVITY_KIND_MEMCPY", "start", "memcpy"),
+        ("CUDA_GPU_MEMORY_USAGE_EVENTS", "address", "memory"),
+        ("GPU_METRICS", "value", "counter"),
+    ],
+)
+def test_a_row_without_a_value_costs_that_row(table: str, column: str, kind: str, tmp_path: Path) -> None:
+    first, *others = nsys_export.TABLES[table]
+    nsys_export.write_sqlite(
+        tmp_path / "gap.sqlite", {**nsys_export.TABLES, table: [*others, {**first, column: None}]}
+    )
+    whole = import_files([nsys_export.write_sqlite(tmp_path / "whole.sqlite")], tmp_path / "whole.warp")
+    made = import_files([tmp_path / "gap.sqlite"], tmp_path / "gap.warp")
+    with open_trace(made.path) as trace, open_trace(whole.path) as complete:
+        assert trace.count(kind) == complete.count(kind) - 1
+        lost = trace.sql("SELECT count, cause, kind FROM loss WHERE cause LIKE 'rows without%'").fetchall()
+    assert [(count, of) for count, _, of in lost] == [(1, kind)]
+
+
 def test_memory_that_was_allocated_before_there_was_a_context(tmp_path: Path) -> None:
     none = 0xFFFFFFFF  # CUPTI's id of no context, no stream, no device
     pinned, freed = nsys_export.TABLES["CUDA_GPU_MEMORY_USAGE_EVENTS"]

@@ -152,6 +152,7 @@ def test_addresses_come_back_as_the_lanes_held_them(encoder: Path) -> None:
         base + _LANES % 4 * 9_000_000, 0x400 ^ (_LANES % 8 * 16) ^ (_LANES // 8 * 0x410), base - 300 * _LANES + _LANES % 2,
         base + random.integers(0, 2**30, 32).astype(np.uint64), random.integers(0, 2**48, 32).astype(np.uint64),
         0x7F12_FFFF_FFF0 + 4 * _LANES, 0x7F12_FFFF_FFC0 + _LANES % 8 * 16 + _LANES // 8 * 40, 0 * _LANES + base,
+        0x7F12 << 32 | 0xFFFF_FFF0 + 4 * _LANES & 0xFFFF_FFFF,
     ]  # fmt: skip
     cases = [(3, mask, mask, 1, 0, one) for mask in _MASKS for one in listed]
     cases += [

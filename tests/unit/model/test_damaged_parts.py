@@ -13,6 +13,7 @@ import pytest
 import warpsight.model
 from warpsight.errors import TraceError
 from warpsight.model.sharing import pack
+from warpsight.model.storage.writer import TraceWriter
 from warpsight.ui.cli import parser
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -121,6 +122,19 @@ def test_a_table_whose_files_are_gone_is_told(trace: Path, capfd: pytest.Capture
     assert parser.run(["query", str(trace), "SELECT count(*) FROM kernel"]) == 0
     told = capfd.readouterr().err
     assert f"incomplete: {rows:,} lost in kernel: its files are missing; copy the trace again" in told
+
+
+def test_one_part_of_several_that_is_missing_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        for process in (1, 2):
+            writer.add("counter", {"time": [5, 6, 7], "name": ["w"] * 3, "value": [1.0] * 3, "unit": ["W"] * 3,
+                                   "source": ["nvml"] * 3, "process": [process] * 3})  # fmt: skip
+    next((path / "table=counter").rglob("*.parquet")).unlink()
+    assert parser.run(["query", str(path), "SELECT count(*) FROM counter"]) == 0
+    assert "incomplete: 3 lost in counter: its files are missing" in capfd.readouterr().err
 
 
 def test_a_manifest_without_end_is_damaged(trace: Path) -> None:

@@ -57,7 +57,8 @@ void write(u32 lane) {
     const u64 b = g_case.with_b != 0 ? g_case.values[32 + lane] : 0;
     const WsGroup group = ws_group(g_case.lanes, lane);
     if (g_case.lanes == ~0u &&
-        ws_write_whole_access(Ring{}, lane, event, g_case.values[lane], b, g_case.with_b != 0))
+        ws_write_whole_access(
+            Ring{}, lane, event.launch, [&] { return event; }, g_case.values[lane], b, g_case.with_b != 0))
       return;
     ws_write_access(Ring{}, group, event, g_case.values[lane], b, g_case.with_b != 0);
   }

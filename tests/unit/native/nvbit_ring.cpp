@@ -43,7 +43,7 @@ void write(u32 lane) {
   event.size = 4;
   const WsGroup group = ws_group(~0u, lane);
   const u64 address = kind == 2 ? 0x1000ull * t_record + 4 * lane : value_of(0, lane);
-  if (!ws_write_whole_access(ring, lane, event, address, 0, false))
+  if (!ws_write_whole_access(ring, lane, event.launch, [&] { return event; }, address, 0, false))
     ws_write_access(ring, group, event, address, 0, false);
 }
 

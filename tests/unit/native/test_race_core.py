@@ -372,3 +372,21 @@ def test_what_has_too_many_epochs_is_counted_and_not_compared(core: ctypes.CDLL)
         model.event("shared", 0, warp, facts(1), lanes=1, flags=WRITE, a=SHARED)
     assert model.told() == []
     assert model.unwatched(MANY_EPOCHS) > 0
+
+
+@pytest.mark.parametrize(
+    ("blocks", "release", "acquire", "races"),
+    [(1, BLOCK, 0, False), (1, 0, BLOCK, True), (2, DEVICE, DEVICE, False), (2, DEVICE, 0, True), (2, DEVICE, BLOCK, True),
+     (2, BLOCK, DEVICE, True)],
+)  # fmt: skip
+def test_a_flag_needs_fences_of_its_scope_but_none_by_a_reader_of_its_own_block(
+    core: ctypes.CDLL, blocks: int, release: int, acquire: int, races: bool
+) -> None:
+    model = _one(core, grid=(blocks, 1, 1), threads=64 // blocks)
+    scope = BLOCK if blocks == 1 else DEVICE
+    other = (blocks - 1, 2 - blocks)
+    model.event("global", 0, 0, facts(1), lanes=1, flags=WRITE, a=GLOBAL)
+    model.event("global", 0, 0, facts(2, scope, release, release), lanes=1, flags=WRITE, a=GLOBAL + 256)
+    model.event("global", *other, facts(3, scope), lanes=1, flags=READ, a=GLOBAL + 256)
+    model.event("global", *other, facts(4, 0, acquire, acquire), lanes=1, flags=READ, a=GLOBAL)
+    assert bool(model.told()) == races

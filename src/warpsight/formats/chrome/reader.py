@@ -65,6 +65,13 @@ def read(source: Source, target: Target, options: Options) -> None:
         "tool": text(metadata.get("recorder")) or "Chrome trace events", "version": metadata.get("version"),
         "clock": text(metadata.get("clock")) or "unknown",
     })  # fmt: skip
+    frames = first.header.get("stackFrames")
+    if frames:
+        target.lost(
+            len(frames) if isinstance(frames, (dict, list)) else 1,
+            "sampled stacks are not kept",
+            "stack frame",
+        )
     for place in first.damaged:
         target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
 
@@ -77,6 +84,8 @@ class _Reading:
         self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
         self._async: dict[tuple[Any, ...], list[tuple[ChromeEvent, int]]] = {}
         self._lost: Counter[str] = Counter()
+        self._without_length = 0
+        self._negative = 0
 
     def piece(self, events: list[ChromeEvent]) -> None:
         self.events += len(events)
@@ -89,13 +98,20 @@ class _Reading:
             if time == MISSING:
                 self._lost["events without a time that can be read"] += 1
             elif phase == "X":
-                if bytes(event.dur):
-                    self.rows.complete(event, time, max(length, 0) if length != MISSING else 0)
-                else:
-                    self.rows.complete(event, time, None)
+                self._complete(event, time, length)
             else:
                 self._other(event, time)
         self.rows.flush()
+
+    def _complete(self, event: ChromeEvent, time: int, length: int) -> None:
+        if not bytes(event.dur):
+            self.rows.complete(event, time, None)
+            return
+        if length == MISSING:
+            self._without_length += 1
+        elif length < 0:
+            self._negative += 1
+        self.rows.complete(event, time, max(length, 0))
 
     def _other(self, event: ChromeEvent, time: int) -> None:
         phase = event.ph
@@ -133,6 +149,10 @@ class _Reading:
         self.rows.flush()
         for cause, count in self._lost.items():
             self.target.lost(count, f"{cause} are not kept", "event")
+        if self._without_length:
+            self.target.lost(self._without_length, "durations that cannot be read: they are 0", "event")
+        if self._negative:
+            self.target.negative_durations(self._negative, "event")
 
 
 def _identity(event: ChromeEvent) -> tuple[Any, ...]:

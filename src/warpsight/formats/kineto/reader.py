@@ -125,6 +125,8 @@ def read(source: Source, target: Target, options: Options) -> None:
             target.lost(reading.timeless, "events without a time that can be read", "event")
         if reading.durationless:
             target.lost(reading.durationless, "durations that cannot be read: they are 0", "event")
+        if reading.negative:
+            target.negative_durations(reading.negative, "event")
         for category, count in reading.strange_arrows.items():
             target.lost(
                 count, f"arrows of category {category!r}, which torch.profiler does not write", "flow"
@@ -152,6 +154,7 @@ class _Reading:
         self.events = 0
         self.timeless = 0
         self.durationless = 0
+        self.negative = 0
         #: Arrows of categories that Kineto does not write.
         self.strange_arrows: Counter[str] = Counter()
         self._texts = host_rows.ArgumentTexts()
@@ -182,7 +185,9 @@ class _Reading:
             return
         if phase == "X":
             duration = group.times(".dur")
-            self.durationless += int(((duration == MISSING) & group.there(".dur")).sum())
+            unread = duration == MISSING
+            self.durationless += int((unread & group.there(".dur")).sum())
+            self.negative += int(((duration < 0) & ~unread).sum())
             self._complete(category, group, start, np.maximum(duration, 0))
         elif phase in ("i", "I", "R"):
             self._instants(category, group, start)

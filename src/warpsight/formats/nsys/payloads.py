@@ -166,10 +166,9 @@ class Payloads:
         for rows in self._report.tables.read("CUPTI_ACTIVITY_KIND_KERNEL", columns):
             chosen = rows.where(np.isin(rows.numbers("correlationId", -1), list(correlations)))
             for row in chosen.data.to_pylist():
-                found[(row["globalPid"] or 0) >> 24, row["correlationId"]] = (
-                    row["start"],
-                    row["end"] - row["start"],
-                )
+                if row["start"] is not None and row["end"] is not None:
+                    key = (row["globalPid"] or 0) >> 24, row["correlationId"]
+                    found[key] = row["start"], row["end"] - row["start"]
         return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpsight.errors import TraceError
@@ -35,10 +35,12 @@ def unreadable_part(parts: Sequence[str]) -> tuple[str, BaseException] | None:
     return None
 
 
-def missing(rows: object, files: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Rows by table of which a manifest says how many there are, and of which there is not one part."""
-    counts = rows if isinstance(rows, Mapping) else {}
-    return {n: c for n, c in counts.items() if isinstance(c, int) and c > 0 and n in TABLES and not files[n]}
+def missing(rows: object, found: Callable[[str], int]) -> dict[str, int]:
+    """Rows by table that a manifest lists and the parts do not hold; `found` counts what a table holds."""
+    listed = rows if isinstance(rows, Mapping) else {}
+    known = {name: count for name, count in listed.items() if isinstance(count, int) and name in TABLES}
+    gone = {name: count - found(name) for name, count in known.items() if count > 0}
+    return {name: count for name, count in gone.items() if count > 0}
 
 
 def found(files: Mapping[str, Sequence[str]]) -> str:

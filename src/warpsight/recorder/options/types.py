@@ -60,6 +60,7 @@ class CommandValues:
     quiet: bool = False
     verbose: bool = False
     export: str = ""
+    capsule: str = ""
     strict: bool = False
     print_env: bool = False
     recorder: str = "auto"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 import time
@@ -94,6 +96,8 @@ class RingRecorder:
         self.on_news: list[Callable[[News], None]] = []
         self.on_ending: list[Callable[[Ending], None]] = []
         self.on_trace: Callable[[Trigger], None] | None = None
+        #: What each recorded process gets at a trigger; 0: nothing.
+        self.signal = 0
         self._taken: set[Path] = set()
         self.cpu_ns = 0
         store.on_closed = self._closed.put
@@ -137,6 +141,8 @@ class RingRecorder:
         Automatic triggers of one window give one trace, and :data:`MOST_AUTOMATIC` in all.
         """
         one = Trigger(reason, at or time.monotonic_ns(), automatic)
+        if self.signal:
+            self._tell_processes()
         if automatic and (one.time < self._automatic_until or self._automatic >= MOST_AUTOMATIC):
             one.error = (
                 "another trace covers it" if one.time < self._automatic_until else "enough automatic traces"
@@ -149,6 +155,11 @@ class RingRecorder:
             self._automatic_until = one.time + int(max(self.store.bound.seconds, self._after_s) * 1e9)
         self._wanted.put(one)
         return one
+
+    def _tell_processes(self) -> None:
+        for target in self._loop.running:
+            with contextlib.suppress(OSError):  # it has ended
+                os.kill(target.pid, self.signal)
 
     def settle(self, seconds: float) -> bool:
         """Wait until everything that was closed before has been looked at."""

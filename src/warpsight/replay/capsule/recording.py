@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -97,23 +98,40 @@ def record(
             f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to cut work out"
         )
     check_place(out, replace=replace)
-    library = _library()
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
-        variables = {INJECTION: str(library), REQUEST: "\n".join(request(choice, Path(folder)))}
+    library = str(_library())
+    with left_by_processes(out) as folder:
+        variables = {INJECTION: library, REQUEST: request(choice, folder)}
         if choice.range:
-            variables[NVTX_INJECTION] = str(library)
-        code = run_injected(program, variables)
-        left = [(path, read_log(path)) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
-        chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
-        refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
-        if not chosen and refused:
-            raise WarpsightError(f"nothing was cut out: {refused[0]}")
-        if not chosen:
-            raise WarpsightError(_nothing(choice, [log for _, log in left]))
-        capsules = []
-        for path, log in chosen:
-            target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
-            capsules.append(convert(path / "data", log, target, choice.values, program, replace=replace))
+            variables[NVTX_INJECTION] = library
+        return collect(folder, choice, out, program, run_injected(program, variables), replace=replace)
+
+
+@contextmanager
+def left_by_processes(out: Path) -> Iterator[Path]:
+    """A folder beside `out` for what the program's processes leave, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
+        yield Path(folder)
+
+
+def collect(
+    folder: Path, choice: CapsuleChoice, out: Path, program: Sequence[str], code: int, *, replace: bool = False
+) -> RecordedCapsule:  # fmt: skip
+    """Make capsules of what a program that ended with `code` has left.
+
+    Raises:
+        WarpsightError: when nothing was cut out, with the reason.
+    """
+    left = [(path, read_log(path)) for path in sorted(folder.iterdir()) if path.is_dir()]
+    chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
+    refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
+    if not chosen and refused:
+        raise WarpsightError(f"nothing was cut out: {refused[0]}")
+    if not chosen:
+        raise WarpsightError(_nothing(choice, [log for _, log in left]))
+    capsules = []
+    for path, log in chosen:
+        target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
+        capsules.append(convert(path / "data", log, target, choice.values, program, replace=replace))
     lines = [line for _, log in chosen for line in log]
     held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
     copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
@@ -121,9 +139,9 @@ def record(
     return RecordedCapsule(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
 
 
-def request(choice: CapsuleChoice, folder: Path) -> list[str]:
+def request(choice: CapsuleChoice, folder: Path) -> str:
     """What the library is asked for: lines of `key=value` (native/capsule/request.cpp)."""
-    return [
+    lines = [
         f"folder={folder.absolute()}",
         *(f"kernel={pattern}" for pattern in choice.kernels),
         f"first={choice.launches[0]}",
@@ -137,6 +155,7 @@ def request(choice: CapsuleChoice, folder: Path) -> list[str]:
         f"keep={choice.which}",
         f"patience={int(choice.patience * 1e9)}",
     ]
+    return "\n".join(lines)
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:

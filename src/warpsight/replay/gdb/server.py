@@ -16,7 +16,7 @@ from warpsight.replay import script
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.gdb.monitor import Monitor
 from warpsight.replay.gdb.packets import INTERRUPT, LIMIT, Connection, unescape
-from warpsight.replay.gdb.stepping import SteppingError, open_stepping
+from warpsight.replay.gdb.stepping import Stepping, SteppingError, open_stepping
 from warpsight.replay.schedules.sequence import sequence
 
 #: Where the operations are, for the debugger: below anything that a process maps.
@@ -26,11 +26,14 @@ _PC = 16  # rip, of the registers rax to r15, rip, eflags, cs, ss, ds, es, fs, g
 _REGISTER_BYTES = (*[8] * 17, *[4] * 7)
 _TARGET = b'<?xml version="1.0"?><target version="1.0"><architecture>i386:x86-64</architecture></target>'
 _ERROR = b"E01"
+_TRAP = b"S05"
 _FAULT = b"S0b"  # SIGSEGV
 _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbreak+;vContSupported+" % LIMIT
 
 
-def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> None:
+def serve(
+    path: Path, port: int, device: int, ready: Callable[[int], None], *, at_failure: bool = False
+) -> bool:
     """Serve one debugger after another until Ctrl-C; a debugger that comes finds the replay at its beginning.
 
     Args:
@@ -38,6 +41,10 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
         port: on 127.0.0.1, 0 for any.
         device: number of the GPU.
         ready: called with the port.
+        at_failure: a debugger finds it before the first operation that fails instead.
+
+    Returns:
+        False when `at_failure` and none fails: nothing was served.
 
     Raises:
         CapsuleError: when the capsule is damaged.
@@ -54,17 +61,40 @@ def serve(path: Path, port: int, device: int, ready: Callable[[int], None]) -> N
             raise WarpsightError(f"port {port} of 127.0.0.1: {error.strerror or error}") from None
         with listener:
             stepping = open_stepping(written, Path(temporary))
+            first = _failing(stepping, len(steps.steps)) if at_failure else 0
+            if first is None:
+                stepping.close()
+                return False
             try:
+                stepping = _at(first, stepping, written, Path(temporary))
                 ready(listener.getsockname()[1])
                 while True:
                     peer, _ = listener.accept()
                     with peer:
                         if not _Session(Connection(peer), Monitor(capsule.manifest, steps, stepping)).run():
-                            return
-                    stepping.close()  # a kernel that failed leaves a context of no use
-                    stepping = open_stepping(written, Path(temporary))
+                            return True
+                    stepping = _at(first, stepping, written, Path(temporary))
             finally:
                 stepping.close()
+
+
+def _failing(stepping: Stepping, count: int) -> int | None:
+    """The first operation that fails, from where the replay stands."""
+    try:
+        while stepping.position < count:
+            stepping.step()
+    except SteppingError:
+        return stepping.position
+    return None
+
+
+def _at(step: int, before: Stepping, written: script.WrittenScript, folder: Path) -> Stepping:
+    """A new replay that stands before a step: a kernel that failed leaves a context of no use."""
+    before.close()
+    stepping = open_stepping(written, folder)
+    while stepping.position < step:
+        stepping.step()
+    return stepping
 
 
 class _Session:
@@ -127,7 +157,7 @@ class _Session:
     def _command(self, packet: bytes) -> bytes:
         kind, rest = packet[:1], packet[1:]
         if kind == b"?":
-            return self._stopped()
+            return _TRAP  # nothing is said yet: gdb takes no lines while it connects
         if kind in (b"c", b"s"):
             return self._resume(step=kind == b"s")
         if kind == b"g":

@@ -82,11 +82,11 @@ def _of_launch(
     parts, ideal, distinct = np.zeros((3, len(events)), np.int64)
     spaces = np.array([KINDS[kind].space if kind in KINDS else "" for kind in range(256)])[events.kind]
     outside = np.isin(spaces, _GLOBAL)
-    parts[outside], ideal[outside], distinct[outside] = _sectors(
+    parts[outside], ideal[outside], distinct[outside] = requested_sectors(
         addresses[outside], active[outside], events.size[outside]
     )
     inside = ~outside
-    parts[inside], ideal[inside], distinct[inside] = _passes(
+    parts[inside], ideal[inside], distinct[inside] = bank_passes(
         addresses[inside], active[inside], events.size[inside]
     )
     operation = events.flags & (READ | WRITE)
@@ -137,7 +137,7 @@ def sectors(addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_]) ->
     return _distinct(addresses // SECTOR, active)
 
 
-def _sectors(
+def requested_sectors(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:
     """Sectors, the fewest for as many distinct bytes, and those bytes."""
@@ -149,7 +149,7 @@ def _sectors(
     return sectors, -(-distinct // SECTOR), distinct
 
 
-def _passes(
+def bank_passes(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:
     """Passes over the banks, the fewest, and distinct bytes. Lanes of 8 and 16 bytes go by halves and quarters of the warp."""

@@ -14,6 +14,7 @@ from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
 from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
+from warpsight.sass.races.async_reads import async_reads
 from warpsight.sass.races.compare_and_swap import expected_loads
 
 Array = npt.NDArray[Any]
@@ -22,6 +23,7 @@ NO_SCOPE, BLOCK, CLUSTER, DEVICE, SYSTEM = 0, 1, 2, 3, 4
 _SCOPE = re.compile(r"\.(?:STRONG|SC|ALL)\.(CTA|SM|VC|GPU|SYS)")
 _SCOPES = {"CTA": BLOCK, "SM": BLOCK, "VC": CLUSTER, "GPU": DEVICE, "SYS": SYSTEM}
 GLOBAL, SHARED = BY_NAME["global"].number, BY_NAME["shared"].number
+_GENERIC = -2
 _RECORDED = (GLOBAL, SHARED, BY_NAME["matrix"].number)
 
 
@@ -30,14 +32,17 @@ class Accesses:
     """Rows in the order of `place`, then of time.
 
     Attributes:
-        event: row of the launch's events; lane, thread: of the block (warp × 32 + lane); block.
+        event: row of the launch's events; instruction: the same, but for reads that end later than they begin.
+        lane, thread: of the block (warp × 32 + lane); block.
         place: distinct for each piece of memory (of each block, where it is shared).
         write, scope: whether it writes; the scope of an atomic or strong access, 0 of a plain one.
         atomic: whether reading and writing are one.
         address: of the piece; granule: bytes of a piece.
+        over: as in :class:`~warpsight.sass.races.async_reads.AsyncReads`, less for other accesses than those.
     """
 
     event: Array
+    instruction: Array
     lane: Array
     thread: Array
     block: Array
@@ -47,7 +52,23 @@ class Accesses:
     atomic: Array
     address: Array
     shared: Array
+    over: Array
     granule: int
+
+    @property
+    def asynchronous(self) -> Array:
+        """Reads by the async proxy."""
+        return np.asarray(self.over > _GENERIC)
+
+    @property
+    def product(self) -> Array:
+        """Those by matrix products."""
+        return np.asarray(self.over >= 0)
+
+    @property
+    def ends(self) -> Array:
+        """The ends of those."""
+        return np.asarray(self.product & (self.over == self.event))
 
     def __len__(self) -> int:
         return len(self.event)
@@ -64,7 +85,7 @@ def scope_of(sass: str, atomic: bool, shared: bool) -> int:
 
 
 def accesses(trace: EventTrace, launch: TracedLaunch, events: Events) -> Accesses:
-    """The accesses to global and shared memory; local memory is a thread's own, copies of the async proxies are not here."""
+    """The accesses to global and shared memory; local memory is a thread's own, of the async proxy there are reads alone."""
     rows = np.flatnonzero(np.isin(events.kind, _RECORDED) & ((events.flags & (READ | WRITE)) != 0))
     chosen = events.take(rows)
     active = chosen.active
@@ -78,20 +99,36 @@ def accesses(trace: EventTrace, launch: TracedLaunch, events: Events) -> Accesse
     piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     at, lane = at[row], lane[row]
     address = (begin[row] + (piece * granule).astype(np.uint64)) // np.uint64(granule)
-    shared = chosen.kind[at] != GLOBAL
-    # Shared memory is a block's own; bit 24 and up of its addresses are the block of the cluster.
-    owner = np.where(shared, chosen.block[at].astype(np.uint64) + np.uint64(1), np.uint64(0))
-    address = np.where(shared, address & np.uint64(0xFFFFFF // granule), address)
     scope, atomic = _scopes(trace, launch, chosen)
-    order = np.lexsort((at, address, owner))
+    writes = (chosen.flags & WRITE) != 0
+    copied = async_reads(trace, launch, events)
+    pieces = -(-copied.bytes // granule)
+    row = np.repeat(np.arange(len(pieces)), pieces)
+    piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+
+    def both(of_access: Array, of_read: Array) -> Array:
+        return np.concatenate([of_access, of_read.astype(of_access.dtype)])
+
+    none = np.zeros(len(row), bool)
+    event = both(rows[at], copied.event[row])
+    instruction = both(rows[at], copied.instruction[row])
+    lane = both(lane, copied.lane[row])
+    shared = both(chosen.kind[at] != GLOBAL, ~none)
+    address = both(address, copied.begin[row] // granule + piece)
+    # Shared memory is a block's own; bit 24 and up of its addresses are the block of the cluster.
+    block = events.block[instruction].astype(np.int64)
+    owner = np.where(shared, block + 1, 0)
+    address = np.where(shared, address & np.uint64(0xFFFFFF // granule), address)
+    order = np.lexsort((event, address, owner))
     key = np.ones(len(order), bool)
     if len(order):
         key[1:] = (address[order][1:] != address[order][:-1]) | (owner[order][1:] != owner[order][:-1])
-    at, lane = at[order], lane[order]
     return Accesses(
-        event=rows[at], lane=lane, thread=chosen.warp[at].astype(np.int64) * 32 + lane, block=chosen.block[at].astype(np.int64),
-        place=np.cumsum(key), write=(chosen.flags[at] & WRITE) != 0, scope=scope[at], atomic=atomic[at],
-        address=address[order] * np.uint64(granule), shared=shared[order], granule=granule,
+        event=event[order], instruction=instruction[order], lane=lane[order],
+        thread=(events.warp[instruction].astype(np.int64) * 32 + lane)[order], block=block[order], place=np.cumsum(key),
+        write=both(writes[at], none)[order], scope=both(scope[at], none)[order], atomic=both(atomic[at], none)[order],
+        address=address[order] * np.uint64(granule), shared=shared[order],
+        over=both(np.full(len(at), _GENERIC), copied.over[row])[order], granule=granule,
     )  # fmt: skip
 
 

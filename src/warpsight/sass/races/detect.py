@@ -21,15 +21,19 @@ from warpsight.sass.events.trace import EventTrace, TracedLaunch
 from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
 from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
-from warpsight.sass.races.fences import Fences
+from warpsight.sass.races.fences import Fences, proxy_fenced
 from warpsight.sass.races.on_device import races_on_device
-from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Strong, VectorClocks, following, size
+from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Strong, VectorClocks, size
 from warpsight.sass.races.streams import stream_races
 from warpsight.sass.races.witness import Race, side
 
 Array = npt.NDArray[Any]
 _RELEASE = BY_NAME["barrier_release"].number
 _SCOPE_RACE = "atomics whose scope is one block, from two blocks"
+_NO_PROXY_FENCE = (
+    "no fence.proxy.async between a store and a bulk copy or matrix product that reads what was stored"
+)
+_NOT_WAITED = "a matrix product that was not waited for (wgmma.wait_group) reads what is overwritten"
 
 
 @dataclass(frozen=True)
@@ -92,21 +96,44 @@ def _of_launch(
     trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, notes: list[str]
 ) -> list[Race]:
     first, second = _neighbours(own)
+    kept = ~own.ends[second]  # a product reads from its begin on
+    first, second = first[kept], second[kept]
     if not len(first):
         return []
+    ordered = _ordered(trace, launch, events, own, first, second, notes)
+    waits = own.product[first] & ~own.ends[first]
+    overtaken = waits & (own.event[second] < own.over[first])
+    unfenced = ordered & own.asynchronous[second]
+    if unfenced.any():
+        pairs = own.event[first[unfenced]], own.event[second[unfenced]]
+        unfenced[unfenced] = ~proxy_fenced(trace, launch, events, *pairs)
+    racing = np.flatnonzero((~ordered & ~waits) | overtaken | unfenced)
+    reasons = [_NOT_WAITED if overtaken[at] else _NO_PROXY_FENCE if unfenced[at] else "" for at in racing]
+    return _witnesses(trace, launch, events, own, first[racing], second[racing], reasons)
+
+
+def _ordered(
+    trace: EventTrace,
+    launch: TracedLaunch,
+    events: Events,
+    own: Accesses,
+    first: Array,
+    second: Array,
+    notes: list[str],
+) -> Array:
+    """Which pairs of accesses are ordered, whatever their proxies."""
     of_block, of_warp = epochs(launch, events, own)
     same_block = own.block[first] == own.block[second]
     same_warp = same_block & (own.thread[first] // 32 == own.thread[second] // 32)
     ordered = same_block & (of_block[first] < of_block[second])
-    ordered |= same_warp & (of_warp[first] < of_warp[second])
+    ordered |= same_warp & ((of_warp[first] < of_warp[second]) | own.product[first] | own.product[second])
     ordered |= same_block & (own.thread[first] == own.thread[second])
     ordered |= own.event[first] == own.event[second]  # lanes of one instruction
     ordered |= _strong_together(own, first, second, same_block)
-    first, second, same_warp = first[~ordered], second[~ordered], same_warp[~ordered]
-    if len(first):
-        keep = same_warp | ~_ordered_by_clocks(trace, launch, events, own, first, second, notes)
-        first, second = first[keep], second[keep]
-    return _witnesses(trace, launch, events, own, first, second)
+    apart = np.flatnonzero(~ordered & ~same_warp)
+    if len(apart):
+        ordered[apart] = _ordered_by_clocks(trace, launch, events, own, first[apart], second[apart], notes)
+    return np.asarray(ordered)
 
 
 def _neighbours(own: Accesses) -> tuple[Array, Array]:
@@ -156,8 +183,8 @@ def _ordered_by_clocks(
         return np.zeros(len(first), bool)
     clocks = VectorClocks(launch, events)
     strong = _strong(own) if has_flags else {}
-    fence = _fence_before(trace, launch, events, fences, clocks.warp_of)
-    clocks.follow(strong, fence, _arrivals(trace, launch, events))
+    fence = fences.before(launch, events, clocks.warp_of)
+    clocks.follow(strong, fence.item, _arrivals(trace, launch, events))
     return clocks.before(own.event[first], own.event[second])
 
 
@@ -185,35 +212,19 @@ def _arrivals(trace: EventTrace, launch: TracedLaunch, events: Events) -> dict[i
     return {event: behind[at] for event, at in enumerate(inverse.tolist()) if behind[at]}
 
 
-def _fence_before(
-    trace: EventTrace, launch: TracedLaunch, events: Events, fences: Fences, warp_of: Array
-) -> Any:
-    """A function: scope of the fence that an event's warp passed since its event before."""
-    distinct, inverse = np.unique(events.pc, return_inverse=True)
-    places = trace.places(launch, distinct)
-    recorded: dict[str, frozenset[int]] = {}
-    for name in {place.function for place in places}:
-        recorded[name] = frozenset(p.offset // 16 for p in places if p.function == name)
-    previous = np.full(len(events) + 1, -1)
-    previous[following(warp_of)] = np.arange(len(events))  # the last place is for events that nothing follows
-
-    def scope(event: int) -> int:
-        before = int(previous[event])
-        if before < 0:
-            return 0
-        earlier, later = places[int(inverse[before])], places[int(inverse[event])]
-        return fences.between(earlier, later, recorded[later.function] - {later.offset // 16})
-
-    return scope
-
-
 def _witnesses(
-    trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, first: Array, second: Array
+    trace: EventTrace,
+    launch: TracedLaunch,
+    events: Events,
+    own: Accesses,
+    first: Array,
+    second: Array,
+    reasons: Sequence[str],
 ) -> list[Race]:
-    """A race for each pair of instructions."""
+    """A race for each pair of instructions; `reasons`: where these are known."""
     if not len(first):
         return []
-    low, high = events.pc[own.event[first]].astype(np.int64), events.pc[own.event[second]].astype(np.int64)
+    low, high = (events.pc[own.instruction[rows]].astype(np.int64) for rows in (first, second))
     keys = np.stack([np.minimum(low, high), np.maximum(low, high)], axis=1)
     _, chosen, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
     found = []
@@ -223,7 +234,7 @@ def _witnesses(
         found.append(
             Race(
                 launch.name, launch.number, "shared" if shared else "global", int(own.address[a]), count,
-                _reason(own, a, b), side(trace, launch, events, own, a), side(trace, launch, events, own, b),
+                reasons[at] or _reason(own, a, b), side(trace, launch, events, own, a), side(trace, launch, events, own, b),
             )
         )  # fmt: skip
     return found

@@ -73,7 +73,7 @@ def operation_of(sass: str, writes: bool) -> str:
 
 def side(trace: EventTrace, launch: TracedLaunch, events: Events, own: Accesses, row: int) -> Side:
     """An access as one side of a race."""
-    event = int(own.event[row])
+    event = int(own.instruction[row])
     place: TracedInstruction = trace.places(launch, events.pc[event : event + 1])[0]
     operation = "atomic" if own.atomic[row] else "store" if own.write[row] else "load"
     return Side(

@@ -165,6 +165,7 @@ def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
         event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", bytes="many", **good),
         event("gpu_memset", "Memset (Device)", bytes="64", **good),
         event("kernel", "endless", duration="long", **good),
+        event("kernel", "backwards", duration=-4, **good),
         event("cpu_op", "aten::mm", **{"External id": "mine", "Sequence number": 3}),
         {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 2, "ts": 9,
          "args": {"Bytes": "few", "Device Type": 1, "Device Id": 0, "Addr": 1, "Reason": "test"}},
@@ -187,7 +188,10 @@ def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
         ]
         assert one(trace, "SELECT bytes FROM memset") == (64,)
         lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
-        assert lost == [(1, "durations that cannot be read: they are 0")]
+        assert lost == [
+            (1, "durations that cannot be read: they are 0"),
+            (1, "durations below zero: they are 0"),
+        ]
 
 
 def test_a_message_has_its_other_rank(tmp_path):

@@ -39,6 +39,8 @@ def fulfils(name: str, document: Any) -> None:
 
 def generator() -> dict[str, Any]:
     place = ROOT / "docs" / "reference" / "generate_schemas.py"
+    if str(place.parent) not in sys.path:
+        sys.path.append(str(place.parent))  # as for a program there
     spec = importlib.util.spec_from_file_location("generate_schemas", place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

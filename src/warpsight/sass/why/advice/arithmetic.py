@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from warpsight.device_code.decoded import Decoded
-from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, AdvicePlace, KernelFacts
+from warpsight.sass.why.advice.traffic import samples_in
 from warpsight.sass.why.blame import Blame
 
 #: A tensor core does at least this many times the multiply-adds of the plain pipe, for 16-bit operands.
 _TENSOR_GAIN = 8
 _LEAST_PRODUCTS, _LEAST_SUMS = 16, 4
 _INTEGER_ROUTINES = ("div_s64", "div_u64", "rem_s64", "rem_u64")
-#: Divided warps cost time where issuing does.
-_ISSUE_BOUND = 0.3
-_STEPS, _NEAR, _LANES = 64, 3, 32
 _LIBRARY = ("__cuda_", "__internal_", "__nv_", "__fdiv", "__frcp", "__fsqrt", "__drsqrt", "__ddiv")
 _LIBRARY_FILES = ("math_functions", "device_double_functions", "sm_20_intrinsics", "libdevice")
 
@@ -40,32 +39,53 @@ def slow_operations(evidence: KernelFacts) -> list[Advice]:
 
 
 def fast_math(evidence: KernelFacts) -> list[Advice]:
-    """Time in exact routines of the math library."""
+    """Time in exact routines of the math library, and in divisions that IEEE rounds."""
     title = (
         "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
     )
-    what = "exact floating-point routines of the math library"
-    return _routines(evidence, "fast-math", title, what, integers=False, saved=0.5)
+    # FCHK tests the operands of a division: some ten instructions, where the fast version has three.
+    inside = {
+        **dict.fromkeys(_library(evidence, integers=False), 0.5),
+        **_lines_of(evidence, ("FCHK", ""), 0.7),
+    }
+    return _routines(evidence, "fast-math", title, "exact floating-point routines and divisions", inside)
 
 
 def integer_division(evidence: KernelFacts) -> list[Advice]:
-    """Time in the routines for division of integers of 64 bits."""
-    title = "Avoid divisions of 64-bit integers: divide 32 bits where they suffice, shift, or multiply by a reciprocal."
-    # A division of 32 bits takes some 20 instructions, one of 64 bits about 80.
-    what = "the routine for division of 64-bit integers"
-    return _routines(evidence, "division", title, what, integers=True, saved=0.75)
+    """Time in divisions of integers by numbers that the compiler does not know."""
+    title = "Avoid divisions of integers: shift, multiply by a reciprocal, divide 32 bits instead of 64 where they suffice."
+    # A division of 32 bits takes some 20 instructions, one of 64 bits about 80, a multiplication by the reciprocal 4.
+    inside = {
+        **dict.fromkeys(_library(evidence, integers=True), 0.75),
+        **_lines_of(evidence, ("I2F", "RP"), 0.75),
+    }
+    return _routines(evidence, "division", title, "divisions of integers", inside)
+
+
+def _lines_of(evidence: KernelFacts, mark: tuple[str, str], share: float) -> dict[int, float]:
+    """The arithmetic on source lines with an instruction that only one idiom of the compiler's has."""
+    operation, modifier = mark
+    lines = {
+        evidence.code.frames(one.index)[:1] for one in evidence.code.instructions
+        if one.operation == operation and (not modifier or modifier in one.access.modifiers)
+    } - {()}  # fmt: skip
+    return {
+        one.index: share for one in evidence.code.instructions
+        if lines and not one.kind.space and evidence.code.frames(one.index)[:1] in lines
+    }  # fmt: skip
 
 
 def _routines(
-    evidence: KernelFacts, name: str, title: str, what: str, *, integers: bool, saved: float
+    evidence: KernelFacts, name: str, title: str, what: str, inside: Mapping[int, float]
 ) -> list[Advice]:
-    inside = _library(evidence, integers)
     parts = evidence.matching(lambda part: part.stalled in inside or part.cause in inside)
     spent = evidence.time_of(inside)
-    if not inside or not spent:
+    if not spent:
         return []
     why = f"{spent / evidence.total:.0%} of the time is in {what}."
-    return _one(evidence.advice(name, title, why, parts, estimates.removed(evidence.total, spent * saved)))
+    stalls = sum(evidence.waits_in({index}) * share for index, share in inside.items())
+    fewer = sum(evidence.issues_in({index}) * share for index, share in inside.items())
+    return _one(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer)))
 
 
 def tensor_cores(evidence: KernelFacts) -> list[Advice]:
@@ -97,7 +117,8 @@ def tensor_cores(evidence: KernelFacts) -> list[Advice]:
             AdvicePlace(row.index, row.index, row.samples)
             for row in sorted(rows, key=lambda row: -row.samples)[:5]
         )
-        speedup = estimates.removed(evidence.total, spent * (1 - 1 / _TENSOR_GAIN))
+        share = 1 - 1 / _TENSOR_GAIN
+        speedup = evidence.speedup(evidence.waits_in(inside) * share, evidence.issues_in(inside) * share)
         found.append(
             Advice("tensor-cores", "Do the products on tensor cores, if 16-bit or TF32 operands are exact enough.",
                    why, float(spent), speedup, places)
@@ -129,89 +150,58 @@ def fetch(evidence: KernelFacts) -> list[Advice]:
 
 def divergence(evidence: KernelFacts) -> list[Advice]:
     """Branches that lanes of a warp may take apart: both sides are issued one after the other."""
-    regions = _divided(evidence)
-    inside = {index: idle for region, idle in regions.values() for index in region}
-    spent = evidence.time_of(inside)
-    idle = sum(evidence.time_of({index}) * share for index, share in inside.items())
+    idle = _idle(evidence)
+    spent = evidence.time_of(idle)
 
     def fits(part: Blame) -> bool:
         meets = evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
         return (
-            part.reason == "branch_resolving"
-            or (part.reason == "barrier" and meets)
-            or part.stalled in inside
+            part.reason == "branch_resolving" or (part.reason == "barrier" and meets) or part.stalled in idle
         )
 
     parts = evidence.matching(fits)
-    stalls = sum(evidence.cost(part) for part in parts if part.stalled not in inside)
     if not parts:
         return []
     why = "Warps wait for branches to be resolved."
-    if regions:
+    if idle:
+        lanes = sum(evidence.time_of({index}) * (1 - share) for index, share in idle.items()) / (spent or 1)
         why = (
-            f"{len(regions)} branches depend on the lane or on data; the code behind them takes {spent / evidence.total:.0%} of "
-            "the time. Samples do not show how many lanes take each: one is assumed for an equality of lanes, half for data."
+            f"Branches that lanes of a warp take apart are in front of {spent / evidence.total:.0%} of the time; {lanes:.0%} of "
+            "the lanes take part in it, if half do where data decides."
         )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
-    saved = stalls + (idle * evidence.issue_bound if evidence.issue_bound > _ISSUE_BOUND else 0)
-    return _one(evidence.advice("divergence", title, why, parts, estimates.removed(evidence.total, saved)))
+    stalls = samples_in(part for part in parts if part.stalled not in idle)
+    waits = sum(evidence.waits_in({index}) * share for index, share in idle.items())
+    fewer = sum(evidence.issues_in({index}) * share for index, share in idle.items())
+    return _one(evidence.advice("divergence", title, why, parts, evidence.speedup(stalls + waits, fewer)))
 
 
-def _divided(evidence: KernelFacts) -> dict[int, tuple[list[int], float]]:
-    """Branches around BSYNC on an equality of lanes or on data: what only one side runs, and the idle share of its lanes."""
+def _idle(evidence: KernelFacts) -> dict[int, float]:
+    """Instructions behind branches that lanes take apart, and the share of lanes that do not take part in them."""
     graph = evidence.code.graph
-    found: dict[int, tuple[list[int], float]] = {}
+    found: dict[int, float] = {}
     for block in graph.blocks:
-        ahead = [one for one in block.successors if graph.blocks[one].predecessors == (block.number,)]
-        if evidence.instruction(block.last).operation != "BRA" or len(block.successors) != 2 or not ahead:
+        shares = evidence.lanes.taken(block.last) if len(block.successors) > 1 else None
+        if shares is None or not any(_meet(evidence, one) for one in block.successors):
             continue
-        idle = _idle_lanes(evidence, block.last)
-        meets = any(evidence.instruction(index).operation == "BSYNC" for one in block.successors
-                    for index in range(graph.blocks[one].first, graph.blocks[one].last + 1))  # fmt: skip
-        if idle and meets:
-            region = [
-                index for one in ahead for number in range(len(graph.blocks)) if graph.dominates(one, number)
-                for index in range(graph.blocks[number].first, graph.blocks[number].last + 1)
-            ]  # fmt: skip
-            found[block.last] = (region, idle)
-    return found
+        for successor in block.successors:
+            if graph.blocks[successor].predecessors != (block.number,):
+                continue
+            jumps = graph.blocks[successor].first != block.last + 1
+            idle = 1 - (shares[0] if jumps else shares[1])
+            for number, other in enumerate(graph.blocks):
+                if graph.dominates(successor, number):
+                    for index in range(other.first, other.last + 1):
+                        found[index] = max(found.get(index, 0.0), idle)
+    return {index: idle for index, idle in found.items() if 0 < idle < 1}
 
 
-def _idle_lanes(evidence: KernelFacts, branch: int) -> float:
-    """The share of lanes that one side of a branch leaves idle: 0 where nothing says that the lanes of a warp differ.
-
-    An equality with a part of the lane's number holds for one of as many lanes as that part has values; for data half is assumed.
-    """
-    equality, values, seen, waiting = False, _LANES, {branch}, [branch]
-    while waiting and len(seen) < _STEPS:
-        here = waiting.pop()
-        known = evidence.instruction(here)
-        compares = known.operation == "ISETP" and known.access.modifiers[:1] in (("EQ",), ("NE",))
-        equality |= compares and len(seen) <= _NEAR
-        values = min(values, _values_left(known))
-        if known.kind.load and known.kind.space in ("global", "generic", "shared"):
-            return 0.5
-        if (
-            known.operation == "S2R"
-            and equality
-            and any(name in "".join(known.access.operands) for name in ("TID", "LANEID"))
-        ):
-            return 1 - 1 / values
-        for one in evidence.dependencies.producers(here):
-            if one.index not in seen:
-                seen.add(one.index)
-                waiting.append(one.index)
-    return 0.0
-
-
-def _values_left(one: Decoded) -> int:
-    """How many values an AND with a mask of low bits leaves; many for other instructions."""
-    if one.operation == "LOP3" and "0xc0" in one.access.operands:
-        for operand in one.access.operands:
-            if operand.startswith("0x") and operand != "0xc0":
-                mask = int(operand, 16)
-                return mask + 1 if mask & (mask + 1) == 0 else _LANES
-    return _LANES
+def _meet(evidence: KernelFacts, block: int) -> bool:
+    """Whether lanes that went apart meet at the end of a block, or behind it."""
+    graph = evidence.code.graph
+    near = {block, *graph.blocks[block].successors}
+    return any(evidence.instruction(at).operation in ("BSYNC", "WARPSYNC") for one in near
+               for at in range(graph.blocks[one].first, graph.blocks[one].last + 1))  # fmt: skip
 
 
 def _library(evidence: KernelFacts, integers: bool) -> frozenset[int]:

@@ -1,38 +1,64 @@
-"""Estimated speedups, after GPA (arXiv 2009.04061), in samples.
+"""Estimated speedups, in samples.
 
-Where samples show in which cycles the scheduler issued nothing, those alone are taken as time that can be saved: a stall
-beside which other warps issue costs nothing. GPA takes all samples of a stall.
+A scheduler issues in a cycle when any of its warps can. Each of `warps` of them, were it alone, would issue in a share `alone` of
+its samples: 1 - (1 - alone) ** warps is how often the scheduler does. Samples give both, so they give the number of warps that
+compete; fewer stalls raise `alone`. GPA (arXiv 2009.04061) takes total / (total - stalls), which no scheduler can keep up with
+once it issues in most cycles.
 """
 
 from __future__ import annotations
 
+from math import log1p
+
 SCHEDULERS = 4
+_MOST_WARPS = 64.0
+_LEAST = 0.01
 
 
-def removed(total: float, stalls: float) -> float:
-    """When stalls end altogether: total / (total - stalls)."""
-    return total / max(total - stalls, total / 100) if total else 1.0
-
-
-def hidden(total: float, stalls: float, work: float) -> float:
-    """When stalls are hidden behind other work of the same region: no more of them than there is work."""
-    return removed(total, min(stalls, work))
-
-
-def with_warps(issue: float, now: float, then: float) -> float:
-    """With more warps on a multiprocessor.
-
-    Fewer warps than schedulers leave some without work. A scheduler issues when any of its warps can: 1 - (1 - issue) ** warps.
-    `issue` is what a warp reaches while the others compete, so the estimate is low where they do.
+def without(
+    total: float, issued: float, passed_over: float, idle: float | None, stalls: float, fewer: float = 0.0
+) -> float:
+    """When some stalls end and some instructions are not executed any more.
 
     Args:
-        issue: share of its samples in which a warp issues.
+        total: samples.
+        issued: those of warps that issued.
+        passed_over: those of warps that could, while another one did.
+        idle: those in cycles in which nothing was issued; None when that is unknown.
+        stalls: samples of stalls that end.
+        fewer: samples of `issued` that end.
+    """
+    stalls = min(stalls, total - issued)
+    if not idle or not 0 < issued < total:
+        return total / max(total - stalls - fewer, _LEAST * total) if total else 1.0
+    left = max(issued - fewer, _LEAST * issued)
+    rate = max(1 - idle / total, issued / total)
+    alone = issued / (total - passed_over)
+    then = min(left / max(total - passed_over - stalls - fewer, left), 1.0)
+    warps = competing(rate, alone)
+    return _rate(then, warps) / rate * issued / left
+
+
+def with_warps(alone: float, now: float, then: float) -> float:
+    """With more warps on a multiprocessor; fewer than schedulers leave some without work.
+
+    Args:
+        alone: share of its samples in which a warp issues, were it alone.
         now: warps on a multiprocessor.
         then: the same after the change.
     """
-    if not 0 < issue < 1 or not now or then <= now:
+    if not 0 < alone < 1 or not now or then <= now:
         return 1.0
     schedulers = min(then, SCHEDULERS) / min(now, SCHEDULERS)
-    rate_now = 1 - (1 - issue) ** max(now / SCHEDULERS, 1)
-    rate_then = 1 - (1 - issue) ** max(then / SCHEDULERS, 1)
-    return float(schedulers * rate_then / rate_now)
+    return schedulers * _rate(alone, max(then / SCHEDULERS, 1)) / _rate(alone, max(now / SCHEDULERS, 1))
+
+
+def competing(rate: float, alone: float) -> float:
+    """How many warps compete for a scheduler that issues in a share `rate` of the cycles."""
+    if alone >= 1 or rate >= 1:
+        return 1.0 if alone >= 1 else _MOST_WARPS
+    return min(max(log1p(-rate) / log1p(-alone), 1.0), _MOST_WARPS)
+
+
+def _rate(alone: float, warps: float) -> float:
+    return float(1 - (1 - alone) ** warps)

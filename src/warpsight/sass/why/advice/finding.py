@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,14 @@ from functools import cached_property
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.advice.traffic import Traffic, samples_in
 from warpsight.sass.why.blame import Blame, Blamed
 from warpsight.sass.why.dependencies import Dependencies
+from warpsight.sass.why.lane_addresses import LaneAddresses
 from warpsight.sass.why.samples import Sample, StallSamples
 
 _MOST_PLACES = 5
+_RARELY = 0.5
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,9 @@ class LaunchConfiguration:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
         capability: of the device: `9.0`; multiprocessors: of the device.
         busy: share of the multiprocessors that had warps while the kernel ran; None when unknown.
+        width: threads of a block in x.
+        bytes_per_cycle: that memory can move for each multiprocessor.
+        cycles: that the kernel takes.
     """
 
     blocks: int = 0
@@ -33,6 +40,9 @@ class LaunchConfiguration:
     capability: str = ""
     multiprocessors: int = 0
     busy: float | None = None
+    width: int = 0
+    bytes_per_cycle: float = 0.0
+    cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,19 @@ class KernelFacts:
         lost = sum(self.cost(row) for row in rows if row.stalled)
         return issued / max(self.samples.issued, 1) * (self.total - self.waited) + lost
 
+    def issues_in(self, indices: Container[int]) -> float:
+        """Samples of warps that issued one of some instructions."""
+        return float(
+            sum(row.samples for row in self.samples.rows if not row.stalled and row.index in indices)
+        )
+
+    def waits_in(self, indices: Container[int]) -> float:
+        """Samples of warps that stalled at one of some instructions, but for those that only were not chosen."""
+        return float(
+            sum(row.samples for row in self.samples.rows
+                if row.stalled and row.reason != "not_selected" and row.index in indices)
+        )  # fmt: skip
+
     def instruction(self, index: int) -> Decoded:
         """An instruction."""
         return self.code.instructions[index]
@@ -119,15 +142,58 @@ class KernelFacts:
 
     def issued_in(self, blocks: Iterable[int]) -> float:
         """Samples of warps that issued an instruction of some blocks."""
-        inside, of = set(blocks), self.code.graph.block_of
-        return float(
-            sum(row.samples for row in self.samples.rows if not row.stalled and of[row.index] in inside)
-        )
+        return sum(self._issued[block] for block in blocks)
+
+    @cached_property
+    def _issued(self) -> dict[int, float]:
+        """Samples of warps that issued, by block."""
+        found: dict[int, float] = defaultdict(float)
+        for row in self.samples.rows:
+            if not row.stalled:
+                found[self.code.graph.block_of[row.index]] += row.samples
+        return found
+
+    def speedup(self, stalls: float, fewer: float = 0.0) -> float:
+        """Estimated, when so many samples of stalls end and so many of issues are not needed, but all accesses to memory are."""
+        return min(self.unbounded(stalls, fewer), self.traffic.room)
+
+    def unbounded(self, stalls: float, fewer: float = 0.0) -> float:
+        """The same, if memory keeps up whatever is asked of it."""
+        return estimates.without(
+            self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer
+        )  # fmt: skip
+
+    @cached_property
+    def passed_over(self) -> float:
+        """Samples of warps that could issue while another one did."""
+        return float(sum(row.samples for row in self.samples.rows if row.reason == "not_selected"))
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """The accesses to memory."""
+        return Traffic(self)
+
+    @cached_property
+    def lanes(self) -> LaneAddresses:
+        """The addresses of accesses, lane by lane."""
+        return LaneAddresses(self.dependencies, self.launch.width)
+
+    def executions(self, index: int) -> float:
+        """How often an instruction was issued, in samples: the average of its block, all of which is issued as often.
+
+        A block where warps were seen only to wait was issued, too: half a sample.
+        """
+        block = self.code.graph.blocks[self.code.graph.block_of[index]]
+        seen = block.number in self._seen
+        return max(self.issued_in([block.number]), _RARELY if seen else 0.0) / len(block)
+
+    @cached_property
+    def _seen(self) -> frozenset[int]:
+        return frozenset(self.code.graph.block_of[row.index] for row in self.samples.rows)
 
     def ends(self, name: str, title: str, why: str, parts: list[Blame], share: float = 1.0) -> Advice | None:
         """Advice that ends some stalls, or a share of them."""
-        stalls = sum(map(self.cost, parts)) * share
-        return self.advice(name, title, why, parts, estimates.removed(self.total, stalls))
+        return self.advice(name, title, why, parts, self.speedup(samples_in(parts) * share))
 
     def advice(self, name: str, title: str, why: str, parts: list[Blame], speedup: float) -> Advice | None:
         """Advice about blamed stalls; None without any."""

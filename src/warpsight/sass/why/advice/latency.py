@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
+from warpsight.sass.why.advice.traffic import samples_in
 from warpsight.sass.why.blame import Blame
 
 _MEMORY = ("global memory", "generic memory", "shared memory", "texture", "constant memory", "special function",
            "double precision", "fixed latency", "exchange between lanes", "surface")  # fmt: skip
 _LARGEST_TO_UNROLL = 400
 _STEPS = 200
+#: Iterations in flight that the estimate for unrolling is for.
+_AT_ONCE = 2
 
 
 def unroll(evidence: KernelFacts) -> list[Advice]:
@@ -22,8 +24,8 @@ def unroll(evidence: KernelFacts) -> list[Advice]:
         free = [part for part in parts if part.cause not in chained]
         if not free or size > _LARGEST_TO_UNROLL:
             continue
-        stalls = sum(map(evidence.cost, free))
-        speedup = estimates.hidden(evidence.total, stalls, evidence.issued_in(loop.blocks))
+        stalls = samples_in(free)
+        speedup = evidence.speedup(stalls * (1 - 1 / _AT_ONCE))
         why = (
             f"{_percent(stalls, evidence)} of the samples wait in this loop of {size} instructions for results of the same "
             "iteration; "
@@ -48,9 +50,9 @@ def chase(evidence: KernelFacts) -> list[Advice]:
         "Each of these loads needs the result of the one before: unrolling and more registers do not help. "
         "The estimate is for a structure that lets two of them be in flight."
     )
-    loads = evidence.ends(
+    loads = evidence.advice(
         "chase", "Break the chain of dependent loads (indices instead of pointers, several chains at once).",
-        why, parts, 0.5,
+        why, parts, evidence.speedup(samples_in(parts) / 2),
     )  # fmt: skip
     sums = [
         part
@@ -76,10 +78,10 @@ def reorder(evidence: KernelFacts) -> list[Advice]:
             and evidence.code.graph.innermost_common_loop(part.cause, part.stalled) is None
         )
     )
-    stalls = sum(map(evidence.cost, parts))
+    stalls = samples_in(parts)
     outside = [block.number for block in evidence.code.graph.blocks
                if evidence.code.graph.loop_of[block.number] is None]  # fmt: skip
-    speedup = estimates.hidden(evidence.total, stalls, evidence.issued_in(outside))
+    speedup = evidence.speedup(min(stalls, evidence.issued_in(outside)))
     why = (
         f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be put between, "
         "but no more than there is."
@@ -98,22 +100,18 @@ def pipeline(evidence: KernelFacts) -> list[Advice]:
     found = []
     if copies:
         fillers = _fillers(evidence)
-        stalls = sum(map(evidence.cost, copies))
+        stalls = samples_in(copies)
         why = (
             f"{_percent(stalls, evidence)} of the samples wait for data on its way to shared memory"
             + (f" (mbarriers completed by {fillers})." if fillers else ".")
         )  # fmt: skip
         title = "Add stages to the copy pipeline, or issue its copies earlier."
-        found.append(
-            evidence.advice("pipeline", title, why, copies, estimates.hidden(evidence.total, stalls, work))
-        )
+        found.append(evidence.advice("pipeline", title, why, copies, evidence.speedup(min(stalls, work))))
     if products:
-        stalls = sum(map(evidence.cost, products))
+        stalls = samples_in(products)
         why = f"{_percent(stalls, evidence)} of the samples wait for matrix products of the warpgroup to finish."
         title = "Keep one group of matrix products in flight (wait for all but the last), or give another warpgroup work."
-        found.append(
-            evidence.advice("overlap", title, why, products, estimates.hidden(evidence.total, stalls, work))
-        )
+        found.append(evidence.advice("overlap", title, why, products, evidence.speedup(min(stalls, work))))
     return [one for one in found if one is not None]
 
 

@@ -69,7 +69,8 @@ def occupancy(evidence: KernelFacts) -> list[Advice]:
     if not now or then <= now:
         return []
     issue = evidence.samples.issued / evidence.total
-    speedup = estimates.with_warps(issue, now, then)
+    alone = evidence.samples.issued / max(evidence.total - evidence.passed_over, 1)
+    speedup = min(estimates.with_warps(alone, now, then), evidence.traffic.room)
     if given <= most:
         title = f"Split the work among more warps: {then} instead of {now} on a multiprocessor."
         held = f"the grid has {launch.blocks:,} blocks of {launch.threads} threads"

@@ -5,57 +5,69 @@ from __future__ import annotations
 from collections import defaultdict
 
 from warpsight.device_code.decoded import Decoded
-from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
-from warpsight.sass.why.blame import Blame
+from warpsight.sass.why.advice.traffic import samples_in
 
 _WIDEST = 128
 _AMPERE = 80
-_SHARED_QUEUE = ("mio_throttle",)
-#: Bits of a sector of global memory; lanes of a warp; the share of samples from which waits alone speak of conflicts.
-_SECTOR, _LANES, _MUCH = 256, 32, 0.1
 
 
 def spills(evidence: KernelFacts) -> list[Advice]:
     """Waits for local memory: spilled registers, or arrays with computed indices."""
-    parts = evidence.matching(
-        lambda part: (
-            part.detail == "local memory"
-            or (part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space == "local")
-        )
-    )
+    local = [
+        index for index in evidence.traffic.accesses if evidence.instruction(index).kind.space == "local"
+    ]
     why = (
         "Warps wait for local memory, which is global memory behind the cache; the kernel has "
         f"{evidence.code.registers} registers a thread. Arrays indexed at run time and spills both end there."
     )
     title = "Keep values in registers: raise the register limit, or index arrays by constants."
-    return _one(evidence.ends("registers", title, why, parts))
+    parts = evidence.traffic.stalls_of(local)
+    return _one(evidence.advice("registers", title, why, parts, _without(evidence, local)))
 
 
 def coalesce(evidence: KernelFacts) -> list[Advice]:
-    """A full queue for global memory: each warp's access takes many transactions."""
-    full = evidence.matching(
-        lambda part: part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space != "local"
-    )
-    if not full:
-        return []
-    accesses = {part.cause for part in full}
-    waits = evidence.matching(lambda part: part.reason == "long_scoreboard" and part.cause in accesses)
-    bits = max(evidence.instruction(index).kind.bits for index in accesses) or 32
-    stalls = _with_waits(evidence, full, waits) * max(1 - bits / _SECTOR, 0)
-    why = (
-        "The queue for global memory is full: accesses come faster than their transactions are done, as with strides between "
-        f"lanes. The estimate is for lanes that now take a sector each: {_SECTOR // bits or 1} of them would share one."
-    )
+    """Accesses to global memory that take more sectors than their bytes need."""
     title = "Let neighbouring lanes access neighbouring addresses."
-    speedup = estimates.removed(evidence.total, stalls)
-    return _one(evidence.advice("coalesce", title, why, [*full, *waits], speedup))
+    unknown = "Lanes take more sectors of memory than their bytes fill: the queue is full, and the estimate is for a sector each."
+    return _fewer_passes(evidence, "coalesce", title, ("global", "generic"), "sectors", unknown)
 
 
-def _with_waits(evidence: KernelFacts, full: list[Blame], waits: list[Blame]) -> float:
-    """The stalls of a full queue, and waits for what is in it as far as the queue is what they wait for."""
-    queued, waited = sum(map(evidence.cost, full)), sum(map(evidence.cost, waits))
-    return queued + waited * queued / (queued + waited) if queued else 0.0
+def bank_conflicts(evidence: KernelFacts) -> list[Advice]:
+    """Accesses to shared memory that take more passes over the banks than they need."""
+    title = "Avoid bank conflicts: pad or swizzle the shared array, or exchange through shuffles."
+    unknown = "Lanes meet in banks of shared memory: the queue is full, and the estimate is for lanes that all want one bank."
+    return _fewer_passes(evidence, "bank-conflicts", title, ("shared",), "passes over the banks", unknown)
+
+
+def _fewer_passes(
+    evidence: KernelFacts, name: str, title: str, spaces: tuple[str, ...], unit: str, unknown: str
+) -> list[Advice]:
+    wasteful = evidence.traffic.wasteful(spaces)
+    if not wasteful:
+        return []
+    known = {index: parts for index in wasteful if (parts := evidence.lanes.parts(index)) is not None}
+    why = unknown
+    if known:
+        worst = max(known, key=lambda index: known[index][0] * evidence.executions(index))
+        now, fewest = known[worst]
+        why = (
+            f"{len(wasteful)} accesses take more {unit} than they need: that at "
+            f"{evidence.instruction(worst).offset:#06x} takes {now} instead of {fewest} for a warp."
+        )
+    if evidence.traffic.load >= 0.5:
+        why += f" Accesses keep the memory pipe busy {evidence.traffic.load:.0%} of the time."
+    accesses = evidence.traffic.accesses
+    speedup = evidence.traffic.changed(
+        {index: accesses[index].fewest / accesses[index].passes for index in wasteful}
+    )
+    return _one(evidence.advice(name, title, why, evidence.traffic.stalls_of(wasteful), speedup))
+
+
+def _without(evidence: KernelFacts, gone: list[int]) -> float:
+    """Estimated speedup when some accesses are not made."""
+    fewer = sum(evidence.traffic.accesses[index].times for index in gone)
+    return evidence.traffic.changed(dict.fromkeys(gone, 0.0), fewer)
 
 
 def vectorize(evidence: KernelFacts) -> list[Advice]:
@@ -68,45 +80,17 @@ def vectorize(evidence: KernelFacts) -> list[Advice]:
     ]
     if not parts:
         return []
-    stalls = sum(evidence.cost(part) * (1 - 1 / mergeable[part.cause]) for part in parts)
-    issued = sum(
-        row.samples * (1 - 1 / mergeable[row.index])
-        for row in evidence.samples.rows
-        if not row.stalled and row.index in mergeable
-    )
     widest = max(mergeable[part.cause] for part in parts)
     why = (
         f"{len(mergeable)} accesses take neighbouring addresses one after the other; up to {widest} of them fit into one of "
         "128 bits."
     )
-    # What is in flight together takes the time of one: only what a narrow access keeps busy is saved.
-    throttled = sum(
-        evidence.cost(part) * (1 - 1 / mergeable[part.cause]) for part in parts if "throttle" in part.reason
-    )
-    speedup = estimates.removed(evidence.total, min(stalls, throttled + issued))
+    accesses = {index: one for index, one in evidence.traffic.accesses.items() if index in mergeable}
+    fewer = sum(one.times * (1 - 1 / mergeable[index]) for index, one in accesses.items())
+    speedup = evidence.traffic.changed({index: 1 / mergeable[index] for index in accesses}, fewer)
     return _one(
         evidence.advice("vectorize", "Load and store vectors (float4, int4) instead of scalars.", why, parts, speedup)
     )  # fmt: skip
-
-
-def bank_conflicts(evidence: KernelFacts) -> list[Advice]:
-    """The shared-memory queue is full, or waits for shared memory last longer than a conflict-free access takes."""
-    shared = evidence.matching(lambda part: evidence.instruction(part.cause).kind.space == "shared"
-                               and part.detail != "mbarrier")  # fmt: skip
-    full = [part for part in shared if part.reason in _SHARED_QUEUE]
-    waits = [part for part in shared if part.reason == "short_scoreboard"]
-    waited = sum(map(evidence.cost, waits))
-    if not full and waited < _MUCH * evidence.total:
-        return []
-    why = (
-        "The queue of the shared memory unit is full, as with lanes that hit one bank. The estimate is for all lanes in one."
-        if full
-        else "Warps wait for shared memory, which takes longer the more lanes hit one bank."
-    )
-    stalls = _with_waits(evidence, full, waits) * (1 - 1 / _LANES) if full else waited / 2
-    title = "Avoid bank conflicts: pad or swizzle the shared array, or exchange through shuffles."
-    speedup = estimates.removed(evidence.total, stalls)
-    return _one(evidence.advice("bank-conflicts", title, why, [*full, *waits], speedup))
 
 
 def async_copy(evidence: KernelFacts) -> list[Advice]:
@@ -125,8 +109,7 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
         "wait here."
     )
     name = "TMA or cp.async" if evidence.code.architecture >= 90 else "cp.async"
-    stalls = sum(map(evidence.cost, parts))
-    speedup = estimates.hidden(evidence.total, stalls, float(evidence.samples.issued))
+    speedup = evidence.speedup(min(samples_in(parts), evidence.samples.issued))
     return _one(
         evidence.advice("async-copy", f"Copy to shared memory asynchronously ({name}).", why, parts, speedup)
     )
@@ -134,18 +117,11 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
 
 def atomics(evidence: KernelFacts) -> list[Advice]:
     """Waits for atomics."""
-    parts = evidence.matching(
-        lambda part: (
-            part.detail.startswith("atomic in")
-            or (
-                part.reason in ("lg_throttle", "mio_throttle")
-                and evidence.instruction(part.cause).kind.atomic
-            )
-        )
-    )
-    why = "Atomics on one address are done one after the other."
+    atomic = [index for index in evidence.traffic.accesses if evidence.instruction(index).kind.atomic]
+    why = "Atomics on one address are done one after the other, and other accesses wait behind them."
     title = "Add up in registers, in the warp or in shared memory first, so that fewer atomics are left."
-    return _one(evidence.ends("atomics", title, why, parts))
+    parts = evidence.traffic.stalls_of(atomic)
+    return _one(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))
 
 
 def constants(evidence: KernelFacts) -> list[Advice]:

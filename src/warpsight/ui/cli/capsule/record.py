@@ -72,7 +72,7 @@ def command(
     recorded = recording.record(
         program, choice, out or Path(f"{Path(program[0]).stem}.capsule"), replace=force
     )
-    _summarize(recorded)
+    summarize(recorded)
     raise typer.Exit(recorded.code)
 
 
@@ -137,7 +137,8 @@ def _numbers(option: str, text: str) -> tuple[int, int]:
     return begin, end
 
 
-def _summarize(recorded: RecordedCapsule) -> None:
+def summarize(recorded: RecordedCapsule) -> None:
+    """Say what was cut out, and what it cost."""
     from warpsight.ui.render import terminal
     from warpsight.ui.render.numbers import duration, size
 

@@ -47,6 +47,8 @@ def command(
                     "merge, interleave, priority:NAME.")] = None,
     gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
                    "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
+    pause: Annotated[bool, typer.Option("--pause-on-error", help="When the GPU reports a failure, wait for a debugger (--gdb's "
+                     "port) before the operation that failed.")] = False,
     dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
     device: Annotated[int, typer.Option(min=0, help="Number of the GPU.")] = 0,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after so long.")] = None,
@@ -75,7 +77,7 @@ def command(
         raise UsageError("--what goes with none of --schedule, --under, --check-reach, --swap and --delays")
     if delays is not None and (under or check_reach or swap):
         raise UsageError("--delays goes with none of --under, --swap and --check-reach")
-    if gdb is not None:
+    if gdb is not None and not pause:
         return _debug(Path(capsule), gdb, device)
     if mode not in _MODES:
         raise UsageError(f"--mode {mode!r}: write {', '.join(_MODES[:-1])} or {_MODES[-1]}")
@@ -95,6 +97,8 @@ def command(
             from warpsight.ui.render import replayed
 
             replayed.show(found, out, top or None)
+    if pause and found.failure:
+        _debug(Path(capsule), gdb or 0, device, at_failure=True)
     raise typer.Exit(EXIT_CODES[found.verdict])
 
 
@@ -110,14 +114,15 @@ def _of_trace(path: str, request: ReplayRequest) -> ReplayOutcome:
         return replay_trace(trace, request)
 
 
-def _debug(capsule: Path, port: int, device: int) -> None:
+def _debug(capsule: Path, port: int, device: int, *, at_failure: bool = False) -> None:
     from warpsight.replay.gdb.server import serve
     from warpsight.ui.render import terminal
 
     def ready(port: int) -> None:
         terminal.note(f"waiting for a debugger: gdb -ex 'target remote :{port}'; then `monitor help`")
 
-    serve(capsule, port, device, ready)
+    if not serve(capsule, port, device, ready, at_failure=at_failure):
+        terminal.note("no operation fails when they run one by one: there is nothing to pause at")
 
 
 def _range(text: str | None) -> tuple[int, int] | None:

@@ -31,7 +31,7 @@ warpsight.toml, or `tool.warpsight.record` of a pyproject.toml, in this folder o
 environment."""
 EXIT_LOSS = 3
 #: Options of a recording as a whole, which mean nothing to a program that joins another one.
-_OF_THE_WHOLE = ("path", "export", "strict", "kernel_log", "ring", "max_size", "duration", "delay")
+_OF_THE_WHOLE = ("path", "export", "capsule", "strict", "kernel_log", "ring", "max_size", "duration", "delay")
 
 
 @takes(options.OPTIONS)
@@ -69,6 +69,9 @@ def command(
     if choice.external:
         from warpsight.ui.cli.record import record_external
 
+        if asked.capsule:
+            raise UsageError("--capsule is for NVIDIA GPUs, and a vendor's recorder was chosen")
+
         code = record_external.record(choice, where, program, given, asked)
     else:
         alone = [
@@ -77,8 +80,9 @@ def command(
             if given.by_hand(name) and given.get(name)
         ]
         code = record(
-            where, program, settings, force=asked.force, strict=asked.strict, export=asked.export, alone=alone
-        )
+            where, program, settings, force=asked.force, strict=asked.strict, export=asked.export,
+            capsule=asked.capsule, alone=alone,
+        )  # fmt: skip
     if asked.open:
         _open(where)
     raise typer.Exit(code)
@@ -93,20 +97,26 @@ def _partition(path: Path) -> Path:
 
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
-           export: str = "", alone: Sequence[str] = ()) -> int:  # fmt: skip
+           export: str = "", capsule: str = "", alone: Sequence[str] = ()) -> int:  # fmt: skip
     """Record a program and print a summary; returns its exit code, or 3 under `strict` when data was lost.
 
-    `alone`: options that were given for this recording, and are lost when the program joins another one.
+    `capsule`: what is cut out of it. `alone`: options that were given for this recording, and are lost when the program joins
+    another one.
     """
     from warpsight.recorder.launch import LaunchedProgram, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
     from warpsight.recorder.signals import Signals
+    from warpsight.replay.capsule.store import check_place
+    from warpsight.ui.cli import record_capsule
 
     def joining() -> None:
         if alone:
             terminal.warning("the program joins the recording around it, which has options of its own: "
                              f"{', '.join(alone)} given here {'has' if len(alone) == 1 else 'have'} no effect")  # fmt: skip
 
+    choice, out = record_capsule.chosen(capsule, settings), path.with_suffix(".capsule")
+    if choice is not None:
+        check_place(out, replace=force)
     terminal.let_messages_fail()
     try:
         server = join_or_serve(path, program, settings, force=force, joining=joining)
@@ -115,9 +125,11 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             raise
         terminal.warning(f"{error}; the program runs unrecorded")
         become(program, os.environ)
-    with Signals() as signals:
+    with Signals() as signals, record_capsule.cutting(choice, out, program, force=force) as extra:
+        if server.ring is not None and extra:
+            server.ring.signal = record_capsule.SIGNAL
         try:
-            code = LaunchedProgram(server, terminal.note).run(program, signals)
+            code = LaunchedProgram(server, terminal.note, extra=extra).run(program, signals)
         except WarpsightError:
             server.abandon()
             raise

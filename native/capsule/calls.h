@@ -1,0 +1,23 @@
+// The driver's calls that CUPTI reports to the recorder: as few as what it waits for allows, since each costs
+// the program about a microsecond.
+#pragma once
+
+#include <cupti.h>
+
+namespace warpsight {
+
+// Each contains those before it.
+enum class Followed : int {
+  nothing,
+  memory,  // what makes and frees memory, modules and graphs
+  writes,  // launches, copies and fills
+  work     // and all that orders them
+};
+
+// Callbacks are enabled and disabled with it; null: no more, since the program ends and CUPTI with it.
+void follow_with(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber);
+// Follows these calls from now on, of all threads; does nothing when they are followed. Callable within
+// callbacks.
+CUptiResult follow(Followed calls);
+
+}  // namespace warpsight

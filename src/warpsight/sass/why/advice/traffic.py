@@ -1,0 +1,208 @@
+"""How much a kernel's accesses ask of the multiprocessor's memory pipe and of memory, and what is left when some of it ends.
+
+All of a multiprocessor's accesses go through one pipe. Shared memory takes a pass for each word that lanes want from one bank,
+other memory one for each line of 128 bytes, or for two sectors of 32. Samples say how often each instruction is issued a cycle,
+the code where the lanes' addresses lie; so passes a cycle are known, and when they come near to one, the pipe is what warps wait
+for, whatever they are sampled at. Memory moves at most its bandwidth, which bounds what any change of accesses can save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from warpsight.device_code.latencies import usual_latency
+from warpsight.sass.why.blame import Blame
+
+if TYPE_CHECKING:
+    from warpsight.sass.why.advice.finding import KernelFacts
+
+_SPACES = ("global", "generic", "local", "shared")
+_QUEUES = ("lg_throttle", "mio_throttle")
+_WAITS = ("long_scoreboard", "short_scoreboard", "drain", "membar")
+_LANES, _LINE, _SECTOR = 32, 128, 32
+#: What memory moves for a lane whose neighbors access other places.
+_SCATTERED = 64
+#: Passes a cycle from which the pipe is the limit; the part of the peak that memory reaches.
+_LIMIT, _REACHED = 0.7, 0.92
+#: The part of all issues from which what is executed once says how often the rest is.
+_MUCH = 0.3
+#: The part of samples in queues, and how many times as long as usual results take, from which accesses delay each other.
+_QUEUED, _DELAYED = 0.1, 1.5
+
+
+@dataclass(frozen=True)
+class _Access:
+    """One access to memory.
+
+    Attributes:
+        index: the instruction; times: samples in which it was issued.
+        passes, fewest: through the pipe, now and at least; known: whether the code says where the lanes' addresses lie.
+        moved, needed: bytes of global memory, with what only shares sectors, and without.
+    """
+
+    index: int
+    times: float
+    passes: float
+    fewest: float
+    known: bool
+    moved: float
+    needed: float
+
+
+class Traffic:
+    """The accesses of one kernel."""
+
+    def __init__(self, facts: KernelFacts) -> None:
+        self._facts = facts
+        found = (
+            self._access(one.index)
+            for one in facts.code.instructions
+            if one.kind.space in _SPACES and (one.kind.load or one.kind.store or one.kind.atomic)
+        )
+        self.accesses = {one.index: one for one in found if one.times}
+
+    def _access(self, index: int) -> _Access:
+        kind, times = self._facts.instruction(index).kind, self._facts.executions(index)
+        wide = max(kind.bits, 32) / 32
+        if kind.space == "local":
+            return _Access(index, times, 2 * wide, 2 * wide, True, 0.0, 0.0)
+        lanes = self._facts.lanes.of(index)
+        if kind.space == "shared":
+            parts = self._facts.lanes.parts(index)
+            passes, fewest = parts or (_LANES * wide, wide)
+            return _Access(index, times, passes, fewest, parts is not None, 0.0, 0.0)
+        if lanes is None:
+            moved = 0.0 if kind.atomic else float(_LANES * _SCATTERED)
+            return _Access(index, times, _LANES, 2 * wide, False, moved, moved)
+        sectors, lines = len(np.unique(lanes // _SECTOR)), len(np.unique(lanes // _LINE))
+        needed = len(np.unique(lanes)) * kind.bits / 8
+        passes, fewest = max(lines, sectors / 2), max(needed / _LINE, -(-needed // _SECTOR) / 2)
+        if kind.atomic:
+            return _Access(index, times, _LANES, _LANES, True, 0.0, 0.0)
+        return _Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
+
+    @cached_property
+    def _rate(self) -> float:
+        """From samples of issues to issues a cycle of a multiprocessor.
+
+        What every warp executes once tells it exactly, if samples of it are many; else the share of cycles with an issue does.
+        """
+        facts, launch = self._facts, self._facts.launch
+        graph = facts.code.graph
+        ends = [
+            graph.block_of[one.index]
+            for one in facts.code.instructions
+            if one.operation == "EXIT" and not one.access.guard
+        ]
+        once = [
+            block for block in graph.blocks
+            if graph.loop_of[block.number] is None and ends and all(graph.dominates(block.number, end) for end in ends)
+        ]  # fmt: skip
+        issued = facts.issued_in(block.number for block in once)
+        if (
+            launch.cycles
+            and launch.multiprocessors
+            and issued >= _MUCH * facts.samples.issued
+            and issued >= 1
+        ):
+            warps = launch.blocks * -(-launch.threads // _LANES)
+            return warps / launch.multiprocessors / launch.cycles / (issued / sum(map(len, once)))
+        return 4 * facts.issue_bound / max(facts.samples.issued, 1)
+
+    @cached_property
+    def load(self) -> float:
+        """Passes a cycle, at most one: where there would be more, unknown addresses are nearer together than was thought."""
+        known = self._passes(one for one in self.accesses.values() if one.known)
+        return min(known + self._passes(one for one in self.accesses.values() if not one.known), 1.0)
+
+    def _passes(self, accesses: Iterable[_Access]) -> float:
+        return self._rate * sum(one.times * one.passes for one in accesses)
+
+    def busy_memory(self, *, needed: bool) -> float:
+        """The share of the time that memory takes at least for the bytes moved, or for those needed; 0 when caches must help."""
+        most = self._facts.launch.bytes_per_cycle
+        if not most:
+            return 0.0
+        moved = sum(one.times * (one.needed if needed else one.moved) for one in self.accesses.values())
+        share = self._rate * moved / most / _REACHED
+        return share if share <= 1 / _REACHED else 0.0
+
+    @cached_property
+    def room(self) -> float:
+        """How much faster accesses could follow each other before memory or the pipe cannot keep up."""
+        busy = max(self.busy_memory(needed=False), self.load if self._contended else 0.0)
+        return 1 / min(max(busy, 0.01), 1.0)
+
+    @cached_property
+    def _contended(self) -> bool:
+        """Whether warps wait for queues, or for results longer than accesses take that nothing delays."""
+        facts = self._facts
+        queued = samples_in(part for part in facts.blamed.blames if part.reason in _QUEUES)
+        waited = samples_in(
+            part for part in facts.blamed.blames if part.reason in _WAITS and part.cause in self.accesses
+        )
+        alone: dict[int, float] = {}  # accesses of a block are under way together
+        for one in self.accesses.values():
+            block = facts.code.graph.block_of[one.index]
+            usual = usual_latency(facts.instruction(one.index)) * one.times
+            alone[block] = max(alone.get(block, 0.0), usual)
+        return queued > _QUEUED * facts.total or waited > _DELAYED * sum(alone.values())
+
+    def wasteful(self, spaces: Collection[str]) -> list[int]:
+        """Accesses that take more passes than they need; those at unknown addresses if their queue is what stops warps."""
+        full = {
+            part.cause for part in self._facts.blamed.blames
+            if part.reason in _QUEUES and part.samples > self._facts.total / 100
+        }  # fmt: skip
+        return [
+            one.index for one in self.accesses.values()
+            if self._facts.instruction(one.index).kind.space in spaces and one.passes > one.fewest
+            and (one.known or (one.index in full and not self._facts.instruction(one.index).kind.atomic))
+        ]  # fmt: skip
+
+    def stalls_of(self, indices: Collection[int]) -> list[Blame]:
+        """The stalls that some accesses cause themselves."""
+        return self._facts.matching(lambda part: part.cause in indices and part.reason in (*_QUEUES, *_WAITS))
+
+    def changed(self, left: Mapping[int, float], fewer: float = 0.0) -> float:
+        """Estimated speedup when only a share is left of the passes of some accesses, and so many issues are not needed."""
+        facts = self._facts
+        weights = {one.index: one.times * one.passes for one in self.accesses.values()}
+        total = sum(weights.values())
+        kept = (
+            sum(weight * left.get(index, 1.0) for index, weight in weights.items()) / total if total else 1.0
+        )
+        memory = self.busy_memory(needed=True)
+        if self.load >= _LIMIT:
+            return 1 / max(kept, memory, facts.issue_bound, 0.01)
+        ended = self._ended(left, kept)
+        return min(facts.unbounded(ended, fewer), 1 / max(memory, 0.01))
+
+    def _ended(self, left: Mapping[int, float], kept: float) -> float:
+        """Samples of stalls that end: those of the accesses, and what the others wait for longer than they would alone."""
+        ended = 0.0
+        waits: dict[int, float] = {}
+        for part in self._facts.blamed.blames:
+            if part.cause not in self.accesses:
+                continue
+            if part.reason in _QUEUES:
+                ended += part.samples * (1 - min(left.get(part.cause, 1.0), kept))
+            elif part.reason in _WAITS:
+                waits[part.cause] = waits.get(part.cause, 0.0) + part.samples
+        for index, waited in waits.items():
+            share = left.get(index, 1.0)
+            alone = (
+                usual_latency(self._facts.instruction(index)) * self.accesses[index].times if share else 0.0
+            )
+            ended += max(waited - max(waited * min(share, kept), alone), 0.0)
+        return ended
+
+
+def samples_in(parts: Iterable[Blame]) -> float:
+    """All samples of some stalls."""
+    return sum(part.samples for part in parts)

@@ -1,0 +1,256 @@
+"""Addresses that the lanes of a warp access, relative to each other, read from the code alone.
+
+The slice that computes an address is evaluated for one warp. What all lanes share but the code does not say (arguments, the
+block's number, values loaded from one address) stands as one aligned number, which shifts all lanes alike; what was loaded
+from addresses that differ between lanes is unknown, and so is an address made of it. A value that a loop carries is taken at its
+first iteration: `in[row * 64 + k]` with `row` from the thread's number gives lanes 256 bytes apart, whatever `k`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.device_code.decoded import Decoded
+from warpsight.device_code.registers import bits, register
+from warpsight.sass.events.memory import bank_passes, requested_sectors
+from warpsight.sass.why.dependencies import Dependencies
+
+Lanes = npt.NDArray[np.int64]
+#: Stands for numbers that the code does not say: large, so that rows are far apart, and aligned.
+_SHARED = 1 << 13
+_LANE = np.arange(32, dtype=np.int64)
+_ALL = np.ones((1, 32), bool)
+_WORD = 0xFFFFFFFF
+_DEEPEST = 64
+_TERM = re.compile(r"^(-?)(?:(U?R)(\d+|Z)((?:\.\w+)*)|(0x[0-9a-f]+))$")
+_PREDICATE = re.compile(r"^!?U?P(\d|T)$")
+_OPERAND = re.compile(r"^([-~|]*)(U?R)(\d+|Z)\b")
+
+
+class LaneAddresses:
+    """The addresses of accesses in one section of code.
+
+    Args:
+        dependencies: of the section; width: threads of a block in x, 0 when unknown.
+    """
+
+    def __init__(self, dependencies: Dependencies, width: int = 0) -> None:
+        self._dependencies = dependencies
+        self._instructions = dependencies.graph.instructions
+        self._known: dict[tuple[int, int], Lanes | None] = {}
+        self._width = width or 1 << 10
+
+    def parts(self, index: int) -> tuple[int, int] | None:
+        """Sectors of global memory or passes over the banks of shared memory that an access takes, and the fewest for its bytes.
+
+        None when its addresses are unknown. All lanes are taken to take part.
+        """
+        one = self._instructions[index]
+        if one.kind.space not in ("global", "shared") or not one.kind.bits:
+            return None
+        lanes = self.of(index)
+        if lanes is None:
+            return None
+        if not np.ptp(lanes):
+            return 1, 1
+        addresses = (lanes - lanes.min() + (lanes.min() % 128)).astype(np.uint64)[None, :]
+        size = np.array([one.kind.bits // 8], np.uint8)
+        count = requested_sectors if one.kind.space == "global" else bank_passes
+        taken, fewest, _ = count(addresses, _ALL, size)
+        return int(taken[0]), max(int(fewest[0]), 1)
+
+    def taken(self, index: int) -> tuple[float, float] | None:
+        """The shares of lanes that take a branch and that do not, where lanes differ; None where they agree or it is unknown.
+
+        Half is assumed where data decides, that is where values that differ between lanes are loaded or computed from such.
+        Lanes that jump by a table are taken to be spread evenly over its targets.
+        """
+        one = self._instructions[index]
+        if one.operation == "BRX":
+            targets = self._targets(index)
+            return None if targets < 2 else (1 / targets, 1 / targets)
+        if one.operation != "BRA" or not one.access.guard:
+            return None
+        for producer in self._dependencies.producers(index):
+            setter = self._instructions[producer.index]
+            if producer.registers & one.access.guard and setter.operation.endswith("SETP"):
+                share = self._compared(setter)
+                if share is None or not 0 < share < 1:
+                    return None
+                return (1 - share, share) if one.access.negated else (share, 1 - share)
+        return None
+
+    def _targets(self, index: int) -> int:
+        for producer in self._dependencies.producers(index):
+            load = self._instructions[producer.index]
+            if load.kind.space == "constant":
+                lanes = self.of(load.index)
+                return 2 if lanes is None else len(np.unique(lanes))
+        return 0
+
+    def _compared(self, setter: Decoded) -> float | None:
+        """The share of lanes for which a comparison holds; None when it is unknown."""
+        sources = [
+            text for text in setter.access.operands[setter.access.results :] if not _PREDICATE.match(text)
+        ]
+        values = [self._source(setter.index, text) for text in sources[:2]]
+        compare = _COMPARISONS.get(setter.access.modifiers[0]) if setter.access.modifiers else None
+        if len(values) < 2 or compare is None:
+            return None
+        first, second = values
+        if first is None or second is None:
+            return 0.5
+        if setter.operation != "ISETP":
+            return None
+        holds = float(compare(first, second).mean())
+        if setter.access.modifiers[0] in ("EQ", "NE") and np.ptp(first - second):
+            one = 1 / len(np.unique(first - second))  # of as many values, which one is not always known
+            return max(holds, one) if setter.access.modifiers[0] == "EQ" else min(holds, 1 - one)
+        return holds
+
+    def of(self, index: int) -> Lanes | None:
+        """The address of each lane but for a shared offset; None when unknown."""
+        operand = next((text for text in self._instructions[index].access.operands if "[" in text), "")
+        if not operand.endswith("]"):
+            return None
+        total = np.zeros(32, np.int64)
+        for term in operand[operand.rindex("[") + 1 : -1].split("+"):
+            found = _TERM.match(term.strip())
+            if found is None:
+                return None
+            sign, file, number, suffix, constant = found.groups()
+            value = np.full(32, int(constant, 16)) if constant else self._register(index, file, number)
+            if value is None:
+                return None
+            scale = int(suffix.split("X")[-1]) if suffix and ".X" in suffix else 1
+            total = total + value * scale * (-1 if sign else 1)
+        return total
+
+    def _register(self, index: int, file: str, number: str) -> Lanes | None:
+        if number == "Z":
+            return np.zeros(32, np.int64)
+        (bit,) = bits(register(file, int(number)))
+        key = (index, bit)
+        if key not in self._known:
+            self._known[key] = None  # while it is evaluated: a value carried around a loop leads back here
+            self._known[key] = self._value(index, bit)
+        return self._known[key]
+
+    def _value(self, index: int, bit: int) -> Lanes | None:
+        if bit >= register("UR", 0).bit_length() - 1:
+            return np.full(32, _SHARED)
+        producers = [one for one in self._dependencies.producers(index) if one.registers >> bit & 1]
+        for one in producers:
+            found = self._result(self._instructions[one.index], bit)
+            if found is not None:
+                return found
+        return None if producers else np.full(32, _SHARED)
+
+    def _result(self, one: Decoded, bit: int) -> Lanes | None:
+        name, results = one.operation, one.access.results
+        if name == "S2R":
+            return self._special("".join(one.access.operands[results:]))
+        if bit - min(bits(one.access.writes)) > 0 and not one.kind.load:
+            return np.zeros(32, np.int64)  # the upper half of an address
+        if one.kind.space == "local" and one.kind.load:
+            return self._spilled(one)
+        if one.kind.load:
+            addresses = self.of(one.index)
+            return None if addresses is None or np.ptp(addresses) else np.full(32, _SHARED)
+        sources = [
+            self._source(one.index, text)
+            for text in one.access.operands[results:]
+            if not _PREDICATE.match(text)
+        ]
+        values = [value for value in sources if value is not None]
+        if name not in _ARITHMETIC or (name == "IMAD" and "HI" in one.access.modifiers):
+            alike = len(values) == len(sources) and not any(np.ptp(value) for value in values)
+            return np.full(32, _SHARED) if alike else None
+        if len(values) < len(sources):
+            return None
+        try:
+            return np.asarray(_ARITHMETIC[name](one, values), np.int64)
+        except (IndexError, ValueError):
+            return None
+
+    def _spilled(self, load: Decoded) -> Lanes | None:
+        """What a store to the same place of local memory put there."""
+        place = load.access.operands[-1]
+        for one in self._instructions:
+            if one.operation == "STL" and one.access.operands[0] == place and one.access.modifiers == ():
+                found = self._source(one.index, one.access.operands[1])
+                if found is not None:
+                    return found
+        return None
+
+    def _source(self, index: int, text: str) -> Lanes | None:
+        found = _OPERAND.match(text)
+        if found is not None:
+            signs, file, number = found.groups()
+            value = self._register(index, file, number)
+            if value is None:
+                return None
+            value = abs(value) if "|" in signs else value
+            return -value if "-" in signs else ~value if "~" in signs else value
+        try:
+            return np.full(32, int(text, 16))
+        except ValueError:
+            return np.full(32, _SHARED)
+
+    def _special(self, name: str) -> Lanes:
+        if "TID.X" in name and "CTAID" not in name:
+            return _LANE % self._width
+        if "TID.Y" in name and "CTAID" not in name:
+            return _LANE // self._width
+        return _LANE if "LANEID" in name else np.full(32, 0 if "TID.Z" in name else _SHARED)
+
+
+def _scaled_sum(one: Decoded, values: list[Lanes]) -> Lanes:
+    """LEA: shifted by the last operand and added; LEA.HI adds the upper bits."""
+    first, second, shift = values[0], values[1], values[-1]
+    if "HI" in one.access.modifiers:
+        return (first >> (32 - shift)) + second
+    return (first << (shift & 31)) + second
+
+
+def _shifted(one: Decoded, values: list[Lanes]) -> Lanes:
+    """SHF: a funnel of two registers, of which one is mostly zero."""
+    low, shift, high = values[:3]
+    if "L" in one.access.modifiers:
+        return high << (shift & 31) if "HI" in one.access.modifiers and not low.any() else low << (shift & 31)
+    return (high if "HI" in one.access.modifiers else low) >> (shift & 31)
+
+
+def _looked_up(_: Decoded, values: list[Lanes]) -> Lanes:
+    """LOP3: any function of three bits, by its table. A shared unknown is taken as all ones: masks of a size leave most bits."""
+    table = int(values[3][0])
+    a, b, c = (np.where(value == _SHARED, _WORD, value & _WORD) for value in values[:3])
+    found = np.zeros(32, np.int64)
+    for row in range(8):
+        if table >> row & 1:
+            found |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+    return found & _WORD
+
+
+_ARITHMETIC: dict[str, Callable[[Decoded, list[Lanes]], Lanes]] = {
+    "HFMA2": lambda _, values: values[2] * 0 if not values[2].any() and not values[3].any() else values[2] * 0 + _SHARED,
+    "MOV": lambda _, values: values[0],
+    "IABS": lambda _, values: abs(values[0]),
+    "SEL": lambda _, values: values[0],
+    "IMNMX": lambda _, values: values[0],
+    "VIMNMX": lambda _, values: values[0],
+    "IADD": lambda _, values: values[0] + values[1],
+    "VIADD": lambda _, values: values[0] + values[1],
+    "IADD3": lambda _, values: values[0] + values[1] + values[2],
+    "IMAD": lambda _, values: values[0] * values[1] + values[2],
+    "LEA": _scaled_sum,
+    "SHF": _shifted,
+    "LOP3": _looked_up,
+}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Lanes, Lanes], npt.NDArray[np.bool_]]] = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}  # fmt: skip

@@ -1,0 +1,69 @@
+"""`warpsight record --capsule`: work cut out of the program that is recorded."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.render import terminal
+
+if TYPE_CHECKING:
+    from warpsight.recorder.options.settings import Settings
+    from warpsight.replay.capsule.recording import CapsuleChoice
+
+#: What processes get when the flight recorder's trigger fires; without the library that cuts out they ignore it.
+SIGNAL = signal.SIGURG
+_TRIGGER = "trigger"
+
+
+@contextmanager
+def cutting(
+    choice: CapsuleChoice | None, out: Path, program: Sequence[str], *, force: bool
+) -> Iterator[dict[str, str]]:
+    """Variables of the program that have work cut out of it; at the end, the capsules, and what is said of them."""
+    if choice is None:
+        yield {}
+        return
+    from warpsight.inside.capsules import REQUEST
+    from warpsight.replay.capsule import recording
+    from warpsight.ui.cli.capsule.record import summarize
+
+    with recording.left_by_processes(out) as folder:
+        yield {REQUEST: recording.request(choice, folder)}
+        try:
+            summarize(recording.collect(folder, choice, out, program, 0, replace=force))
+        except WarpsightError as error:
+            terminal.warning(str(error))
+
+
+def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
+    """What `--capsule` names: step:N, frame:N, or the step after a trigger; None for nothing.
+
+    Raises:
+        UsageError: when it is none of them, or does not go with the recording's settings.
+    """
+    if not what:
+        return None
+    from warpsight.inside.capsules import FRAME, STEP
+    from warpsight.replay.capsule.recording import CapsuleChoice
+
+    if settings.delay or settings.on_trigger or settings.leave_cupti or settings.capture_range != "off":
+        raise UsageError(
+            "--capsule needs a recording from the program's start on: not --delay, --on-trigger, --yield or --capture-range"
+        )
+    if what == _TRIGGER:
+        if not settings.ring:
+            raise UsageError("--capsule trigger goes with --ring: it takes the first step after a trigger")
+        return CapsuleChoice(range=STEP, signal=int(SIGNAL))
+    subject, _, text = what.partition(":")
+    least = {"step": 1, "frame": 0}.get(subject)
+    if least is None or not text.isdecimal() or int(text) < least:
+        raise UsageError(
+            f"--capsule {what}: write step:N (from 1), frame:N (from 0) or trigger; warpsight capsule record takes more"
+        )
+    number = int(text) - least
+    return CapsuleChoice(launches=(number, number + 1), range=STEP if subject == "step" else FRAME)
