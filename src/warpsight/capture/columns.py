@@ -35,7 +35,7 @@ _ARROW_TYPES = {
 }
 
 
-def spread(value: Any, count: int, kind: Any = None) -> Array:
+def spread(value: npt.ArrayLike, count: int, kind: npt.DTypeLike | None = None) -> Array:
     """`count` rows of one value: a read-only array of stride 0, which costs nothing and which :func:`one_value` recognizes."""
     return np.broadcast_to(np.asarray(value, kind), (count,))
 
@@ -45,7 +45,7 @@ def one_value(values: object) -> bool:
     return isinstance(values, np.ndarray) and values.strides == (0,) and len(values) > 1
 
 
-def pick(values: Array, chosen: Any) -> Array:
+def pick(values: Array, chosen: Array | slice) -> Array:
     """The chosen rows (indices, mask or slice); one value for all rows stays that."""
     if one_value(values):
         if isinstance(chosen, slice):

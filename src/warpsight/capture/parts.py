@@ -99,7 +99,7 @@ def wait(parts: Iterable[Future[None]]) -> None:
         raise errors[0]
 
 
-def _order(values: Any) -> Any:
+def _order(values: columns.Nullable | columns.Array | None) -> columns.Array | None:
     """The order that sorts a column, nulls last; None when it is sorted."""
     if isinstance(values, columns.Nullable):
         if values.null is not None and values.null.any():

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from warpsight.formats.errors import FormatError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
@@ -155,7 +158,7 @@ class _Counted(io.FileIO):
         self._source = source
         source.taken = 0
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         count = super().readinto(buffer) or 0
         self._source.taken += count
         return count
@@ -279,7 +282,7 @@ class _Decompressed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         while not self._ready and not self._ended:
             data = self._file.read(self._decoder.piece) or b""
             if not data:
@@ -296,8 +299,9 @@ class _Decompressed(io.RawIOBase):
                 raise self._source.error(
                     f"unpacks to more than {MOST_EXPANSION} times its size, as no trace does; if it is one, unpack it first"
                 )
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
+        room = memoryview(buffer).cast("B")
+        count = min(len(room), len(self._ready))
+        room[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
 

@@ -100,7 +100,7 @@ class annotate:
         """Make each call of a function such a range."""
 
         @functools.wraps(function)
-        def ranged(*arguments: object, **options: object) -> Any:
+        def ranged(*arguments: object, **options: object) -> object:
             # One of its own for each call: several threads may be inside, and one more than once.
             with annotate(self.name, **self.attributes):
                 return function(*arguments, **options)

@@ -174,7 +174,7 @@ def _whole_characters(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _other(value: object) -> Any:
+def _other(value: object) -> object:
     """Scalars of NumPy and its like as numbers, anything else as text."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         try:

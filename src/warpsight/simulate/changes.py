@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
-from warpsight.analysis.retime.program import MOVED, NO_LAG, Program
+from warpsight.analysis.retime.program import MOVED, NO_LAG, Links, Program
 from warpsight.analysis.steps import iterations
 from warpsight.model.work import COPY, SET
 from warpsight.simulate import copying, devices, graphs, selecting, sharing
@@ -71,8 +71,8 @@ def _resized(program: Program, change: Change, chosen: Column, what: str) -> Pro
     return program.but(duration=duration, lag=lag, gap=gap, delay=delay, links=_some(links, kept))
 
 
-def _some(links: Any, kept: Column) -> Any:
-    return type(links)(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
+def _some(links: Links, kept: Column) -> Links:
+    return Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
 
 
 def _launches(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:

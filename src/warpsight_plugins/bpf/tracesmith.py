@@ -84,12 +84,16 @@ def read(source: Source, target: Target, options: Options) -> None:
         _place(target, rows)
 
 
-def _place(target: Target, rows: Any) -> None:
+def _place(target: Target, rows: np.ndarray[Any, Any]) -> None:
     pairs = np.stack([rows["pid"], rows["tid"]], axis=1).astype(np.int64)
     known, place = np.unique(pairs, axis=0, return_inverse=True)
     who = [(target.process(pid), tid) for pid, tid in known.tolist()]
     ids = np.array([(process, target.thread(process, tid)) for process, tid in who], np.int32)[place.ravel()]
-    common = {"time": rows["time"].astype(np.int64), "process": ids[:, 0], "thread": ids[:, 1]}
+    common: dict[str, np.ndarray[Any, Any]] = {
+        "time": rows["time"].astype(np.int64),
+        "process": ids[:, 0],
+        "thread": ids[:, 1],
+    }
     kinds = rows["type"]
     done = np.zeros(len(rows), bool)
     for types, add in ((_LAUNCHES, _launches), (_CALLS, _calls), (_ALLOCATIONS, _allocations)):
@@ -102,12 +106,12 @@ def _place(target: Target, rows: Any) -> None:
         _others(target, rows[others], {name: column[others] for name, column in common.items()})
 
 
-def _payload(rows: Any, kind: np.dtype[Any]) -> Any:
+def _payload(rows: np.ndarray[Any, Any], kind: np.dtype[Any]) -> Any:
     raw = np.ascontiguousarray(rows["payload"]).view(np.uint8).reshape(len(rows), 128)[:, : kind.itemsize]
     return np.ascontiguousarray(raw).view(kind).ravel()
 
 
-def _launches(target: Target, rows: Any, common: dict[str, Any]) -> None:
+def _launches(target: Target, rows: np.ndarray[Any, Any], common: dict[str, Any]) -> None:
     kernel = _payload(rows, _KERNEL)
     columns = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_dynamic")
     packed = np.minimum(np.column_stack([kernel["shape"], kernel["shared"]]), (1 << 31) - 1)
@@ -122,7 +126,7 @@ def _launches(target: Target, rows: Any, common: dict[str, Any]) -> None:
         "name_id": named[where], "shape_id": ids[place.ravel()]})  # fmt: skip
 
 
-def _calls(target: Target, rows: Any, common: dict[str, Any]) -> None:
+def _calls(target: Target, rows: np.ndarray[Any, Any], common: dict[str, Any]) -> None:
     memory = _payload(rows, _MEMORY)
     sized = np.isin(rows["type"], (2, 41))
     import pyarrow as pa
@@ -133,7 +137,7 @@ def _calls(target: Target, rows: Any, common: dict[str, Any]) -> None:
         "bytes": pa.array(memory["size"].view(np.int64), mask=~sized)})  # fmt: skip
 
 
-def _allocations(target: Target, rows: Any, common: dict[str, Any]) -> None:
+def _allocations(target: Target, rows: np.ndarray[Any, Any], common: dict[str, Any]) -> None:
     memory = _payload(rows, _MEMORY)
     address = np.where(memory["destination"], memory["destination"], memory["source"])
     target.add("memory", {
@@ -143,7 +147,7 @@ def _allocations(target: Target, rows: Any, common: dict[str, Any]) -> None:
         "allocator": ["HIP" if t >= 40 else "CUDA" for t in rows["type"].tolist()]})  # fmt: skip
 
 
-def _others(target: Target, rows: Any, common: dict[str, Any]) -> None:
+def _others(target: Target, rows: np.ndarray[Any, Any], common: dict[str, Any]) -> None:
     kinds = rows["type"].tolist()
     uvm = _payload(rows, _UVM)
     fields = [

@@ -155,7 +155,7 @@ def _decoder(fields: tuple[str, ...]) -> Any:
     return msgspec.json.Decoder(msgspec.defstruct("Fields", kinds, gc=False))
 
 
-def _python(name: str) -> Any:
+def _python(name: str) -> object:
     return records.FIELDS[name] | None if name in records.FIELDS else Any
 
 

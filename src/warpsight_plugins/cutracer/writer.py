@@ -145,7 +145,7 @@ class _Kernels:
         return None if text is None else str(text)
 
 
-def _parsed(text: str | None) -> Any:
+def _parsed(text: str | None) -> object:
     return None if text is None else json.loads(text)
 
 

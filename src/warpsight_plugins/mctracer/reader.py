@@ -43,7 +43,7 @@ def read_events(source: Source, target: Target) -> None:
     target.source.update(tool="mcTracer", clock="ns as the file counts them")
 
 
-def _given(args: dict[str, Any], *spellings: str) -> Any:
+def _given(args: dict[str, Any], *spellings: str) -> object:
     """The first argument of these names, whatever their case, blanks and underscores."""
     plain = {re.sub(r"[^a-z]", "", name.lower()): value for name, value in args.items()}
     return next((plain[name] for name in spellings if name in plain), None)

@@ -82,7 +82,7 @@ def _names() -> dict[str, str]:
     return found
 
 
-def _inner(row: dict[str, Any], *path: str) -> Any:
+def _inner(row: dict[str, Any], *path: str) -> object:
     value: Any = row
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -238,7 +239,7 @@ class _Reader:
         )  # fmt: skip
 
 
-def csv_numbers(values: Array, function: Any) -> Array:
+def csv_numbers(values: Array, function: Callable[..., object]) -> Array:
     """`function` of every value, called once for each distinct one."""
     distinct, places = np.unique(values, return_inverse=True)
     return np.array([function(value) for value in distinct.tolist()], np.int64)[places]

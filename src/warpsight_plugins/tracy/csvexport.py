@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from warpsight.formats.registry import Coverage, Options
 
@@ -75,10 +76,11 @@ def read(source: Source, target: Target, options: Options) -> None:
         raise source.error(f"a number does not fit: {error}") from None
 
 
-def _names(target: Target, rows: pa.StructArray) -> Any:
+def _names(target: Target, rows: pa.StructArray) -> NDArray[np.int32]:
     encoded = rows.field("name").dictionary_encode()
     ids = np.array([target.name(text) for text in encoded.dictionary.to_pylist()], np.int32)
-    return ids[encoded.indices.to_numpy()]
+    found: NDArray[np.int32] = ids[encoded.indices.to_numpy()]
+    return found
 
 
 def _host(target: Target, rows: pa.StructArray, kind: bytes) -> None:

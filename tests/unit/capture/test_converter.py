@@ -501,3 +501,26 @@ def test_a_segment_that_cannot_be_converted_costs_only_itself(
     with recording.finish() as trace:
         assert trace.tables["launch"] == 20
         assert any("could not be converted: no such thing" in row["cause"] for row in trace.loss.to_pylist())
+
+
+def test_counters_are_of_a_device_or_of_the_host(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write(
+            "Counter", {"time": [5, 6, 7], "value": 1.5, "name": 12, "device": [-1, 0, -1], "source": 1}
+        )
+    with recording.finish() as trace:
+        rows = trace.sql("SELECT time, device, unit FROM counter ORDER BY time").fetchall()
+    assert [row[1:] for row in rows] == [(None, "1"), (0, "1"), (None, "1")]
+
+
+def test_overhead_is_named_by_its_kind(recording: Recording) -> None:
+    kinds = {1: "driver compiler", 1 << 16: "buffer flush", 2 << 16: "instrumentation", 3 << 16: "resource",
+             4 << 16: "runtime triggered module loading", 5 << 16: "lazy loading", 6 << 16: "command buffer full",
+             7 << 16: "activity buffer request", 8 << 16: "unified memory initialisation", 99: "kind 99"}  # fmt: skip
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Overhead", {"start": list(range(1, len(kinds) + 1)), "end": 50, "kind": list(kinds)})
+    with recording.finish() as trace:
+        named = [row[0] for row in trace.sql("SELECT kind FROM overhead ORDER BY start").fetchall()]
+    assert named == list(kinds.values())

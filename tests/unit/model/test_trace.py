@@ -202,6 +202,21 @@ def test_other_schema_versions_are_refused(folder: Path, schema: object, message
         warpsight.model.open(folder)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "opens"),
+    [("host", None, True), ("clocks", None, True), ("rows", None, False), ("loss", None, False), ("rows", [], False),
+     ("settings", "all", False), ("more", None, True)],
+)  # fmt: skip
+def test_a_manifest_may_lack_what_nobody_knows(folder: Path, key: str, value: object, opens: bool) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    if opens:
+        warpsight.model.open(folder).close()
+    else:
+        with pytest.raises(TraceError, match=f"{key} is not a"):
+            warpsight.model.open(folder)
+
+
 def test_what_is_no_trace_is_told_apart(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="does not exist"):
         warpsight.model.open(tmp_path / "absent.warp")

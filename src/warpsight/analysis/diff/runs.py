@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.base.frames import is_library
+from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.diff import turns
 from warpsight.analysis.diff.roles import role
 from warpsight.analysis.diff.turns import RunTurns
@@ -99,21 +100,11 @@ class ReducedRun:
     lost: tuple[tuple[str, str, int], ...] = ()
 
 
-@dataclass
-class _Labels:
-    """Numbers of (kind, text) pairs."""
-
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def __call__(self, kind: str, text: str) -> int:
-        return self.numbers.setdefault((kind, text), len(self.numbers))
-
-
 def read(trace: StoredTrace, rows: Rows = _ALL) -> ReducedRun:
     """Reduce a trace to a run."""
     work = device_work.load(trace, rows, cut=False)
     found, everything = turns.find(trace, rows, work), turns.whole(work)
-    labels = _Labels()
+    labels = NumberedLabels()
     chains = open_ranges.chains(
         trace, ("range", "op"), work.process, lambda: open_ranges.calls(trace, work.process, work.correlation)
     )
@@ -178,7 +169,7 @@ def _typical(work: Work, cell: Column, leaves: Column, part: RunTurns) -> tuple[
     return leaves[cell[rows]], (work.end - work.start)[rows]
 
 
-def _leaves(trace: StoredTrace, leaf: Column, labels: _Labels) -> Column:
+def _leaves(trace: StoredTrace, leaf: Column, labels: NumberedLabels) -> Column:
     names = names_of.texts(trace)
     ids, back = np.unique(leaf, return_inverse=True)
     own = [
@@ -188,7 +179,7 @@ def _leaves(trace: StoredTrace, leaf: Column, labels: _Labels) -> Column:
     return np.array(own, np.int64)[back]
 
 
-def _roles(leaves: Column, labels: _Labels) -> Column:
+def _roles(leaves: Column, labels: NumberedLabels) -> Column:
     texts = list(labels.numbers)
     ids, back = np.unique(leaves, return_inverse=True)
     own = [
@@ -197,7 +188,7 @@ def _roles(leaves: Column, labels: _Labels) -> Column:
     return np.array(own, np.int64)[back]
 
 
-def _frames(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
+def _frames(trace: StoredTrace, stack: Column, labels: NumberedLabels) -> Column:
     """For each cell the labels of its host frames, outermost first, -1 behind the last; lines and folders are left out."""
     wanted, back = np.unique(stack, return_inverse=True)
     columns = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
@@ -214,7 +205,7 @@ def _frames(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
     return upward[:, ::-1][back]
 
 
-def _frame_labels(trace: StoredTrace, most: int, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, most: int, labels: NumberedLabels) -> Column:
     rows = trace.sql("SELECT id, kind, function, file FROM frame").fetchall()
     out = np.full(max(most, *(row[0] for row in rows), 0) + 1, -1, np.int64)
     for number, kind, function, file in rows:
@@ -228,7 +219,7 @@ def _base(file: str) -> str:
     return found[0] if found else file
 
 
-def _ranges(chains: Chains | None, chain: Column, loop: str | None, labels: _Labels) -> Column:
+def _ranges(chains: Chains | None, chain: Column, loop: str | None, labels: NumberedLabels) -> Column:
     """For each cell the labels of the ranges and operators around it; turns of the loop are one range."""
     if chains is None:
         return np.full((len(chain), 0), -1, np.int64)
@@ -242,7 +233,7 @@ def _turn(text: str, loop: str | None) -> str:
     return _NUMBER.sub("#", text) if loop and text.startswith(loop) else text
 
 
-def _innermost(chains: Chains | None, chain: Column, kind: str, labels: _Labels) -> Column:
+def _innermost(chains: Chains | None, chain: Column, kind: str, labels: NumberedLabels) -> Column:
     """For each cell the innermost range (or operator) around it, numbers as `#`."""
     if chains is None:
         return np.full(len(chain), -1, np.int64)
@@ -255,7 +246,7 @@ def _innermost(chains: Chains | None, chain: Column, kind: str, labels: _Labels)
     return inner[chain]
 
 
-def _own_stacks(trace: StoredTrace, stack: Column, labels: _Labels) -> Column:
+def _own_stacks(trace: StoredTrace, stack: Column, labels: NumberedLabels) -> Column:
     """For each cell the program's own innermost frames as one label, by function and file."""
     ids, back = np.unique(stack, return_inverse=True)
     frames = trace.stacks(int(i) for i in ids if i > 0)

@@ -10,12 +10,13 @@ under a frame of its own; kernels that never finished have no time and are count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import rows as flame_rows
 from warpsight.analysis.flame import samples as flame_samples
@@ -169,19 +170,9 @@ def flame_diff(
     return _graph([(before, rows[0]), (after, rows[1])], shape)
 
 
-@dataclass
-class _Labels:
-    """Numbers of (kind, text) pairs: equal pairs of several traces are one label."""
-
-    numbers: dict[tuple[str, str], int] = field(default_factory=lambda: {("root", "all"): 0})
-
-    def __call__(self, kind: str, text: str) -> int:
-        return self.numbers.setdefault((kind, text), len(self.numbers))
-
-
 def _graph(sources: Sequence[tuple[StoredTrace, Rows]], shape: Shape) -> FlameGraph:
     shape.check()
-    labels = _Labels()
+    labels = NumberedLabels({("root", "all"): 0})
     parts = [_Part.of(trace, rows, shape, labels) for trace, rows in sources]
     tree = Tree()
     # All traces take each step together: a node that both have is made once.
@@ -226,7 +217,7 @@ class _Part:
     runs: Runs | None
 
     @classmethod
-    def of(cls, trace: StoredTrace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
+    def of(cls, trace: StoredTrace, rows: Rows, shape: Shape, labels: NumberedLabels) -> _Part:
         leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
@@ -306,7 +297,9 @@ def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
     return first, sums, np.bincount(place, minlength=groups)
 
 
-def _split(trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
+def _split(
+    trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: NumberedLabels
+) -> tuple[Column, Column]:
     """Which group of a split each row is in, and the groups' labels."""
     if by == "thread":
         place, called = flame_samples.threads(trace, leaves.process, leaves.moments()[1])
@@ -336,7 +329,7 @@ def _split(trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: _Labe
     return back.reshape(-1), np.array(named, np.int64).reshape(-1, 1)
 
 
-def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: _Labels) -> Column:
+def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels) -> Column:
     """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
     wanted = np.unique(ids)
     by_range = wanted == _TOLD_BY_RANGE
@@ -362,7 +355,7 @@ def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: _Labels) -> C
     return paths
 
 
-def _frame_labels(trace: StoredTrace, shape: Shape, labels: _Labels) -> Column:
+def _frame_labels(trace: StoredTrace, shape: Shape, labels: NumberedLabels) -> Column:
     """Label of each frame id."""
     rows = trace.sql("SELECT id, kind, function, file, line FROM frame").fetchall()
     used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]
@@ -377,7 +370,7 @@ def _frame_labels(trace: StoredTrace, shape: Shape, labels: _Labels) -> Column:
     return out
 
 
-def _chain_labels(chains: flame_ranges.Chains | None, labels: _Labels) -> Column:
+def _chain_labels(chains: flame_ranges.Chains | None, labels: NumberedLabels) -> Column:
     if chains is None:
         return np.zeros((1, 0), np.int64)
     own = np.array([*(labels(kind, text) for kind, text in chains.texts), -1], np.int64)

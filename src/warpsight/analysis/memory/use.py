@@ -270,7 +270,7 @@ class _Texts:
         ]  # fmt: skip
 
 
-def _pools(trace: StoredTrace) -> Any:
+def _pools(trace: StoredTrace) -> pa.Table:
     rows = trace.sql("""SELECT process, device, pool, time, operation, pool_size, pool_used FROM memory
                         WHERE pool IS NOT NULL ORDER BY process, pool, time""").to_arrow_table()  # fmt: skip
     columns = "process:int32 device:int16 pool:uint64 time:int64:ns operation:string pool_size:int64:B pool_used:int64:B"

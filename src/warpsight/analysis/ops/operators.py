@@ -78,7 +78,7 @@ def _named(trace: StoredTrace, found: Figures, pattern: str | None) -> Column:
     return np.isin(found.ops.ranges.name_id, device_work.matching(trace, pattern))
 
 
-def _present(made: pa.Table) -> Any:
+def _present(made: pa.Table) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.greater(made["calls"], 0)

@@ -123,7 +123,7 @@ def _names(trace: StoredTrace, ids: Column, form: str = "name") -> list[str]:
     return [texts.get(i, "") for i in ids.tolist()]
 
 
-def _nulled(values: Column, absent: Column) -> Any:
+def _nulled(values: Column, absent: Column) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(values, mask=absent)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.copies import copy_names
+from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.stats.overview import Picture
-from warpsight.analysis.timeline.row import KINDS, Names, Row
+from warpsight.analysis.timeline.row import KINDS, Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 
 
-def rows(trace: StoredTrace, work: Work, names: Names) -> tuple[list[Row], int]:
+def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Row], int]:
     """The rows, and how many streams have none because there are too many."""
     picture = Picture(trace, work)
     name = _names(trace, work, names)
@@ -45,7 +46,7 @@ def rows(trace: StoredTrace, work: Work, names: Names) -> tuple[list[Row], int]:
     return out, picture.merged
 
 
-def _names(trace: StoredTrace, work: Work, names: Names) -> Column:
+def _names(trace: StoredTrace, work: Work, names: NumberedLabels) -> Column:
     """The number of the name of each row of work: a kernel's short name, a copy's direction."""
     out = np.zeros(len(work), np.int32)
     texts = names_of.texts(trace, "short") if len(work) else {}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.ranges import open as open_ranges
-from warpsight.analysis.timeline.row import Names, Row
+from warpsight.analysis.timeline.row import Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import api_names
 from warpsight.model.naming import texts as names_of
@@ -34,7 +35,7 @@ _FUNCTION = re.compile(r"\(\d+\): |^<built-in")
 _HOLDS = 3
 
 
-def rows(trace: StoredTrace, chosen: Rows, names: Names, finish: int) -> tuple[list[Row], int]:
+def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -> tuple[list[Row], int]:
     """The rows thread by thread, the busiest first.
 
     Returns:
@@ -96,7 +97,7 @@ def _ranges(trace: StoredTrace, source: str) -> Ranges:
     return found if keep.all() else open_ranges.arranged(*(column[keep] for column in columns))
 
 
-def _functions(functions: list[str], launches: int, names: Names) -> Column:
+def _functions(functions: list[str], launches: int, names: NumberedLabels) -> Column:
     """The number of the name of each function, as a call and as a launch."""
     table = np.zeros((max(len(functions), 1), 2), np.int32)
     for place, text in enumerate(functions):
@@ -118,7 +119,7 @@ def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
 
 
 def _nested(
-    trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: Names, finish: int
+    trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: NumberedLabels, finish: int
 ) -> list[Row]:  # fmt: skip
     """A row for each level of a thread's ranges; what lies deeper than :data:`LEVELS` is left out."""
     where = found.groups.get(thread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
 
 
 def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns:
-    def joined(pick: Any, dtype: Any) -> Column:
+    def joined(pick: Callable[[Row, slice], Column], dtype: type[np.generic]) -> Column:
         parts = [pick(scene.rows[i], w) for i, w in zip(rows.tolist(), where, strict=True)]
         return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -31,27 +30,12 @@ KINDS = (
 )
 
 
-@dataclass
-class Names:
-    """Distinct (kind, text) pairs, numbered."""
-
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def __call__(self, kind: str, text: str) -> int:
-        """The number of a pair."""
-        return self.numbers.setdefault((kind, text), len(self.numbers))
-
-    def all(self, kind: str, texts: Iterable[str]) -> Column:
-        """The numbers of several texts of one kind."""
-        return np.array([self(kind, text) for text in texts], np.int32)
-
-
 @dataclass(frozen=True)
 class Row:
     """Slices that do not nest, by begin (ns).
 
     Attributes:
-        key: Names the row in addresses of a page: the same row of the same trace has the same key.
+        key: NumberedLabels the row in addresses of a page: the same row of the same trace has the same key.
         label: What it is called.
         role: steps, ranges, ops, calls, stacks, device, stream or copies; one role of one `group` is drawn as one track.
         group: Key of the track that the row belongs to; nested ranges take a row for each level.

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.steps import iterations
 from warpsight.analysis.timeline import devices, host
-from warpsight.analysis.timeline.row import Names, Row
+from warpsight.analysis.timeline.row import Row
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
@@ -84,7 +85,7 @@ def scene(trace: StoredTrace, rows: Rows = _ALL) -> Scene:
 
 def _scene(trace: StoredTrace, rows: Rows) -> Scene:
     work = device_work.load(trace, rows)
-    names = Names()
+    names = NumberedLabels()
     on_devices, merged = devices.rows(trace, work, names)
     on_host, threads = host.rows(trace, rows, names, work.finish)
     steps = [_steps(one, names, n) for n, one in enumerate(iterations.find(trace, rows, work))]
@@ -97,7 +98,7 @@ def _scene(trace: StoredTrace, rows: Rows) -> Scene:
                  host_calls.load(trace, api=True), merged, threads)  # fmt: skip
 
 
-def _steps(one: Iterations, names: Names, number: int) -> Row:
+def _steps(one: Iterations, names: NumberedLabels, number: int) -> Row:
     """The iterations of a process: each is named by its label or number."""
     texts = [label or f"iteration {place}" for place, label in enumerate(one.label)]
     kinds = np.where(one.outlier, "outlier", "step").tolist()

@@ -16,6 +16,8 @@ from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import Batch
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
@@ -141,7 +143,7 @@ def _memory(arena: Arena, batch: Batch) -> None:
     )
 
 
-def _categories(values: Array) -> Any:
+def _categories(values: Array) -> pa.DictionaryArray:
     import pyarrow as pa
 
     known = (values >= 1) & (values <= len(_CATEGORIES))
@@ -186,7 +188,7 @@ def _counter(arena: Arena, batch: Batch) -> None:
     )
 
 
-def _filled(texts: Any, other: str) -> Any:
+def _filled(texts: pa.DictionaryArray, other: str) -> pa.DictionaryArray:
     """Texts with `other` where there is none."""
     return texts.cast("string").fill_null(other).dictionary_encode() if texts.null_count else texts
 

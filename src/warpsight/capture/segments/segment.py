@@ -275,7 +275,7 @@ class RecordColumns:
             out[name] = column
         return out
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._columns[key]
         return RecordColumns(self._dtype, {name: pick(column, key) for name, column in self._columns.items()})

@@ -110,11 +110,11 @@ class Tracks:
         return self._target.device((self._target.scope, _key(number)), **columns)
 
 
-def _first(details: dict[str, Any], *names: str) -> Any:
+def _first(details: dict[str, Any], *names: str) -> object:
     return next((details[n] for n in names if details.get(n) is not None), None)
 
 
-def _key(value: object) -> Any:
+def _key(value: object) -> object:
     """A key that can be looked up: numbers as text are numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)

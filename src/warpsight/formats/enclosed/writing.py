@@ -53,7 +53,7 @@ class Summed:
         self.size = 0
         self.crc32 = 0
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | bytearray | memoryview) -> int:
         """Write some bytes."""
         self.size += len(data)
         self.crc32 = zlib.crc32(data, self.crc32)

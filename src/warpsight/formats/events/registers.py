@@ -6,6 +6,7 @@ two to a word, and the words of registers that have a unit for each lane.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +116,7 @@ def _xor(halves: Array, first: Array, ranks: Array) -> Array:
     return found
 
 
-def _few(planes: int) -> Any:
+def _few(planes: int) -> Callable[[Array, Array, Array], Array]:
     def rule(halves: Array, first: Array, ranks: Array) -> Array:
         number = np.zeros((len(first), 32), np.int64)
         for plane in range(planes):

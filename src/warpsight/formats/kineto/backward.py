@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -39,7 +39,7 @@ class BackwardStacks:
         self._nodes: list[Int64] = []
         self._changes = Ordered()
 
-    def add(self, rows: Any, stacks: Int64, accumulates: frozenset[int]) -> None:
+    def add(self, rows: pa.Table, stacks: Int64, accumulates: frozenset[int]) -> None:
         """Add operators and their stacks (0 none); `accumulates` are the ids of names for which :func:`accumulates` holds."""
         thread, start, duration, sequence, forward = (
             _ints(rows[name]) for name in ("_thread", "start", "duration", "sequence", "_forward_thread")
@@ -129,7 +129,7 @@ def accumulates(name: str) -> bool:
     return _ACCUMULATION.search(name) is not None
 
 
-def _ints(column: Any) -> Int64:
+def _ints(column: pa.ChunkedArray) -> Int64:
     """A column as numbers; null is -1."""
     filled: Int64 = (
         pc.fill_null(column, -1).to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else column

@@ -19,7 +19,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def constant(value: object, count: int) -> Any:
+def constant(value: object, count: int) -> pa.Array:
     """The same value in every row; None is a text that is not there."""
     return pa.nulls(count, pa.string()) if value is None else pa.repeat(pa.scalar(value), count)
 

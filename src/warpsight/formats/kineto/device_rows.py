@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.group import EventGroup, integer, json_text, text, value
@@ -261,7 +262,7 @@ def _peer(name: bytes | None, source: bytes | None, destination: bytes | None) -
     return integer(part_of_direction) if part_of_direction is not None else None
 
 
-def has_collective(group: EventGroup) -> Any:
+def has_collective(group: EventGroup) -> NDArray[np.bool_]:
     """Which events have a collective's arguments."""
     codes, texts = group.codes("Collective name")
     return np.array([bool(text(raw)) for raw in texts] + [False])[codes]
@@ -283,7 +284,7 @@ _DIRECTIONS = {
 }
 
 
-def mtia_tables(group: EventGroup) -> Any:
+def mtia_tables(group: EventGroup) -> NDArray[np.str_]:
     """The table of each thing that MTIA's control processor did, by its name."""
     codes, names = group.codes(".name")
     return np.array([_MTIA_TABLES.get(text(raw) or "", "kernel") for raw in names] + ["kernel"])[codes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +75,7 @@ def _operators(
         placing.target.add("op", rows)
 
 
-def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonCallStacks) -> tuple[Int64, bool]:
+def _with_stacks_of_rows(rows: pa.Table, found: Int64, stacks: PythonCallStacks) -> tuple[Int64, bool]:
     """Stacks that rows have as text, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
@@ -146,16 +145,16 @@ def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Order
         )
 
 
-def _ints(column: Any) -> Int64:
+def _ints(column: pa.ChunkedArray) -> Int64:
     """A column as numbers; null is -1."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     filled: Int64 = values.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return filled
 
 
-def _nullable(values: Int64) -> Any:
+def _nullable(values: Int64) -> pa.Array:
     return pa.array(values.astype(np.int32), mask=values == 0)
 
 
-def _with_process(rows: Any, process: int) -> Any:
+def _with_process(rows: pa.Table, process: int) -> pa.Table:
     return rows.append_column("process", pa.array(np.full(len(rows), process, np.int32)))

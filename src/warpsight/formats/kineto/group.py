@@ -96,7 +96,7 @@ class EventGroup:
             listed = [(*listed[k // len(values)], values[k % len(values)]) for k in kept]
         return codes, listed
 
-    def mapped(self, make: Callable[..., Any], kind: object, *fields: str) -> Any:
+    def mapped(self, make: Callable[..., Any], kind: pa.DataType, *fields: str) -> pa.Array:
         """A column made of distinct combinations of fields: `make` takes their JSON texts (None: absent)."""
         codes, listed = self.combinations(*fields)
         return pa.array([make(*row) for row in listed], kind).take(pa.array(codes))

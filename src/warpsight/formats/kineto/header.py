@@ -124,7 +124,7 @@ def _others(header: Mapping[str, Any], target: Target, process: int) -> None:
         )
 
 
-def _without_secrets(value: object, left_out: set[str]) -> Any:
+def _without_secrets(value: object, left_out: set[str]) -> object:
     if isinstance(value, dict):
         kept = {}
         for key, inner in value.items():

@@ -118,13 +118,13 @@ class Placing:
         """Ids of the events' names that a condition holds for."""
         return frozenset(number for raw, number in self._names.items() if fits(text(raw) or ""))
 
-    def _cached(self, cache: dict[Any, Any], key: object, make: Callable[[Any], Any]) -> Any:
+    def _cached(self, cache: dict[Any, Any], key: object, make: Callable[[Any], Any]) -> object:
         found = cache.get(key)
         if found is None:
             found = cache[key] = make(key)
         return found
 
-    def shapes(self, group: EventGroup) -> Any:
+    def shapes(self, group: EventGroup) -> pa.Array:
         """Ids of launch shapes; null where there is none. Kineto has static and dynamic shared memory as one number."""
         fields = ("grid", "block", "registers per thread", "shared memory")
         return group.mapped(

@@ -5,6 +5,7 @@ Every event is put together by SQL, as text: times are microseconds with three d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def _process(trace: StoredTrace, selection: Selection) -> int:
     raise UsageError(f"Kineto's format holds one process; choose one with --process: {listed_processes}")
 
 
-def _texts(trace: StoredTrace, sql: str) -> Any:
+def _texts(trace: StoredTrace, sql: str) -> Iterator[list[bytes]]:
     """Lists of encoded events."""
     relation = trace.sql(sql)
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -235,7 +235,7 @@ def _known(values: Array, otherwise: int = -1) -> Array:
     return np.where(values == INVALID, otherwise, values)
 
 
-def _by_pair(first: Array, second: Array, function: Any) -> Array:
+def _by_pair(first: Array, second: Array, function: Callable[[int, int], int]) -> Array:
     known, places = distinct_rows([first, second])
     ids = [-1 if a < 0 else function(a, b) for a, b in known.tolist()]
     return np.array(ids, np.int64)[np.asarray(places)] if ids else np.empty(0, np.int64)

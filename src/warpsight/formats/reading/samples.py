@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from warpsight.model.definitions import Frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.formats.target import Target
 
 Column = NDArray[Any]
@@ -52,7 +54,7 @@ class Samples:
         return len(self.time)
 
 
-def is_time(digits: object) -> Any:
+def is_time(digits: pa.Array) -> pa.BooleanArray:
     """Which texts of digits, an Arrow array of at most 19 each, are numbers of ns that 64 bits hold."""
     import pyarrow.compute as pc
 
@@ -147,7 +149,7 @@ def _process_and_thread(target: Target, samples: Samples) -> tuple[Column, Colum
     return np.array(processes, np.int32)[where.ravel()], np.array(threads, np.int32)[where.ravel()]
 
 
-def _nullable(ids: Column) -> Any:
+def _nullable(ids: Column) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(ids.astype(np.int32), mask=ids == 0)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 from warpsight.errors import TraceError
 
 
-def _itself(items: object) -> Any:
+def _itself(items: object) -> object:
     return items
 
 
@@ -18,7 +17,7 @@ class PlainData(pickle.Unpickler):
     The one exception are PyTorch's marks of typed lists, for which a function of our own stands that returns the list.
     """
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         """Refuse what the file refers to by name."""
         if module == "torch.jit._pickle" and name.startswith("build_") and name.endswith("list"):
             return _itself
@@ -26,6 +25,6 @@ class PlainData(pickle.Unpickler):
             f"it refers to {module}.{name}, but it should hold plain data only; nothing was executed"
         )
 
-    def persistent_load(self, pid: object) -> Any:
+    def persistent_load(self, pid: object) -> object:
         """Refuse what lies outside of the file."""
         raise TraceError("it refers to objects outside of the file")

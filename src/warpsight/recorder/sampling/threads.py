@@ -79,13 +79,13 @@ class HostSampler:
                 "samples", f"process {pid} cannot be sampled: errno {-result}", severity=LOSS_NOTE
             )
 
-    def _find(self, pid: int) -> Any:
+    def _find(self, pid: int) -> int | None:
         """A sampler for a process, or None: it is not a Python program, or has not got that far yet."""
         tries, again = self._tries.get(pid, (0, 0.0))
         now = time.monotonic()
         if tries >= _TRIES or now < again:
             return None
-        handle = self._library.ws_sampler_open(pid)
+        handle: int | None = self._library.ws_sampler_open(pid)
         if handle:
             self._open[pid] = handle
             self._tries.pop(pid, None)

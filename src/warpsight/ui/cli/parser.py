@@ -165,7 +165,7 @@ class _Verbs(dict[str, Any]):
         super().__init__(dict.fromkeys(module.BELOW))
         self._folder = module.__name__
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)

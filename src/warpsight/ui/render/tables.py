@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from warpsight.ui.render import numbers, terminal
 
@@ -178,7 +178,7 @@ def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
     writer.writerows(zip(*columns, strict=True))
 
 
-def csv_cell(value: object) -> Any:
+def csv_cell(value: object) -> object:
     """A cell as it is; texts that look like a formula begin with an apostrophe, and no carriage return ends a row."""
     if not isinstance(value, str):
         return value

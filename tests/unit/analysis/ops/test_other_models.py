@@ -173,3 +173,16 @@ def test_a_mean_squared_error_reads_both_sides_and_may_sum_up(reduction, results
 def test_padding_widens_the_last_dimensions_first():
     found = work("aten::constant_pad_nd", [4, 5], None, None, values={1: "[1, 2, 3, 4]"})
     assert (found.flops, found.bytes) == (0, 2 * (4 * 5 + (4 + 7) * (5 + 3)))
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "statistics", "training", "elements"),
+    [
+        ([16], None, None, "True", 16), (None, [16], None, "True", 16), (None, None, [16], "False", 2 * 16),
+        (None, None, [16], "True", 4 * 16),  # mean and variance are read and written
+    ],
+)  # fmt: skip
+def test_a_norm_reads_what_it_is_given(weight, bias, statistics, training, elements):
+    shapes = ([8, 16, 5, 5], weight, bias, statistics, statistics, None, None, None)
+    found = work("aten::native_batch_norm", *shapes, values={5: training, 6: "0.1", 7: "1e-05"})
+    assert found.bytes == 2 * (2 * 3200 + elements)

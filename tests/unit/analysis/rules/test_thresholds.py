@@ -120,3 +120,33 @@ def test_the_queue_is_full_where_held_calls_are_a_tenth_of_the_time_of_a_busy_de
     program.host = max(program.host, program.device + idle)
     program.launch("gemm", US)
     assert ("launches/queue-full" in rules(program)) == found
+
+
+@pytest.mark.parametrize(("pause", "found"), [(100 * US, True), (100 * US + 1, False)])
+def test_longer_pauses_than_100_us_are_not_those_between_launches(
+    program: Program, pause: int, found: bool
+) -> None:
+    for _ in range(300):
+        program.launch("relu", 2 * US)
+        program.host = program.device + pause
+    assert ("launches/launch-bound" in rules(program)) == found
+
+
+@pytest.mark.parametrize(("small", "found"), [(6, True), (4, False)])
+def test_kernels_count_from_a_twentieth_of_the_time(program: Program, small: int, found: bool) -> None:
+    for number in range(100):
+        program.launch("small" if number < small else "large", 100 * US)
+    with program.open() as trace:
+        names = {one.name for one in verdict(trace).findings if one.kind == "compute"}
+    assert names == ({"small", "large"} if found else {"large"})
+
+
+@pytest.mark.parametrize(("copies", "found"), [(30, True), (3, False)])
+def test_copies_count_from_a_hundredth_of_the_time(program: Program, copies: int, found: bool) -> None:
+    for _ in range(200):
+        program.launch("gemm", 100 * US)
+    for _ in range(copies):
+        copy(program, 1 << 20)
+    with program.open() as trace:
+        kinds = {one.kind for one in verdict(trace).findings}
+    assert ("copy" in kinds) == found

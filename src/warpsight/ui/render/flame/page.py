@@ -11,6 +11,9 @@ from warpsight.ui.render.flame.layout import preorder, pruned
 from warpsight.ui.render.flame.pictures import title_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from warpsight.analysis.flame.graph import FlameGraph
 
 #: Frames of a page of its own; more than anybody can see, few enough to open at once.
@@ -72,7 +75,7 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
     return data, dropped
 
 
-def _subtract_children(graph: FlameGraph, count: Any) -> None:
+def _subtract_children(graph: FlameGraph, count: NDArray[np.int64]) -> None:
     """Rows at a node itself, from the rows at and below it."""
     import numpy as np
 

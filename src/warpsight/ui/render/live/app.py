@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -412,7 +412,7 @@ class TopApp(App[None]):
         self.push_screen(KeyHelp(_HELP))
 
 
-def spark(values: Any, width: int, most: float) -> str:
+def spark(values: Iterable[float], width: int, most: float) -> str:
     """The last values as bars, the newest on the right."""
     shown = list(values)[-width:]
     bars = "".join(_BARS[min(max(round(v / most * (len(_BARS) - 1)), 0), len(_BARS) - 1)] for v in shown)
