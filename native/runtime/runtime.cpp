@@ -58,16 +58,29 @@ bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
   return true;
 }
 
+// Waits until the thread of a recording that has ended is gone, with what CUPTI and the driver keep for it.
+void join_ended(Runtime& r) {
+  pthread_mutex_lock(&r.lock);
+  const bool ended = r.joinable && !r.thread_alive;
+  const pthread_t thread = r.thread;
+  if (ended) r.joinable = false;
+  pthread_mutex_unlock(&r.lock);
+  if (ended) pthread_join(thread, nullptr);
+}
+
 void at_exit() {
   end_attach();
   Runtime& r = runtime();
-  if (r.pid != getpid() || phase_of(r) != Phase::running) return;
+  if (r.pid != getpid()) return;
+  join_ended(r);
+  if (phase_of(r) != Phase::running) return;
   pthread_mutex_lock(&r.lock);
   r.requests.exit = true;
   const uint64_t number = ++r.requests.asked;
   pthread_cond_signal(&r.woken);
   const bool served = wait_served(r, number, kExitFlushMs);
   pthread_mutex_unlock(&r.lock);
+  join_ended(r);
   set_recording(false);
   if (!served && settings().verbose)
     fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
@@ -106,9 +119,9 @@ bool start_thread(Runtime& r) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
-  r.thread_alive = pthread_create(&r.thread, nullptr, worker_main, nullptr) == 0;
+  if (r.joinable) pthread_detach(r.thread);
+  r.joinable = r.thread_alive = pthread_create(&r.thread, nullptr, worker_main, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (r.thread_alive) pthread_detach(r.thread);
   return r.thread_alive;
 }
 
@@ -268,6 +281,7 @@ bool ensure_runtime() {
 int start_runtime(const char* path) {
   Runtime& r = runtime();
   if (r.pid != 0 && r.pid != getpid()) return ENOTSUP;
+  join_ended(r);
   pthread_mutex_lock(&r.lock);
   const Phase phase = phase_of(r);
   int error = phase == Phase::running ? EALREADY : 0;
@@ -293,6 +307,7 @@ int stop_runtime(uint32_t ms) {
   pthread_cond_signal(&r.woken);
   const bool served = wait_served(r, number, ms);
   pthread_mutex_unlock(&r.lock);
+  join_ended(r);
   return served ? 0 : ETIMEDOUT;
 }
 

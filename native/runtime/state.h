@@ -51,7 +51,8 @@ struct Runtime {
   Connection connection;
   std::string launcher;  // under `lock`: the socket of the recording that runs, or ran last
   Requests requests;
-  bool thread_alive = false;  // under `lock`
+  bool thread_alive = false;  // under `lock`: it serves requests
+  bool joinable = false;      // under `lock`: `thread` was not waited for; never, when it stays for the exit
   pthread_t thread = {};
   Drainer* drainer = nullptr;  // ours, once the launcher is gone; our thread only
 };

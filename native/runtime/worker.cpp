@@ -191,6 +191,7 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   }
   r.requests.served = r.requests.asked;
   r.thread_alive = false;
+  if (exiting) r.joinable = false;
   r.phase.store(exiting ? Phase::disabled : Phase::stopped, std::memory_order_release);
   pthread_cond_broadcast(&r.served);
   pthread_mutex_unlock(&r.lock);
