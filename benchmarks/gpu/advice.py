@@ -1,6 +1,6 @@
 """How near `sass why` comes: the time that each advice is estimated to save, beside what it saves when it is followed.
 
-usage: advice.py [FOLDER]
+usage: advice.py [FOLDER [SET…]]
 
 Compiles the pairs of tests/gpu/hot_lines, records the slow kernels with --pc-sampling, times both of each pair and prints a line
 for each. FOLDER keeps recordings and times; where it has them already, no GPU is needed. Beside the estimates stand those of GPA
@@ -108,10 +108,11 @@ def main() -> None:
     """Measure what the folder lacks, and print."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(sys.argv[1] if len(sys.argv) > 1 else made)
-        for name in SETS:
+        sets = sys.argv[2:] or SETS
+        for name in sets:
             if not (folder / f"{name}.times").exists():
                 _measure(name, folder)
-        rows = [row for name in SETS for row in compared(name, folder)]
+        rows = [row for name in sets for row in compared(name, folder)]
     guess = statistics.median(row.saved for row in rows)
     print(f"{'pair':22}{'saved':>8}{'advice':>8}{'GPA':>8}{'guess':>8}  rank line single first")
     for row in rows:

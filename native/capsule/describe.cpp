@@ -159,6 +159,10 @@ std::string CapsuleRecorder::describe_copy(Work work, Json* json, Addresses* add
   }
   if (work.source_host && work.destination_host) return "a copy from the host to the host lies in the range";
   json->number("bytes", work.bytes).number("rows", work.rows);
+  Block pinned;  // the program's buffer on the host, where it is
+  if ((work.source_host && memory_.find(work.source, &pinned)) ||
+      (work.destination_host && memory_.find(work.destination, &pinned)))
+    json->raw("pinned", "true");
   if (!work.destination_host) {
     json->number("destination", work.destination).number("destination_pitch", work.destination_pitch);
     addresses->push_back({work.destination, "copy"});
@@ -205,6 +209,7 @@ std::string CapsuleRecorder::describe_graph(const Work& work, Json* json, Addres
 std::string CapsuleRecorder::function_number(const Kernel& kernel, int* number) {
   const auto known = functions_.find(&kernel);
   if (known != functions_.end()) return *number = known->second, "";
+  cu().cuFuncLoad(kernel.function);  // not within the time of its first launch
   int module = 0;
   const std::string why = module_number(kernel, &module);
   if (!why.empty()) return why;

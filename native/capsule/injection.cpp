@@ -73,10 +73,14 @@ void on_signal(int number, siginfo_t* info, void* context) {
 void catch_signal(int number) {
   if (number == 0) return;
   sem_init(&g_signaled, 0, 0);
+  sigset_t all, before;  // the program's signals are for its own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([] {
     while (sem_wait(&g_signaled) != 0) continue;
     if (CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire)) recorder->armed();
   }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;

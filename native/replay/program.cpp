@@ -13,7 +13,7 @@ bool Program::load() {
       return false;
     modules_.push_back(loaded);
   }
-  return load_functions() && load_globals() && patch_operations() && make_streams();
+  return load_functions() && load_globals() && patch_operations() && pin_uploads() && make_streams();
 }
 
 bool Program::load_functions() {
@@ -105,6 +105,26 @@ bool Program::make_streams() {
     if (one.kind == kDownload) most = std::max(most, one.width * one.height);
   return most == 0 ||
          report_->check(driver_, driver_.allocate_host(&scratch_, most, 0), "memory for downloads");
+}
+
+// The data is a file's pages: copies from there are far slower than the program's were.
+bool Program::pin_uploads() {
+  uint64_t size = 0;
+  for (const Operation& one : operations_)
+    if (one.kind == kUpload && one.element != 0) size += one.width * one.height;
+  void* made = nullptr;
+  if (size == 0) return true;
+  if (!report_->check(driver_, driver_.allocate_host(&made, size, 0), "pinned memory for uploads"))
+    return false;
+  pinned_ = static_cast<unsigned char*>(made);
+  uint64_t at = 0;
+  for (Operation& one : operations_) {
+    if (one.kind != kUpload || one.element == 0) continue;
+    memcpy(pinned_ + at, script_.data + one.from, one.width * one.height);
+    one.from = at;
+    at += one.width * one.height;
+  }
+  return true;
 }
 
 bool Program::restore_globals() {
@@ -206,7 +226,7 @@ CUresult Program::issue_other(const Operation& operation, unsigned variant, CUst
 
 CUresult Program::copy(const Operation& operation, CUstream stream) const {
   if (operation.kind == kUpload)
-    return driver_.to_device_later(operation.to, script_.data + operation.from, operation.width, stream);
+    return driver_.to_device_later(operation.to, upload(operation), operation.width, stream);
   if (operation.kind == kDownload)
     return driver_.to_host_later(scratch_, operation.from, operation.width, stream);
   return driver_.copy_later(operation.to, operation.from, operation.width, stream);
@@ -219,8 +239,7 @@ CUresult Program::copy_rows(const Operation& operation, CUstream stream) const {
   plan.dstMemoryType = operation.kind == kDownload ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   plan.srcDevice = operation.from, plan.dstDevice = operation.to;
   plan.srcPitch = operation.from_pitch, plan.dstPitch = operation.to_pitch;
-  if (operation.kind == kUpload)
-    plan.srcHost = script_.data + operation.from, plan.srcPitch = operation.width;
+  if (operation.kind == kUpload) plan.srcHost = upload(operation), plan.srcPitch = operation.width;
   if (operation.kind == kDownload) plan.dstHost = scratch_, plan.dstPitch = operation.width;
   plan.WidthInBytes = operation.width, plan.Height = operation.height;
   return driver_.copy_2d_later(&plan, stream);

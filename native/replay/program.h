@@ -43,6 +43,10 @@ class Program {
   CUresult issue_other(const Operation& operation, unsigned variant, CUstream stream);
   bool capture_nodes(const Graph& graph, unsigned variant, CUstream stream);
   bool make_streams();
+  bool pin_uploads();
+  const unsigned char* upload(const Operation& operation) const {
+    return (operation.element != 0 ? pinned_ : script_.data) + operation.from;
+  }
 
   const Driver& driver_;
   const Script& script_;
@@ -58,7 +62,8 @@ class Program {
   unsigned char* aligned_ = nullptr;       // into parameters_, on a multiple of 64
   std::vector<CUlaunchAttribute> attributes_;
   bool mends_memory_ = false;
-  void* scratch_ = nullptr;  // where downloads of the program go
+  void* scratch_ = nullptr;          // where downloads of the program go
+  unsigned char* pinned_ = nullptr;  // what it uploads from pinned memory
 };
 
 }  // namespace warpsight::replay

@@ -147,7 +147,7 @@ struct Operation {
   uint64_t height;  // rows
   uint64_t to_pitch;
   uint64_t from_pitch;
-  uint32_t element;  // of a fill, in bytes
+  uint32_t element;  // of a fill, in bytes; upload: 1 from pinned memory
   uint32_t after_count;
   uint64_t after;      // of a node: index in `edges` of the nodes it waits for, as positions in its graph
   uint64_t issued_ns;  // after the first operation

@@ -223,6 +223,9 @@ void* worker_main(void*) {
   const bool exiting = r.requests.exit;
   pthread_mutex_unlock(&r.lock);
   wind_up(r, exiting, stop);
+  // CUPTI and the driver keep something for every thread that calls them, and take it down when that thread
+  // ends. While the process exits they take down the rest: so this thread stays until there is no process.
+  while (exiting) pause();
   return nullptr;
 }
 

@@ -159,6 +159,11 @@ def test_everything_between_two_launches_comes_along_in_order(programs: Programs
     assert 9.0 in floats(capsule, fill, "after")
 
 
+def test_copies_say_whether_the_host_has_pinned_memory(programs: Programs, tmp_path: Path) -> None:
+    held = programs.record(tmp_path, "--frame 0", *frame("copy", "pinned", "add")).capsule.manifest
+    assert [work.pinned for work in held.operations if isinstance(work, m.Copy)] == [False, True]
+
+
 def test_the_memory_of_a_later_kernel_is_as_it_was_when_the_range_began(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -190,6 +195,12 @@ def test_a_graph_comes_as_its_nodes_in_order(programs: Programs, tmp_path: Path)
         ("-k nope", ["add"], "", "no kernel matched nope; launched were: add_listed"),
         ("-k add* --launch 9", ["add"], "", "was there 1 times"),
         ("--range loss", ["add"], "", "there was no range 'loss'"),
+        (
+            "--frame 0 --signal USR1",
+            ["range:warpsight:frame", "add"],
+            "",
+            "frame (ws.capture_frame()) after the signal",
+        ),
         ("--launch 0..3", ["add", "quit"], "", "ended without its exit handlers"),
     ],
 )

@@ -137,7 +137,8 @@ def test_pointers_to_variables_are_mended_wherever_they_are(standin: Path, tmp_p
     assert found["verdict"] == "bit-exact", found
 
 
-def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pinned", [False, True])
+def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path, pinned: bool) -> None:
     half = COUNT // 2 * 4
 
     def operations(writer: Writer) -> list[m.Operation]:
@@ -147,12 +148,28 @@ def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path) -> None:
             m.EventWait(0, 0),
             m.Synchronize(stream=1),
             m.GraphLaunch(0, 0),
-            m.Copy(0, 8, destination=Y + 64, host=writer.put(bytes(24)), rows=3, destination_pitch=16),
+            m.Copy(
+                0,
+                16,
+                destination=Y + 256,
+                host=writer.put(np.full(4, 1.5, np.float32).tobytes()),
+                pinned=pinned,
+            ),
+            m.Copy(
+                0,
+                8,
+                destination=Y + 64,
+                host=writer.put(bytes(24)),
+                rows=3,
+                destination_pitch=16,
+                pinned=pinned,
+            ),
             m.Copy(1, 100, source=Y),
             m.Synchronize(),
         ]
 
     wanted = np.concatenate([INPUT[: COUNT // 2] * 2, INPUT[: COUNT // 2] * 2])
+    wanted[64:68] = 1.5
     for row in range(3):
         wanted[16 + 4 * row : 18 + 4 * row] = 0
     launch = m.Launch(0, 0, (1, 1, 1), (1, 1, 1), parameters(Y, BASE, count=COUNT // 2))
@@ -168,7 +185,9 @@ def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path) -> None:
     found = answer(standin, tmp_path / "x.capsule")
     assert found["verdict"] == "bit-exact", found
     names = [row["name"] for row in found["versions"][0]["operations"]]
-    assert names == ["set 12000 bytes", "graph of 3 nodes", "copy HtoD, 24 bytes", "copy DtoH, 100 bytes"]
+    assert names == [
+        "set 12000 bytes", "graph of 3 nodes", "copy HtoD, 16 bytes", "copy HtoD, 24 bytes", "copy DtoH, 100 bytes"
+    ]  # fmt: skip
 
 
 def test_a_part_runs_what_comes_before_it_and_times_the_rest(standin: Path, tmp_path: Path) -> None:

@@ -291,6 +291,7 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 }
 
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
+  note_caller();
   usleep(static_cast<useconds_t>(option("slow_flush_ms", 0)) * 1000);
   std::vector<ThreadBuffer*> buffers;
   {

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <set>
 
+#include <unistd.h>
+
 #include "standin.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -18,6 +20,7 @@ void* g_userdata = nullptr;
 std::set<std::pair<int, uint32_t>> g_enabled;
 std::atomic<uint32_t> g_correlation{0};
 std::atomic<int> g_attempts{0};
+std::atomic<int> g_launching{0};  // driver calls that launch and are under way
 thread_local int t_exit_depth = 0;
 thread_local uint32_t t_outer_correlation = 0;
 
@@ -39,6 +42,29 @@ void violation(const char* rule) {
   _Exit(70);
 }
 
+namespace {
+
+std::atomic<bool> g_exits{false};
+
+// CUPTI keeps something for every thread that calls it and takes that down when the thread ends: beside the
+// process's exit, which takes down the rest, that is a crash.
+struct Caller {
+  bool called = false;
+  ~Caller() {
+    if (called && gettid() == getpid()) g_exits = true;  // first thing in exit()
+    if (called && gettid() != getpid() && g_exits)
+      violation("a thread that called CUPTI ends while the process exits");
+  }
+};
+thread_local Caller t_caller;
+
+// Time for such a thread to be seen.
+__attribute__((destructor)) void linger() { usleep(10000); }
+
+}  // namespace
+
+void note_caller() { t_caller.called = true; }
+
 static void call_back(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
   CUpti_CallbackFunc callback = nullptr;
   void* userdata = nullptr;
@@ -54,6 +80,7 @@ static void call_back(CUpti_CallbackDomain domain, uint32_t cbid, const void* da
 Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params,
            const char* symbol)
     : domain_(domain), cbid_(cbid) {
+  note_caller();
   data_.context = reinterpret_cast<CUcontext>(0x1000);
   data_.contextUid = 1;
   data_.functionName = function;
@@ -67,9 +94,11 @@ Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, con
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) t_outer_correlation = data_.correlationId;
   data_.callbackSite = CUPTI_API_ENTER;
   call_back(domain_, cbid_, &data_);
+  if (symbol != nullptr && domain == CUPTI_CB_DOMAIN_DRIVER_API) ++g_launching;
 }
 
 Call::~Call() {
+  if (data_.symbolName != nullptr && domain_ == CUPTI_CB_DOMAIN_DRIVER_API) --g_launching;
   data_.callbackSite = CUPTI_API_EXIT;
   ++t_exit_depth;
   call_back(domain_, cbid_, &data_);
@@ -91,6 +120,7 @@ using namespace standin;  // NOLINT
 
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback,
                                   void* userdata) {
+  note_caller();
   if (g_attempts++ < option("refuse_subscribe", 0)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   std::lock_guard<std::mutex> guard(g_lock);
   if (g_callback != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;

@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 #include <cupti.h>
+#include <atomic>
 
 #include <cstdint>
 
@@ -14,6 +15,9 @@ long option(const char* name, long otherwise);
 
 // Ends the program: the recorder broke a rule of CUPTI's.
 [[noreturn]] void violation(const char* rule);
+
+// Of every call that keeps something for its thread.
+void note_caller();
 
 // A CUDA call as CUPTI's callbacks see it: construct at entry; the destructor is the exit.
 class Call {
@@ -53,6 +57,7 @@ void serve_dump_requests();         // the driver's pipe for core dumps asked fo
 
 // Samples of program counters: of a launch, and the checksum of the image that its kernel comes from.
 void sample_launch(const char* kernel);
+extern std::atomic<int> g_launching;
 void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
 uint64_t checksum_of(const char* kernel);
 void count_launch(const char* kernel);  // for exact counts and metrics

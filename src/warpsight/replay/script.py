@@ -292,6 +292,8 @@ class _Builder:
             row["from"] = self.data.joined(work.host)
         else:
             row["from"] = self.data.zeros(work.bytes * work.rows)
+        if work.source is None:
+            row["element"] = int(work.pinned)
 
     def _address(self, row: npt.NDArray[np.void], name: str, place: int, index: int, address: int) -> None:
         row[name] = address

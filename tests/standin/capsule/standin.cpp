@@ -117,6 +117,14 @@ Kernel g_kernels[] = {
 };
 
 Kernel* kernel_of(CUfunction f) { return reinterpret_cast<Kernel*>(f); }
+std::atomic<float> g_loading{0};  // milliseconds that the last launch took longer, since it was a first one
+// Whether that happens only now.
+bool load(CUfunction f) {
+  static std::mutex mutex;  // protects `loaded`
+  static std::set<CUfunction> loaded;
+  std::lock_guard<std::mutex> lock(mutex);
+  return loaded.insert(f).second;
+}
 
 void run(CUfunction f, void** params) {
   char packed[256] = {};
@@ -239,9 +247,9 @@ ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
 IN_CONTEXT(cuCtxSynchronize, ())
 IN_CONTEXT(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
-ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds)
+ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds + g_loading)
 ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
-ANSWER(cuFuncLoad, (CUfunction))
+ANSWER(cuFuncLoad, (CUfunction f), load(f))
 ANSWER(cuFuncGetModule, (CUmodule * m, CUfunction), *m = kModule)
 ANSWER(cuFuncGetName, (const char** n, CUfunction f), *n = kernel_of(f)->name)
 ANSWER(cuModuleGetFunctionCount, (unsigned* n, CUmodule), *n = 2)
@@ -291,8 +299,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   g_memory.erase(address);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned) {
-  NEED_CONTEXT;
+EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned flags) {
+  CALL(cuMemHostAlloc, address, size, flags);
   return *address = malloc(size), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemFreeHost(void* address) { return free(address), CUDA_SUCCESS; }
@@ -374,6 +382,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z,
                                unsigned bz, unsigned shared, CUstream stream, void** arguments,
                                void** extra) {
   NEED_CONTEXT;
+  g_loading = load(f) ? 100.0f : 0.0f;
   const cuLaunchKernel_params params = {f, x, y, z, bx, by, bz, shared, stream, arguments, extra};
   Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, kernel_of(f)->name);
   run(f, arguments);
@@ -476,7 +485,8 @@ struct Program {
 
 }  // namespace
 
-// Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
+// Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), pinned (the same from
+// pinned memory), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
 // context any more), questions (prints how often captures were asked about, and
@@ -515,6 +525,11 @@ EXPORT int standin_main(int argc, char** argv) {
     if (word == "add") program.launch_add();
     if (word == "fill") program.launch_fill(static_cast<float>(atof(rest.c_str())));
     if (word == "copy") cuMemcpyHtoDAsync_v2(program.a + 40, &value, sizeof value, nullptr);
+    if (word == "pinned") {
+      void* buffer = nullptr;
+      cuMemHostAlloc(&buffer, 4096, 0);
+      cuMemcpyHtoDAsync_v2(program.a, memset(buffer, 0, 4096), 400, nullptr);
+    }
     if (word == "back") cuMemcpyDtoHAsync_v2(&value, program.out, sizeof value, nullptr);
     if (word == "set") cuMemsetD8Async(program.b, 0, 400, nullptr);
     if (word == "wait") cuStreamSynchronize(nullptr);

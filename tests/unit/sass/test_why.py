@@ -102,7 +102,9 @@ def test_stalls_that_end_speed_up_as_long_as_the_scheduler_has_cycles_left() -> 
     assert 1.1 < busy < 1 / 0.8, "nothing was issued in a fifth of the cycles, so no more can be won"
     assert estimates.without(100, 10, 0, None, stalls=50) == pytest.approx(2.0)
     assert estimates.without(0, 0, 0, None, stalls=0) == 1.0
-    assert estimates.without(100, 50, 10, 20, stalls=0, fewer=25) == pytest.approx(2.0, rel=0.15)
+    assert 1.4 < estimates.without(100, 50, 10, 20, stalls=0, fewer=25) < 2.0, (
+        "half of the work, but all of its waits"
+    )
 
 
 def test_more_warps_issue_more_often() -> None:

@@ -173,7 +173,8 @@ class Launch(_Part, frozen=True, tag="launch"):
 class Copy(_Part, frozen=True, tag="copy"):
     """A copy of `rows` rows of `bytes` bytes. `host`: the bytes that came from the host, packed, when `source` is None.
 
-    `destination` None: to the host. Addresses are of allocations or globals of the capsule.
+    `destination` None: to the host. `pinned`: the host's side was pinned memory. Addresses are of allocations or globals of the
+    capsule.
     """
 
     stream: Index
@@ -184,6 +185,7 @@ class Copy(_Part, frozen=True, tag="copy"):
     rows: Axis = 1
     destination_pitch: Count = 0
     source_pitch: Count = 0
+    pinned: bool = False
     asynchronous: bool = True
     host_time: Count = 0
     device_time: Count = 0

@@ -187,8 +187,8 @@ def _nothing(choice: CapsuleChoice, logs: Sequence[Sequence[dict[str, Any]]]) ->
         first = choice.launches[0]
         return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
     names = sorted({name for line in ends for name in line["kernels"]})
-    if choice.range:
-        return f"nothing was cut out: there was no {what}"
+    if choice.range or choice.signal:
+        return f"nothing was cut out: there was no {what}{' after the signal' if choice.signal else ''}"
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"nothing was cut out: no kernel matched {', '.join(choice.kernels) or '*'}; launched were: {shown or 'none'}"
 

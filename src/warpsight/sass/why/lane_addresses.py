@@ -25,6 +25,8 @@ _SHARED = 1 << 13
 _LANE = np.arange(32, dtype=np.int64)
 _ALL = np.ones((1, 32), bool)
 _WORD = 0xFFFFFFFF
+#: Stands for a value that is being evaluated; and how many are at most.
+_CARRIED: Lanes = np.empty(0, np.int64)
 _DEEPEST = 64
 _TERM = re.compile(r"^(-?)(?:(U?R)(\d+|Z)((?:\.\w+)*)|(0x[0-9a-f]+))$")
 _PREDICATE = re.compile(r"^!?U?P(\d|T)$")
@@ -43,6 +45,7 @@ class LaneAddresses:
         self._instructions = dependencies.graph.instructions
         self._known: dict[tuple[int, int], Lanes | None] = {}
         self._width = width or 1 << 10
+        self._depth = 0
 
     def parts(self, index: int) -> tuple[int, int] | None:
         """Sectors of global memory or passes over the banks of shared memory that an access takes, and the fewest for its bytes.
@@ -77,8 +80,8 @@ class LaneAddresses:
             return None
         for producer in self._dependencies.producers(index):
             setter = self._instructions[producer.index]
-            if producer.registers & one.access.guard and setter.operation.endswith("SETP"):
-                share = self._compared(setter)
+            if producer.registers & one.access.guard:
+                share = self._holds(setter)
                 if share is None or not 0 < share < 1:
                     return None
                 return (1 - share, share) if one.access.negated else (share, 1 - share)
@@ -92,23 +95,23 @@ class LaneAddresses:
                 return 2 if lanes is None else len(np.unique(lanes))
         return 0
 
-    def _compared(self, setter: Decoded) -> float | None:
-        """The share of lanes for which a comparison holds; None when it is unknown."""
+    def _holds(self, setter: Decoded) -> float | None:
+        """The share of lanes for which an instruction sets its predicate; None when it is unknown."""
         sources = [
             text for text in setter.access.operands[setter.access.results :] if not _PREDICATE.match(text)
         ]
-        values = [self._source(setter.index, text) for text in sources[:2]]
+        values = [self._source(setter.index, text) for text in sources]
+        known = [value for value in values if value is not None and value is not _CARRIED]
         compare = _COMPARISONS.get(setter.access.modifiers[0]) if setter.access.modifiers else None
-        if len(values) < 2 or compare is None:
-            return None
-        first, second = values
-        if first is None or second is None:
+        if len(known) < len(values):
             return 0.5
-        if setter.operation != "ISETP":
+        if setter.operation == "LOP3" and len(known) == 4:
+            return float((_looked_up(setter, known) != 0).mean())
+        if setter.operation != "ISETP" or compare is None or len(known) < 2:
             return None
-        holds = float(compare(first, second).mean())
-        if setter.access.modifiers[0] in ("EQ", "NE") and np.ptp(first - second):
-            one = 1 / len(np.unique(first - second))  # of as many values, which one is not always known
+        holds, differ = float(compare(known[0], known[1]).mean()), known[0] - known[1]
+        if setter.access.modifiers[0] in ("EQ", "NE") and np.ptp(differ):
+            one = 1 / len(np.unique(differ))  # of as many values, which one is not always known
             return max(holds, one) if setter.access.modifiers[0] == "EQ" else min(holds, 1 - one)
         return holds
 
@@ -124,7 +127,7 @@ class LaneAddresses:
                 return None
             sign, file, number, suffix, constant = found.groups()
             value = np.full(32, int(constant, 16)) if constant else self._register(index, file, number)
-            if value is None:
+            if value is None or value is _CARRIED:
                 return None
             scale = int(suffix.split("X")[-1]) if suffix and ".X" in suffix else 1
             total = total + value * scale * (-1 if sign else 1)
@@ -136,19 +139,30 @@ class LaneAddresses:
         (bit,) = bits(register(file, int(number)))
         key = (index, bit)
         if key not in self._known:
-            self._known[key] = None  # while it is evaluated: a value carried around a loop leads back here
+            if self._depth == _DEEPEST:
+                return None
+            self._known[key] = (
+                _CARRIED  # while it is evaluated: a value carried around a loop leads back here
+            )
+            self._depth += 1
             self._known[key] = self._value(index, bit)
+            self._depth -= 1
         return self._known[key]
 
     def _value(self, index: int, bit: int) -> Lanes | None:
+        """Of a register: what one of its producers gives, unknown if one of them is."""
         if bit >= register("UR", 0).bit_length() - 1:
             return np.full(32, _SHARED)
         producers = [one for one in self._dependencies.producers(index) if one.registers >> bit & 1]
+        if not producers:
+            return np.full(32, _SHARED)
+        chosen: Lanes | None = _CARRIED
         for one in producers:
             found = self._result(self._instructions[one.index], bit)
-            if found is not None:
-                return found
-        return None if producers else np.full(32, _SHARED)
+            if found is None:
+                return None
+            chosen = found if chosen is _CARRIED else chosen
+        return chosen
 
     def _result(self, one: Decoded, bit: int) -> Lanes | None:
         name, results = one.operation, one.access.results
@@ -161,17 +175,17 @@ class LaneAddresses:
         if one.kind.load:
             addresses = self.of(one.index)
             return None if addresses is None or np.ptp(addresses) else np.full(32, _SHARED)
-        sources = [
-            self._source(one.index, text)
-            for text in one.access.operands[results:]
-            if not _PREDICATE.match(text)
-        ]
-        values = [value for value in sources if value is not None]
+        values = []
+        for text in one.access.operands[results:]:
+            if not _PREDICATE.match(text):
+                value = self._source(one.index, text)
+                if value is None:
+                    return None
+                values.append(value)
+        if any(value is _CARRIED for value in values):
+            return _CARRIED
         if name not in _ARITHMETIC or (name == "IMAD" and "HI" in one.access.modifiers):
-            alike = len(values) == len(sources) and not any(np.ptp(value) for value in values)
-            return np.full(32, _SHARED) if alike else None
-        if len(values) < len(sources):
-            return None
+            return None if any(np.ptp(value) for value in values) else np.full(32, _SHARED)
         try:
             return np.asarray(_ARITHMETIC[name](one, values), np.int64)
         except (IndexError, ValueError):
@@ -179,21 +193,21 @@ class LaneAddresses:
 
     def _spilled(self, load: Decoded) -> Lanes | None:
         """What a store to the same place of local memory put there."""
-        place = load.access.operands[-1]
+        place, chosen = load.access.operands[-1], None
         for one in self._instructions:
-            if one.operation == "STL" and one.access.operands[0] == place and one.access.modifiers == ():
+            if one.operation == "STL" and one.access.operands[0] == place and not one.access.modifiers:
                 found = self._source(one.index, one.access.operands[1])
-                if found is not None:
-                    return found
-        return None
+                if found is not None and (chosen is None or chosen is _CARRIED):
+                    chosen = found
+        return chosen
 
     def _source(self, index: int, text: str) -> Lanes | None:
         found = _OPERAND.match(text)
         if found is not None:
             signs, file, number = found.groups()
             value = self._register(index, file, number)
-            if value is None:
-                return None
+            if value is None or value is _CARRIED:
+                return value
             value = abs(value) if "|" in signs else value
             return -value if "-" in signs else ~value if "~" in signs else value
         try:

@@ -184,11 +184,13 @@ def _idle(evidence: KernelFacts) -> dict[int, float]:
         shares = evidence.lanes.taken(block.last) if len(block.successors) > 1 else None
         if shares is None or not any(_meet(evidence, one) for one in block.successors):
             continue
-        for successor in block.successors:
-            if graph.blocks[successor].predecessors != (block.number,):
-                continue
+        own = [one for one in block.successors if graph.blocks[one].predecessors == (block.number,)]
+        runs = [evidence.executions(graph.blocks[one].first) for one in (block.number, *own)]
+        # Warps that take one way only are not divided: what runs on both ways is more than what comes to the branch.
+        divided = (sum(runs[1:]) - runs[0]) / max(runs[0], 1e-9) if len(own) == len(block.successors) else 1.0
+        for successor in own:
             jumps = graph.blocks[successor].first != block.last + 1
-            idle = 1 - (shares[0] if jumps else shares[1])
+            idle = (1 - (shares[0] if jumps else shares[1])) * min(max(divided, 0.0), 1.0)
             for number, other in enumerate(graph.blocks):
                 if graph.dominates(successor, number):
                     for index in range(other.first, other.last + 1):

@@ -1,0 +1,56 @@
+"""Slow kernels sampled on an H100 and what following the advice saved there (`benchmarks/gpu/advice.py`): how near estimates come.
+
+`pairs_*.json.xz` has each kernel's launch, its samples as (offset, reason, samples, samples in cycles without an issue), the
+advice that its repaired twin follows and the share of time that saved. Estimates were developed on `pairs_a` only.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.disassembly import find_tool
+from warpsight.sass.code import kernels
+from warpsight.sass.why.advice.finding import LaunchConfiguration
+from warpsight.sass.why.answer import Answer, why
+from warpsight.sass.why.samples import add_up
+
+HERE = Path(__file__).resolve().parent
+NEAR = 0.25
+
+
+@cache
+def answers(name: str) -> dict[str, tuple[Answer, dict[str, Any]]]:
+    if find_tool("nvdisasm") is None:
+        pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
+    recorded = json.loads(lzma.decompress((HERE / f"{name}.json.xz").read_bytes()))
+    cubin = Cubin(lzma.decompress((HERE / f"{name}.sm_90.cubin.xz").read_bytes()), name)
+    code = {one.name: one for one in kernels(cubin)}
+    return {
+        pair: (
+            why(code[known["kernel"]], add_up(known["samples"]), LaunchConfiguration(**known["launch"])),
+            known,
+        )
+        for pair, known in recorded.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "least"), [("pairs_a", 8), ("pairs_b", 6)])
+def test_most_estimates_are_within_a_quarter_of_what_was_saved(name: str, least: int) -> None:
+    near = 0
+    for answer, known in answers(name).values():
+        estimated = next((one.saved for one in answer.advice if one.name in known["followed"]), 0.0)
+        near += abs(known["saved"] - estimated) <= NEAR * estimated
+    assert near >= least
+
+
+@pytest.mark.parametrize("name", ["pairs_a", "pairs_b"])
+def test_nearly_every_stall_has_one_producer(name: str) -> None:
+    shares = [answer.blamed.single_after for answer, _ in answers(name).values()]
+    assert min(share for share in shares if share is not None) >= 0.9
