@@ -1,4 +1,4 @@
-"""Slow kernels sampled on an H100 and what following the advice saved there (`benchmarks/gpu/advice.py`): how near estimates come.
+"""Slow kernels sampled on an H100, and what following the advice saved (`benchmarks/gpu/advice.py`): how near estimates come.
 
 `pairs_*.json.xz` has each kernel's launch, its samples as (offset, reason, samples, samples in cycles without an issue), the
 advice that its repaired twin follows and the share of time that saved. Estimates were developed on `pairs_a` only.

@@ -64,3 +64,10 @@ def test_what_was_asked_for_longest_ago_goes_first():
 def test_one_value_may_be_made_of_another():
     values = Kept()
     assert values.get("b", lambda: values.get("a", lambda: 2) + 1) == 3
+
+
+def test_as_many_values_are_kept_as_is_said():
+    values = Kept()
+    for key in range(kept.MOST + 1):
+        values.get(key, lambda: key)  # noqa: B023 - made at once
+    assert [key in values for key in range(kept.MOST + 1)] == [False] + [True] * kept.MOST

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from warpsight.formats.source import Source
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
 PIECE_BYTES = 1 << 20
 #: A packet is at most 256 KiB as tracing services write them; this is what a damaged length may cost.
@@ -103,7 +106,7 @@ def next_field(data: bytes, place: int) -> tuple[int, int, bool] | None:
     return None if end > len(data) else (length[1], end, field == 1)
 
 
-def unfold(packet: Any) -> Iterator[bytes]:
+def unfold(packet: TracePacket) -> Iterator[bytes]:
     """The packets inside a packet of compressed ones.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from warpsight.formats.perfetto.tracks import Slice, TrackDescriptors
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 
 COVERAGE = Coverage(
     kept=(
@@ -159,7 +162,7 @@ class _Reading:
         self._kernels: list[dict[str, Any]] = []
         self._waiting = 0
 
-    def packet(self, packet: Any) -> None:
+    def packet(self, packet: TracePacket) -> None:
         sequence = self._sequences.setdefault(packet.trusted_packet_sequence_id, PacketSequence())
         sequence.take(packet)
         if packet.HasField("clock_snapshot"):
@@ -179,7 +182,7 @@ class _Reading:
         if self._waiting >= _ROWS:
             self._flush()
 
-    def _event(self, packet: Any, sequence: PacketSequence) -> None:
+    def _event(self, packet: TracePacket, sequence: PacketSequence) -> None:
         event = packet.track_event
         time = self.clocks.time(packet, sequence)
         if time is None or time >= 1 << 62:
@@ -206,7 +209,7 @@ class _Reading:
         else:
             self._lost["legacy events"] += 1
 
-    def _slice(self, event: Any, track: int, sequence: PacketSequence) -> Slice:
+    def _slice(self, event: TrackEvent, track: int, sequence: PacketSequence) -> Slice:
         name = event.name or sequence.text("event_names", event.name_iid)
         categories = [*event.categories, *(sequence.text("event_categories", i) for i in event.category_iids)]
         arguments = _renamed(_unfolded(annotation_values(event.debug_annotations, sequence)))
@@ -223,7 +226,7 @@ class _Reading:
         columns["unit"].append(unit)
         columns["process"].append(self.tracks.process_of(track))
 
-    def _stage(self, packet: Any, sequence: PacketSequence) -> None:
+    def _stage(self, packet: TracePacket, sequence: PacketSequence) -> None:
         """A render stage of a GPU driver: a kernel of its hardware queue."""
         event = packet.gpu_render_stage_event
         time = self.clocks.time(packet, sequence)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import ClockSnapshot, DebugAnnotation, TracePacket
 
 REALTIME, BOOTTIME = 1, 6
 #: Clock ids of a sequence's own.
@@ -25,7 +28,7 @@ class PacketSequence:
         self.track = 0
         self.clocks: dict[int, _Clock] = {}
 
-    def take(self, packet: Any) -> None:
+    def take(self, packet: TracePacket) -> None:
         """Apply what a packet says about those that follow it."""
         if packet.sequence_flags & _CLEARED or packet.incremental_state_cleared:
             self.texts = {kind: {} for kind in _INTERNED}
@@ -62,7 +65,7 @@ class PacketClocks:
         #: CLOCK_MONOTONIC or primary clock, and the wall clock then.
         self.pairs: list[tuple[int, int]] = []
 
-    def snapshot(self, snapshot: Any, sequence: PacketSequence) -> None:
+    def snapshot(self, snapshot: ClockSnapshot, sequence: PacketSequence) -> None:
         """Add readings of several clocks at one moment."""
         if snapshot.primary_trace_clock:
             self.primary = snapshot.primary_trace_clock
@@ -75,7 +78,7 @@ class PacketClocks:
         if REALTIME in moments and self.primary in moments:
             self.pairs.append((moments[self.primary], moments[REALTIME]))
 
-    def time(self, packet: Any, sequence: PacketSequence) -> int | None:
+    def time(self, packet: TracePacket, sequence: PacketSequence) -> int | None:
         """When a packet's event was, in ns of the trace's clock; None when its clock is unknown."""
         identity = packet.timestamp_clock_id or sequence.clock or self.primary
         if identity == self.primary:
@@ -92,7 +95,7 @@ class PacketClocks:
         return moment if offset is None else moment + offset
 
 
-def annotation_values(entries: Iterable[Any], sequence: PacketSequence) -> dict[str, Any]:
+def annotation_values(entries: Iterable[DebugAnnotation], sequence: PacketSequence) -> dict[str, Any]:
     """Debug annotations as plain values."""
     return {
         entry.name or sequence.text("debug_annotation_names", entry.name_iid): _value(entry, sequence, 0)
@@ -100,7 +103,7 @@ def annotation_values(entries: Iterable[Any], sequence: PacketSequence) -> dict[
     }
 
 
-def _value(entry: Any, sequence: PacketSequence, depth: int) -> Any:
+def _value(entry: DebugAnnotation, sequence: PacketSequence, depth: int) -> Any:
     kind = entry.WhichOneof("value")
     if kind == "string_value_iid":
         interned = sequence.texts["debug_annotation_string_values"].get(entry.string_value_iid)

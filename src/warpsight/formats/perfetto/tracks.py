@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.chrome.tracks import DeviceTrack
 from warpsight.formats.target import Target
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackDescriptor
 
 _GPU = re.compile(r"^(?:GPU|Device)\s+(\d+)(?::\s*(.*))?$")
 _STREAM = re.compile(r"[Ss]tream\s+(-?\d+)")
@@ -36,11 +39,11 @@ class TrackDescriptors:
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
         self._target = target
-        self._described: dict[int, Any] = {}
+        self._described: dict[int, TrackDescriptor] = {}
         self._hosts: dict[int, tuple[int, int]] = {}
         self._places: dict[tuple[Any, ...], DeviceTrack] = {}
 
-    def learn(self, descriptor: Any) -> None:
+    def learn(self, descriptor: TrackDescriptor) -> None:
         """Register a descriptor; a later one of the same track replaces it."""
         self._described[descriptor.uuid] = descriptor
 
@@ -82,15 +85,15 @@ class TrackDescriptors:
         process = self._target.process("unknown process")
         return process, self._target.thread(process, f"track {uuid}", self.name(uuid) or None)
 
-    def _process(self, descriptor: Any) -> int:
+    def _process(self, descriptor: TrackDescriptor) -> int:
         words = list(descriptor.process.cmdline) or [descriptor.process.process_name]
         command = " ".join(word for word in words if word)
         columns = {"command": command} if command else {}
         return self._target.process(descriptor.process.pid, **columns)
 
-    def _chain(self, uuid: int) -> list[Any]:
+    def _chain(self, uuid: int) -> list[TrackDescriptor]:
         """A track and those above it, innermost first."""
-        chain: list[Any] = []
+        chain: list[TrackDescriptor] = []
         while (found := self._described.get(uuid)) is not None and found not in chain and len(chain) < 64:
             chain.append(found)
             uuid = found.parent_uuid

@@ -198,3 +198,16 @@ def test_migrations_of_managed_memory_hold_no_host_and_are_said_to_end_the_gaps(
     assert "copies/synchronous" not in found
     assert "before migrations of managed memory" in found["account/unknown"].text
     assert "cudaMemPrefetchAsync" in (found["account/unknown"].advice or "")
+
+
+def test_streams_with_little_work_need_not_overlap(program):
+    """Most kernels are on the second stream, most of the time on the first."""
+    shape = program.writer.shape(grid_x=4, grid_y=1, grid_z=1, block_x=128, block_y=1, block_z=1)
+    for _ in range(30):
+        program.launch("pool", 400 * US, stream=7, shape_id=shape)
+        program.host = program.device
+        for _ in range(3):
+            program.launch("flag", US, stream=8, shape_id=shape)
+            program.host = program.device
+    with program.open() as trace:
+        assert "streams/serialised" not in {one.rule for one in verdict(trace).findings}

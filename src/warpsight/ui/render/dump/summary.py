@@ -30,7 +30,7 @@ def show(summary: dict[str, Any], stream: IO[str], top: int = 12) -> None:
         stream.write(line.rstrip() + "\n")
 
 
-def lines(summary: dict[str, Any], style: Any = None, top: int = 12) -> Iterator[str]:
+def lines(summary: dict[str, Any], style: _Style | None = None, top: int = 12) -> Iterator[str]:
     """The lines of :func:`show`, without their line ends."""
     paint = style or _Style(False)
     yield _headline(summary)
@@ -58,7 +58,7 @@ def _headline(summary: dict[str, Any]) -> str:
     return f"{summary['file']}: GPU core dump of {devices}; {', '.join(facts)}"
 
 
-def _verdict(summary: dict[str, Any], paint: Any, top: int) -> Iterator[str]:
+def _verdict(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
     if summary["kind"] == "idle":
         yield paint(_BOLD, "IDLE: no kernel was running, and there was no exception.")
         return
@@ -118,7 +118,7 @@ def _access_lines(fault: dict[str, Any]) -> Iterator[str]:
         yield f"  by its registers the warp accesses {found['lowest']} to {found['highest']}, {found['size']} bytes each"
 
 
-def _call_lines(calls: list[dict[str, Any]], paint: object) -> Iterator[str]:
+def _call_lines(calls: list[dict[str, Any]], paint: _Style) -> Iterator[str]:
     repeated = 0
     previous = None
     for call in [*calls, None]:
@@ -149,7 +149,7 @@ def _coordinates(fault: dict[str, Any]) -> str:
     return f"{grid}{block}{span}; {text}, warp {where['warp']}"
 
 
-def frame_lines(at: dict[str, Any], paint: Any = None, indent: str = "") -> Iterator[str]:
+def frame_lines(at: dict[str, Any], paint: _Style | None = None, indent: str = "") -> Iterator[str]:
     """An address with its chain, innermost first, and its instruction."""
     style = paint or _Style(False)
     if not at["frames"]:
@@ -192,7 +192,7 @@ def _grids(summary: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _places(summary: dict[str, Any], paint: Any, top: int) -> Iterator[str]:
+def _places(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
     yield "Where the lanes are"
     several = len({place["kernel"] for place in summary["places"]}) > 1
     for number, place in enumerate(summary["places"][:top], 1):
