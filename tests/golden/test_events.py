@@ -121,3 +121,19 @@ def test_what_the_async_proxy_reads_is_fenced_and_without_the_fence_it_is_a_race
         "bulk": (why, "store", "UBLKCP.G.S"),
         "matrices": (why, "store", "HGMMA.64x8x16.F32.BF16"),
     }
+
+
+def test_stores_beside_what_the_async_proxy_reads_are_races_and_their_repaired_twins_are_not() -> None:
+    found = races(EventTrace(FOLDER / "async.events.zst")).races
+    lines: dict[str, set[tuple[int, int]]] = {}
+    for race in found:
+        pair = race.first.frames[0].line, race.second.frames[0].line
+        lines.setdefault(race.kernel.removeprefix("void ").split("(")[0], set()).add(pair)
+    # Lines as recorded: store and bulk copy; stores and product; product and the store behind it.
+    assert lines == {
+        "copied<false>": {(19, 23)},
+        "multiplied<false>": {(43, 31), (44, 31)},
+        "overwritten<false>": {(31, 71)},
+    }
+    reasons = {race.reason.split(" (")[0] for race in found if race.kernel.startswith("void overwritten")}
+    assert reasons == {"a matrix product that was not waited for"}

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _traced(
-    folder: Path, name: str, *options: str, arguments: tuple[str, ...] = ()
+    folder: Path, name: str, *options: str, arguments: tuple[str, ...] = (), architecture: str = "native"
 ) -> tuple[EventTrace, str, int]:
     """The trace of a program of this folder, what it printed and its exit code."""
     if shutil.which("nvcc") is None:
@@ -34,7 +34,8 @@ def _traced(
     program, out = folder / name, folder / f"{name}.events"
     if not program.is_file():
         subprocess.run(
-            ["nvcc", "-O2", "-lineinfo", "-arch=native", "-o", program, HERE / f"{name}.cu"], check=True
+            ["nvcc", "-O2", "-lineinfo", f"-arch={architecture}", "-o", program, HERE / f"{name}.cu"],
+            check=True,
         )
     command = [
         sys.executable,
@@ -66,6 +67,14 @@ def test_planted_races_are_found_and_their_twins_are_not(folder: Path) -> None:
     trace, _, code = _traced(folder, "event_races")
     assert code == 0
     assert {race.kernel.split("(")[0] for race in races(trace).races} == RACED
+
+
+def test_what_the_async_proxy_reads_is_followed(folder: Path) -> None:
+    classes = "memory,barriers,tma,wgmma"
+    trace, _, code = _traced(folder, "async_races", "--events", classes, architecture="sm_90a")
+    found = {race.kernel.removeprefix("void ").split("(")[0]: race.reason for race in races(trace).races}
+    assert code == 0 and set(found) == {"copied<false>", "multiplied<false>", "overwritten<false>"}
+    assert "fence.proxy.async" in found["multiplied<false>"] and "wait_group" in found["overwritten<false>"]
 
 
 def test_a_kernel_that_faults_faults_as_before_and_keeps_its_events(folder: Path) -> None:

@@ -202,9 +202,13 @@ def losses(log_path: Path) -> list[str]:
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 
-def idle(plan: Plan, log_path: Path) -> list[str]:
-    """Which functions with points made no delay in a run, and why where the reason is known, one sentence each."""
-    waited = set(delays_done(log_path)["function"].to_pylist())
+def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
+    """Which functions with points made no delay in a run, and why where the reason is known, one sentence each.
+
+    `done`: what :func:`delays_done` says, where that is known.
+    """
+    done = delays_done(log_path) if done is None else done
+    waited = set(done["function"].unique().to_pylist())
     sizes: dict[str, int] = {}
     for file in logs(log_path):
         for launch in EventTrace(file).launches.values():
@@ -251,15 +255,17 @@ def _done(trace: EventTrace) -> pa.Table:
         pcs, inverse = np.unique(events.pc, return_inverse=True)
         places = trace.places(launch, pcs)
         rows = len(events)
-        kinds = [KINDS[flag].name if flag in KINDS else "" for flag in events.flags.tolist()]
+        flags, which = np.unique(events.flags, return_inverse=True)
+        kinds = pa.array([KINDS[flag].name if flag in KINDS else "" for flag in flags.tolist()], pa.string())
+        functions = pa.array([place.function for place in places], pa.string())
         host = launch.said.get("host_delay_ns")
         said, device = str(launch.said["name"]), int(launch.said.get("device", 0))
         columns: dict[str, Any] = {
-            "process": np.full(rows, process), "device": np.full(rows, device), "kernel": [said] * rows,
+            "process": np.full(rows, process), "device": np.full(rows, device), "kernel": pa.repeat(said, rows),
             "launch": np.full(rows, number), "cta": events.block, "warp": events.warp,
-            "function": [places[at].function for at in inverse.tolist()],
+            "function": functions.take(pa.array(inverse)),
             "pc": np.array([place.offset for place in places], np.uint64)[inverse] if rows else [],
-            "kind": kinds, "occurrence": events.first_operand(1), "delay_ns": events.first_operand(0),
+            "kind": kinds.take(pa.array(which)), "occurrence": events.first_operand(1), "delay_ns": events.first_operand(0),
         }  # fmt: skip
         tables.append(
             pa.table({name: pa.array(columns[name]).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names})

@@ -186,11 +186,11 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
             plan.write(used, plan_path)
         kept = log or Path(folder, "log")
         code = tracing.run_injected(command, delays.environment(plan_path, kept))
-        notes += [
-            *delays.losses(kept),
-            *(delays.idle(used, kept) if used.points and used.ceiling_ns and used.probability else ()),
-        ]
-        return Replayed(used, code, delays.delays_done(kept), tuple(notes))
+        done = delays.delays_done(kept)
+        notes += delays.losses(kept)
+        if used.points and used.ceiling_ns and used.probability:
+            notes += delays.idle(used, kept, done)
+        return Replayed(used, code, done, tuple(notes))
 
 
 def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
