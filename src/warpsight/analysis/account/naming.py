@@ -35,9 +35,11 @@ Column = NDArray[Any]
 NEARLY, MOST, SOME = 0.9, 0.5, 0.1
 #: Names given to host time before the rest is left without.
 _NAMES = 6
+#: Turns of a loop at least, for its ranges to say when and not what.
+_LEAST_TURNS = 3
 #: Annotations that only number the iterations: they say when, not what.
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
-_TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#?\d*$", re.IGNORECASE)
+_TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#*\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
 #: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
 Places = tuple[str, str, float]
@@ -109,6 +111,10 @@ def host_time(
             break
         range_name, inside = chosen
         covered = left[inside]
+        if ranges.level[range_name] == OPERATOR:
+            held = ranges.over(begin[left], end[left])[0][range_name]
+            if held < NEARLY * total and functions(left)[0]:
+                break  # the function around all of it says more than the operator that has most of it
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
@@ -144,19 +150,22 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
 
 
 def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
+    """Which names are those of iterations: by their text, or because nearly all work is launched while they last.
+
+    Threads that the framework launches from, as for backward, launch in turns too.
+    """
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    patterns = [ranges_over.pattern(name) for name in ranges.names]
     known = launched[launched >= 0]
     some = known[:: len(known) // 100_000 + 1]
     for loop in loops.load(trace) if len(some) else ():
-        if loop.rank != loops.COUNTED:
+        if loop.rank not in (loops.COUNTED, loops.REPEATED) or len(loop) < _LEAST_TURNS:
             continue
-        mine = some[(calls.process[some] == loop.process) & (calls.thread[some] == loop.thread)]
+        mine = some[calls.process[some] == loop.process]
         at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
         held = (at >= 0) & (calls.start[mine] < loop.end[np.maximum(at, 0)])
-        if int(held.sum()) >= NEARLY * np.count_nonzero(calls.process[some] == loop.process):
-            labels = set(loop.label)
-            turns |= np.array([name in labels for name in ranges.names], bool)
+        if len(mine) and int(held.sum()) >= NEARLY * len(mine):
+            turns |= np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
     return turns
 
 

@@ -78,7 +78,7 @@ def _finding(
     severity = "note" if kind == COMPUTE else "warning"
     rows = evidence.work_of(facts, kind, top)
     usual = evidence.usual_piece(facts, kind)
-    todo = advice.of(kind, top.name, usual)
+    todo = advice.of(kind, top.name, usual, top.count)
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,

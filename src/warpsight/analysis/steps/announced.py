@@ -83,10 +83,9 @@ def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | No
     if chosen is None:
         return None
     _, loop, edges, _ = chosen
-    grouped = None
-    if loop.rank == REPEATED and not loop.named:
-        grouped = _groups(loop, when) or _periods(loop, edges, when)
-    return grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
+    anyhow = loop.rank == REPEATED and not loop.named
+    grouped = _groups(loop, when) or _periods(loop, edges, when) if anyhow else None
+    return grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label, anyhow=anyhow)
 
 
 def _numbers(edges: Column, launches: int) -> Column:
