@@ -478,3 +478,20 @@ def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_hos
 )
 def test_a_chance_row_of_like_lengths_is_no_steady_state(lengths):
     assert steady_state(np.array(lengths)).all()
+
+
+def test_a_loop_that_the_host_waits_in_now_and_then_has_its_own_turns(tmp_path):
+    """Twelve times about ten steps, after which the host reads a number."""
+
+    def build(writer):
+        time = 1_000_000
+        for part, size in enumerate((10, 11, 9, 10, 10, 9, 11, 10, 10, 11, 9, 10)):
+            for step in range(size):
+                mark(writer, "forward", time - 1_000, 150_000)
+                launches(writer, time, 10 * time, ["a", "b", "c"], 1 + part * 100 + step * 3)
+                time += 200_000
+            launches(writer, time, 10 * time, ["read"], 91 + part * 100)
+            waited(writer, time + 10_000, 100_000)
+            time += 200_000
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'forward'", 120)]

@@ -29,9 +29,9 @@ def steady(duration: list[int]) -> list[bool]:
     inside = [good for good, there in zip(near, found, strict=True) if there]
     outside = [good for good, there in zip(near, found, strict=True) if not there]
     unusual = inside.count(False) / len(inside)
-    varied = unusual >= 0.25 and unusual ** begins[0] >= 0.01
-    varied = varied or (outside and 4 * sum(outside) >= len(outside))
-    varied = varied and 5 * len(outside) >= len(found)
+    many = 5 * len(outside) >= len(found)
+    varied = unusual >= (0.25 if many else 0.4) and unusual ** begins[0] >= 0.001
+    varied = bool(outside) and (varied or (many and 4 * sum(outside) >= len(outside)))
     return found if 2 * sum(second) >= len(second) and not varied else [True] * len(found)
 
 

@@ -38,8 +38,9 @@ _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
 #: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
 _MADE_OF = 0.5
 #: Lengths differ by nature where the steady state leaves out this share, and of what it holds that share is unusual, and a row of
-#: such at the begin no less likely than this, or that share of what is left out is usual.
-_MANY_LEFT, _VARIED, _CHANCE = 0.2, 0.25, 0.01
+#: such at the begin no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
+#: alternate: then so many are unusual.
+_MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -212,7 +213,7 @@ def _made(
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
     if 2 * np.count_nonzero(duration == 0) > len(duration):  # turns overtake each other on the device
         start, duration = _on_host(launched, when, turn, numbers)
-    steady = steady_state(duration)
+    steady = np.ones(len(duration), bool) if turns.uneven else steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]
     # What the recorder took is told as the recorder's, and makes no iteration slow.
     outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
@@ -285,12 +286,13 @@ def steady_state(duration: Column) -> Column:
 
 
 def _by_nature(near: Column, steady: Column, first: int) -> bool:
-    """Whether a steady state that leaves out many turns is one by chance: those it holds are as little alike as the others."""
-    if np.count_nonzero(~steady) < _MANY_LEFT * len(steady):
+    """Whether a steady state leaves out turns by chance: those it holds are as little alike as the others."""
+    if steady.all():
         return False
+    many = np.count_nonzero(~steady) >= _MANY_LEFT * len(steady)
     unusual = float((~near[steady]).mean())
-    by_chance = unusual >= _VARIED and unusual**first >= _CHANCE
-    return by_chance or float(near[~steady].mean()) >= _VARIED
+    by_chance = unusual >= (_VARIED if many else _ALTERNATING) and unusual**first >= _CHANCE
+    return bool(by_chance or (many and float(near[~steady].mean()) >= _VARIED))
 
 
 def outliers(duration: Column, among: Column) -> Column:

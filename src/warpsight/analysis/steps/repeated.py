@@ -24,6 +24,8 @@ Column = npt.NDArray[Any]
 LEAST, LEAST_UNEVEN = 3, 5
 #: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; names looked at.
 _HELD, _PART, _MOST_NAMES = 0.8, 0.3, 4096
+#: Of uneven turns this share is so far from the usual size.
+_VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
 
@@ -114,13 +116,16 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     if len(turns) < LEAST_UNEVEN or kinds[usual][2:].sum() < 2:
         return None
     inside = edges[turns[-1] + 1] - edges[turns[0]]
-    covered = int((edges[turns + 1] - edges[turns]).sum())
+    size = edges[turns + 1] - edges[turns]
+    usual_size, covered = float(np.median(size)), int(size.sum())
+    if (np.abs(size - usual_size) >= _FAR * usual_size).mean() < _VARIOUS:
+        return None  # a loop that waits now and then
     if covered < _HELD * inside or inside < _PART * len(names):
         return None
     first = edges[turns]
     turn = np.searchsorted(first, np.arange(len(names)), "right") - 1
     turn[edges[turns[-1] + 1] :] = -1
-    return Turns("repetition between waits", turn, [""] * len(first), announced=False)
+    return Turns("repetition between waits", turn, [""] * len(first), announced=False, uneven=True)
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:

@@ -113,3 +113,22 @@ def test_waiting_in_the_system_goes_with_the_hosts_own_code(program: Program) ->
     program.launch("gemm", 100 * US)
     one = of(judged(program), "account/host")
     assert one.saves_ns is not None and one.share_ns is not None and one.saves_ns > 0.9 * one.share_ns
+
+
+@pytest.mark.parametrize(
+    ("back", "part"), [(0, "(memcpy HtoD, pinned, "), (300 * US, "(60% of it memcpy DtoH, pinned, ")]
+)
+def test_a_kind_of_copy_that_has_some_of_the_time_is_not_said_to_have_all(
+    program: Program, back: int, part: str
+) -> None:
+    for kind, length in [("HtoD", 100 * US), ("DtoH", back)]:
+        for _ in range(2 if kind == "HtoD" else 1):
+            if length:
+                number = program.call("api", "cudaMemcpyAsync", 4 * US)
+                program.device = max(program.device, program.host)
+                ends = ("pinned", "device") if kind == "HtoD" else ("device", "pinned")
+                program.add("memcpy", start=program.device, duration=length, bytes=1 << 20, kind=kind, source_kind=ends[0],
+                            destination_kind=ends[1], asynchronous=True, context=1, stream=7, device=0,
+                            correlation=number)  # fmt: skip
+                program.device += length
+    assert part.replace(", pinned", "") in of(judged(program), "account/copy").text
