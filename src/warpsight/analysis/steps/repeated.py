@@ -14,7 +14,7 @@ from warpsight.model import calls, intervals
 from warpsight.model.calls import STREAM_WAIT
 from warpsight.model.naming import api_names, kernel_names
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import NO_TIME, Work, distinct
+from warpsight.model.work import NO_TIME, Work, distinct, numbered
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: A loop has at least this many turns; one of uneven turns has more.
 LEAST, LEAST_UNEVEN = 3, 5
-#: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; names looked at.
-_HELD, _PART, _MOST_NAMES = 0.8, 0.3, 4096
+#: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; pieces looked at.
+_HELD, _PART, _MOST_TURNS = 0.8, 0.3, 200_000
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
 #: Of uneven turns this share is so far from the usual size.
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
@@ -101,19 +102,13 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     of = call[launched]
     held = (of >= 0) & (issued.end[of] >= work.end[launched]) if len(issued) else np.zeros(len(of), bool)
     edges = np.unique(np.concatenate([[0], waited, np.flatnonzero(held) + 1, [len(names)]]))
-    if len(edges) <= LEAST_UNEVEN:
+    if not LEAST_UNEVEN < len(edges) <= _MOST_TURNS:
         return None
-    ids, code = np.unique(names, return_inverse=True)
-    if len(ids) > _MOST_NAMES or len(ids) < 2:
-        return None
-    present = np.zeros((len(edges) - 1, len(ids)), bool)
-    present[np.searchsorted(edges, np.arange(len(names)), "right") - 1, code] = True
-    ends = np.column_stack([code[edges[:-1]], code[edges[1:] - 1], present])
-    kinds, kind, count = np.unique(ends, axis=0, return_inverse=True, return_counts=True)
-    usual = int(np.argmax(count))
-    turns = np.flatnonzero(kind.reshape(-1) == usual)
+    kind, several = _kinds(names, edges)
+    usual = int(np.argmax(np.bincount(kind)))
+    turns = np.flatnonzero(kind == usual)
     # The same work in another number is what tells a turn; one name alone, or turns that are all alike, repetition finds.
-    if len(turns) < LEAST_UNEVEN or kinds[usual][2:].sum() < 2:
+    if len(turns) < LEAST_UNEVEN or not several[turns[0]]:
         return None
     inside = edges[turns[-1] + 1] - edges[turns[0]]
     size = edges[turns + 1] - edges[turns]
@@ -126,6 +121,22 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     turn = np.searchsorted(first, np.arange(len(names)), "right") - 1
     turn[edges[turns[-1] + 1] :] = -1
     return Turns("repetition between waits", turn, [""] * len(first), announced=False, uneven=True)
+
+
+def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
+    """A number for each piece between two edges, and whether it has several names.
+
+    Numbers are equal where the names are, and the first and the last of them.
+    """
+    ids, code = np.unique(names, return_inverse=True)
+    piece = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    pairs = np.unique(piece * len(ids) + code)
+    where = pairs // len(ids)
+    first = np.searchsorted(where, np.arange(len(edges) - 1))
+    marks = (np.arange(1, len(ids) + 1, dtype=np.uint64) * _PRIME) ** np.uint64(3)
+    names_in = np.add.reduceat(marks[pairs % len(ids)], first)
+    kind, _ = numbered([code[edges[:-1]], code[edges[1:] - 1], names_in])
+    return kind, np.bincount(where) > 1
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
