@@ -35,8 +35,6 @@ Column = NDArray[Any]
 NEARLY, MOST, SOME = 0.9, 0.5, 0.1
 #: Names given to host time before the rest is left without.
 _NAMES = 6
-#: Turns of a loop at least, for its ranges to say when and not what.
-_LEAST_TURNS = 3
 #: Annotations that only number the iterations: they say when, not what.
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
 _TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#*\d*$", re.IGNORECASE)
@@ -150,7 +148,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
 
 
 def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names are those of iterations: by their text, or because nearly all work is launched while they last.
+    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them.
 
     Threads that the framework launches from, as for backward, launch in turns too.
     """
@@ -159,7 +157,7 @@ def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column
     known = launched[launched >= 0]
     some = known[:: len(known) // 100_000 + 1]
     for loop in loops.load(trace) if len(some) else ():
-        if loop.rank not in (loops.COUNTED, loops.REPEATED) or len(loop) < _LEAST_TURNS:
+        if loop.rank != loops.COUNTED:
             continue
         mine = some[calls.process[some] == loop.process]
         at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
