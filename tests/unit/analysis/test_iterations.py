@@ -373,3 +373,125 @@ def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
     with open_trace(path) as trace:
         (found,) = find(trace)
     assert found.duration[6] == 6_000_000 and int(found.outlier.sum()) == slow
+
+
+def waited(writer, start, duration):
+    writer.add(
+        "sync",
+        [{"start": start, "duration": duration, "kind": "stream", "context": 1, "stream": 7, "process": 0}],
+    )
+
+
+@pytest.mark.parametrize("around", [None, "prune rows"])
+def test_turns_that_the_host_waits_after_are_turns_however_often_a_part_repeats_in_them(tmp_path, around):
+    """Sequences of one to nine pieces, each piece in a range or in none; only the wait after a sequence tells them apart."""
+    sizes = (1, 2, 1, 9, 1, 3, 2, 1, 1, 4, 2)
+
+    def build(writer):
+        time = 1_000_000
+        for turn, size in enumerate(sizes):
+            for piece in range(size):
+                if around:
+                    mark(writer, around, time - 1_000, 150_000)
+                launches(writer, time, 10 * time, ["a", "b", "b", "c"], 1 + turn * 100 + piece * 4)
+                time += 200_000
+            launches(writer, time, 10 * time, ["pick"], 91 + turn * 100)
+            waited(writer, time + 10_000, 100_000)
+            time += 200_000
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition between waits", len(sizes))]
+
+
+def test_a_wait_now_and_then_in_a_loop_of_one_kernel_makes_no_turns(tmp_path):
+    def build(writer):
+        time = 1_000_000
+        for turn, size in enumerate((5, 9, 4, 7, 6, 8)):
+            for piece in range(size):
+                launches(writer, time, 10 * time, ["a"], 1 + turn * 100 + piece)
+                time += 200_000
+            waited(writer, time + 10_000, 100_000)
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of one kernel or copy", 39)]
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(1, []), (6, [("repetition of 4 kernels and copies", 6)])])
+def test_layers_in_one_run_of_a_module_are_no_iterations(tmp_path, runs, expected):
+    """What torch's profiler draws: the module around six times the same work, or six runs of the module."""
+
+    def build(writer):
+        for layer in range(6):
+            time = 1_000_000 + layer * 200_000
+            launches(writer, time, 10 * time, ["a", "b", "c", "d"], 1 + layer * 10)
+        for run in range(runs):
+            length = 6 * 200_000 // runs
+            writer.add("marker", [{"start": 990_000 + run * length, "duration": length - 20_000, "kind": "push/pop",
+                                   "open": False, "source": "framework", "category": "python_function",
+                                   "name_id": writer.name("nn.Module: Net_0"), "thread": 7, "process": 0}])  # fmt: skip
+
+    assert announced(tmp_path / f"{runs}.warp", build) == expected
+
+
+@pytest.mark.parametrize(
+    ("lost", "source"),
+    [
+        ((3, 17, 18, 40), "repetition of 4 kernels and copies"),
+        (range(2, 47), "repetition of 4 kernels and copies"),
+    ],
+)
+def test_turns_whose_launches_were_lost_are_counted(tmp_path, lost, source):
+    """Streams run in order, so a kernel without a launch was launched between its neighbors."""
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        for turn in range(12):
+            for place, name in enumerate("abcd"):
+                number = turn * 4 + place
+                time = 1_000_000 + turn * 400_000 + place * 20_000
+                both = {"process": 0, "correlation": number + 1, "name_id": writer.name(name)}
+                if number not in lost:
+                    writer.add("launch", [{**both, "start": time, "duration": 4_000, "function": "f", "thread": 7,
+                                           "captured": False}])  # fmt: skip
+                writer.add("kernel", [{**both, "start": time + 9_000, "duration": 10_000, "context": 1, "stream": 7,
+                                       "device": 0, "graph_level": False}])  # fmt: skip
+    with open_trace(path) as trace:
+        assert [(one.source, len(one)) for one in find(trace)] == [(source, 12)]
+
+
+def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_host(tmp_path):
+    """The first kernel of every turn waits behind the last turn's on another stream: all begin when that one does."""
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        for turn in range(10):
+            host = 1_000_000 + turn * 200_000
+            marker(writer, turn, host)
+            both = {"process": 0, "correlation": turn + 1, "name_id": writer.name("gemm")}
+            writer.add("launch", [{**both, "start": host, "duration": 4_000, "function": "f", "thread": 7,
+                                   "captured": False}])  # fmt: skip
+            writer.add("kernel", [{**both, "start": 60_000_000 - turn * 1_000, "duration": 500, "context": 1,
+                                   "stream": 7 + turn, "device": 0, "graph_level": False}])  # fmt: skip
+    with open_trace(path) as trace:
+        (found,) = find(trace)
+    assert (len(found), found.median) == (10, 200_000)
+
+
+@pytest.mark.parametrize(
+    "lengths", [[3348, 2378, 1827, 1019, 1281, 1046, 1747, 3615, 967], [15, 1, 4, 5, 1, 1, 1]]
+)
+def test_a_chance_row_of_like_lengths_is_no_steady_state(lengths):
+    assert steady_state(np.array(lengths)).all()
+
+
+def test_a_loop_that_the_host_waits_in_now_and_then_has_its_own_turns(tmp_path):
+    """Twelve times about ten steps, after which the host reads a number."""
+
+    def build(writer):
+        time = 1_000_000
+        for part, size in enumerate((10, 11, 9, 10, 10, 9, 11, 10, 10, 11, 9, 10)):
+            for step in range(size):
+                mark(writer, "forward", time - 1_000, 150_000)
+                launches(writer, time, 10 * time, ["a", "b", "c"], 1 + part * 100 + step * 3)
+                time += 200_000
+            launches(writer, time, 10 * time, ["read"], 91 + part * 100)
+            waited(writer, time + 10_000, 100_000)
+            time += 200_000
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'forward'", 120)]

@@ -26,7 +26,13 @@ def steady(duration: list[int]) -> list[bool]:
     last = max(i for i, good in enumerate(near) if good)
     found = [begins[0] <= i <= last for i in range(len(duration))]
     second = found[len(found) // 2 :]
-    return found if 2 * sum(second) >= len(second) else [True] * len(found)
+    inside = [good for good, there in zip(near, found, strict=True) if there]
+    outside = [good for good, there in zip(near, found, strict=True) if not there]
+    unusual = inside.count(False) / len(inside)
+    many = 5 * len(outside) >= len(found)
+    varied = unusual >= (0.25 if many else 0.4) and unusual ** begins[0] >= 0.001
+    varied = bool(outside) and (varied or (many and 4 * sum(outside) >= len(outside)))
+    return found if 2 * sum(second) >= len(second) and not varied else [True] * len(found)
 
 
 @given(DURATIONS)

@@ -37,7 +37,7 @@ NEARLY, MOST, SOME = 0.9, 0.5, 0.1
 _NAMES = 6
 #: Annotations that only number the iterations: they say when, not what.
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
-_TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#?\d*$", re.IGNORECASE)
+_TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#*\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
 #: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
 Places = tuple[str, str, float]
@@ -109,6 +109,10 @@ def host_time(
             break
         range_name, inside = chosen
         covered = left[inside]
+        if ranges.level[range_name] == OPERATOR:
+            held = ranges.over(begin[left], end[left])[0][range_name]
+            if held < NEARLY * total and functions(left)[0]:
+                break  # the function around all of it says more than the operator that has most of it
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
@@ -144,19 +148,22 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
 
 
 def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
+    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them.
+
+    Threads that the framework launches from, as for backward, launch in turns too.
+    """
     turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    patterns = [ranges_over.pattern(name) for name in ranges.names]
     known = launched[launched >= 0]
     some = known[:: len(known) // 100_000 + 1]
     for loop in loops.load(trace) if len(some) else ():
         if loop.rank != loops.COUNTED:
             continue
-        mine = some[(calls.process[some] == loop.process) & (calls.thread[some] == loop.thread)]
+        mine = some[calls.process[some] == loop.process]
         at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
         held = (at >= 0) & (calls.start[mine] < loop.end[np.maximum(at, 0)])
-        if int(held.sum()) >= NEARLY * np.count_nonzero(calls.process[some] == loop.process):
-            labels = set(loop.label)
-            turns |= np.array([name in labels for name in ranges.names], bool)
+        if len(mine) and int(held.sum()) >= NEARLY * len(mine):
+            turns |= np.array([one == ranges_over.pattern(loop.label[0]) for one in patterns], bool)
     return turns
 
 

@@ -75,12 +75,14 @@ def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
         code = np.zeros(len(ids), np.int64)
         for i, one in enumerate(ids.tolist()):
             text = texts.get(one, "")
-            key = level, text if level == FUNCTION else _NUMBER.sub("#", text)
+            key = level, text if level == FUNCTION else pattern(text)
             if key not in known:
                 known[key] = len(names)
                 names.append(text)
                 levels.append(level)
             code[i] = known[key]
+            if names[code[i]] != text:  # several that differ in numbers
+                names[code[i]] = key[1]
         parts.append((start[hit], stop[hit], code[place], columns["duration"][good][hit]))
     start, stop, code, length = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     kept = _outermost(start, stop, code)
@@ -113,6 +115,11 @@ def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mappi
         ]
         yield OPERATOR, {name: column[operator] for name, column in columns.items()}, texts
         yield ANNOTATION, {name: column[~operator] for name, column in columns.items()}, texts
+
+
+def pattern(name: str) -> str:
+    """The name without its numbers: equal for `step 1` and `step 2`."""
+    return _NUMBER.sub("#", name)
 
 
 class measure:

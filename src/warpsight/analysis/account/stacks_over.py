@@ -1,7 +1,8 @@
 """Functions over time by stacks: what the host's own code was doing, where the trace has samples or stacks of launches.
 
 The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples lies between two
-calls; the functions on the stacks of both were running all the while.
+calls; the functions on the stacks of both were running all the while. Where these have no stack, the samples in other pieces
+shorter than the time between two samples stand for it: else a long piece, which always has some, would count for too much.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def over(
     before = _call_before(on, calls, begins[left])
     after = calls.stack[call[left]].astype(np.int64) if len(calls) else np.zeros(0, np.int64)
     good = (before > 0) & (after > 0)
+    unseen = float((ends - begins)[count == 0].sum() - (ends - begins)[left[good]].sum())
+    weight = weight + unseen * _stands_for(at, weight)
     left, before, after = left[good], before[good], after[good]
     shared = _common(tree, tree.nodes(before), tree.nodes(after))
     return StackedTime(
@@ -115,6 +118,15 @@ def over(
         np.concatenate([seen, after]),
         np.concatenate([np.ones(len(seen), bool), np.zeros(len(left), bool)]),
     )
+
+
+def _stands_for(at: Column, weight: Column) -> Column:
+    """The part of the time without samples that each sample stands for: those that have less than the time between two."""
+    between = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+    lacking = np.maximum(between - weight, 0.0)
+    total = float(lacking.sum())
+    part: Column = lacking / total if total else lacking
+    return part
 
 
 def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime import waiting
 from warpsight.analysis.retime.program import Links, Program
+from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET
 
 Column = npt.NDArray[Any]
@@ -69,12 +70,28 @@ def _returning(program: Program, points: Column) -> Program:
 
 
 def host_code(program: Program) -> Program:
-    """Nothing happens on the host between two calls."""
+    """Nothing happens on the host between two calls of the GPU's interface: what it asks of the system is its own code too."""
     points = np.flatnonzero(program.before >= 0)
     points = points[program.before[points] != points - (points & 1)]
     lag = program.lag.copy()
     lag[points] = 0
+    lag[2 * _of_the_system(program) + 1] = 0
     return program.but(lag=lag)
+
+
+def _of_the_system(program: Program) -> Column:
+    """Calls of other interfaces than the GPU's that lie in none of the GPU's, as indices of all calls by thread."""
+    graph, calls = program.graph, program.graph.calls
+    gpu = np.array([is_gpu_api(name) for name in calls.functions] + [True], bool)
+    own = gpu[calls.function[graph.by_thread.call]]
+    if own.all():
+        return np.zeros(0, np.int64)
+    begin, end = graph.time[0 : program.base : 2], graph.time[1 : program.base : 2]
+    # Threads follow each other: a later one begins beyond every moment of those before.
+    beyond = graph.by_thread.thread.astype(np.int64) * (int(end.max()) - int(begin.min()) + 1)
+    reach = np.maximum.accumulate(np.where(own, end + beyond, np.iinfo(np.int64).min))
+    outside: Column = np.flatnonzero(~own & (begin + beyond >= reach))
+    return outside
 
 
 def launching(program: Program, short: int) -> Program:
@@ -108,5 +125,5 @@ def other_streams(program: Program) -> Program:
 
 
 def unexplained(program: Program) -> Program:
-    """Device work begins as soon as what it is known to wait for allows."""
+    """Device work begins as soon as what it is known to wait for allows, and such as no call launched at once."""
     return program.but(delay=np.zeros_like(program.delay))

@@ -67,7 +67,10 @@ def one_stretch(facts: Facts, kind: int) -> str:
     part = int(held[gap]) / int(held.sum())
     if part < _ONE:
         return ""
-    length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
+    whole = int(gaps.end[gap] - gaps.begin[gap])
+    if int(held[gap]) < _ONE * whole:
+        return ""  # the stretch is another class's
+    length = words.duration(whole)
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
     return f", {inside} in one stretch of {length} at {words.moment(int(gaps.begin[gap]) - facts.origin)}"
 

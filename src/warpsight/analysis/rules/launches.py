@@ -15,7 +15,8 @@ from warpsight.model.work import COMMUNICATION
 #: Host work between two launches up to this is a matter of launching (ns).
 SHORT = 100_000
 #: Said when launching holds the device up for this share of the time, and when this share of the launches ends a gap.
-_LEAST, _MANY = 0.15, 0.3
+#: A few launches bind no program.
+_LEAST, _MANY, _SEVERAL = 0.15, 0.3, 10
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -37,14 +38,14 @@ def _bound(facts: Facts) -> Iterator[Finding]:
         gaps.known & (gaps.returned > gaps.begin) & (found.work.kind[gaps.row] <= COMMUNICATION)
     )
     late = len(dry)
-    if time < _LEAST * found.span or late < _MANY * max(kernels, 1):
+    if time < _LEAST * found.span or late < max(_MANY * kernels, _SEVERAL):
         return
     rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
     length = float(np.median((found.work.end - found.work.start)[rows]))
     waits = float(np.median((gaps.end - gaps.begin)[dry]))
     text = (
         f"launch-bound: {late:,} of {kernels:,} kernels are launched when the GPU has run dry; {words.duration(waits)} pass "
-        f"between kernels of {words.duration(length)} (medians)"
+        f"before each, and a kernel takes {words.duration(length)} (medians)"
     )
     stack = facts.common_stack(found.work.stack[gaps.row[dry]])
     evidence = (f"most launched by {facts.stack_text(stack)}",) if stack else ()

@@ -17,6 +17,8 @@ from warpsight.analysis.rules.facts import Facts, longest
 Column = npt.NDArray[Any]
 #: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
 LEAST, QUARTERS, LEAST_GROWTH = 8, 4, 0.05
+#: Less than this (bytes) is no leak worth a word: numbers on the host, say.
+_LEAST_BYTES = 1 << 16
 #: Allocations on the device itself per iteration that are churn: they stop the device.
 _CHURN = 0.5
 _FULL = 0.92
@@ -56,7 +58,7 @@ def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
         if (
             len(mine) < LEAST
             or len(np.unique(quarter)) < QUARTERS
-            or grown < LEAST_GROWTH * held
+            or grown < max(LEAST_GROWTH * held, _LEAST_BYTES)
             or len(mine) * 2 < all_made
             or turns == 1
             or (turns == 0 and not stack)

@@ -49,9 +49,9 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
     more = {name: time - other.get(name, 0) for name, time in mine.items() if time > other.get(name, 0)}
     names = names_of.texts(facts.trace, "short")
     at = words.moment(int(one.start[worst]) - facts.origin)
-    out = [
-        f"begins at {at}, with {len(one.rows_of(worst)):,} kernels and copies instead of {len(one.rows_of(plain)):,}"
-    ]
+    count, usually = len(one.rows_of(worst)), len(one.rows_of(plain))
+    works = f", with {count:,} kernels and copies instead of {usually:,}" if count != usually else ""
+    out = [f"begins at {at}{works}"]
     ranked = sorted(more.items(), key=lambda item: -item[1])[:2]
     for (kind, name), extra in ranked:
         label = names.get(name, "?") if kind < 2 else ("copies", "fills")[kind - 2]

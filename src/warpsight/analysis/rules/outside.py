@@ -27,13 +27,15 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     begin, end = lived
     before, after = max(facts.work.begin - begin, 0), max(end - facts.work.finish, 0)
-    if before + after < LEAST_SHARE * (end - begin):
+    if before + after < max(LEAST_SHARE * (end - begin), 1):
         return
     stretches = (
         (before, "before the first device work", begin, facts.work.begin),
         (after, "after the last", facts.work.finish, end),
     )
     long_stretches = [one for one in stretches if one[0] * 10 >= before + after]
+    if long_stretches == [stretches[1]]:
+        long_stretches = [(after, "after the last device work", facts.work.finish, end)]
     said = " and ".join(f"{words.duration(time)} {where}" for time, where, _, _ in long_stretches)
     text = f"of the program's {words.duration(end - begin)} pass {said}"
     evidence = tuple(

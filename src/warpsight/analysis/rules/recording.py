@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
@@ -44,7 +45,7 @@ def _failed(facts: Facts) -> Iterator[Finding]:
             GROUP BY ALL ORDER BY n DESC LIMIT 3""").fetchall()  # fmt: skip
     for function, code, count, begin, length in rows:
         launched = "Launch" in function
-        yield Finding("error" if launched else "warning", f"{function} returned error {code} {count:,} times",
+        yield Finding("error" if launched else "warning", f"{function} returned error {code} {words.times(count)}",
                       {"function": function, "result": code, "count": count}, "recording/failed-calls", None, (),
                       "Check the return code of this call in the program; later results may be wrong.",
                       at=None if begin is None else (begin, begin + max(length or 0, 1)))  # fmt: skip

@@ -25,6 +25,7 @@ from warpsight.analysis.account.classes import (
     UNKNOWN,
 )
 from warpsight.analysis.account.copies import copy_names
+from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.retime import without
 from warpsight.analysis.retime.building import build
@@ -44,6 +45,8 @@ Column = npt.NDArray[Any]
 _WHOLE, _WINDOW = 20_000, 10_000
 #: Changes whose own bound is less than this share of the time are not worth re-timing.
 _WORTH = 0.01
+#: A program that launches bind gets so much shorter without them.
+_BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
     CLASSES[COMMUNICATION]: without.communication, CLASSES[COPY]: without.copies, CLASSES[HOST]: without.host_code,
     CLASSES[LAUNCH]: without.launches, CLASSES[OTHER_STREAM]: without.other_streams, CLASSES[UNKNOWN]: without.unexplained,
@@ -78,6 +81,8 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
             continue
         part = saved / facts.length
+        if finding.kind is None and part < (_BOUND if finding.rule == "launches/launch-bound" else _WORTH):
+            continue  # what it asks for changes nothing
         evidence = (*finding.evidence, f"without it the recording would be {part:.1%} shorter ({text})")
         yield replace(finding, saves_ns=saved, evidence=evidence)
 
@@ -136,6 +141,8 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)
+    if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in (MIGRATION, NO_CALL):
+        return None  # when work that no call launched would begin without it nobody knows
     return _CAUSES.get(finding.kind or "")
 
 

@@ -29,6 +29,8 @@ from warpsight.model.naming import kernel_names
 
 #: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05
+#: From this part of a class on, its largest row stands for all of it.
+_ALL = 0.95
 _MOST_KERNELS = 5
 
 
@@ -78,16 +80,18 @@ def _finding(
     severity = "note" if kind == COMPUTE else "warning"
     rows = evidence.work_of(facts, kind, top)
     usual = evidence.usual_piece(facts, kind)
-    todo = advice.of(kind, top.name, usual)
+    todo = advice.of(kind, top.name, usual, top.count)
     return Finding(
-        severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
+        severity, _text(facts, kind, name, time, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,
         evidence.stretch(facts, kind, entries, rows),
     )  # fmt: skip
 
 
-def _text(facts: Facts, kind: int, name: str, share: float, top: Entry, *, first: bool) -> str:
+def _text(facts: Facts, kind: int, name: str, time: int, top: Entry, *, first: bool) -> str:
     found = facts.account
+    share = time / found.span
+    part = "" if top.time >= _ALL * time else f"{top.time / time:.0%} of it "
     times = words.times(top.count)
     idle = f"the GPU is idle for {share:.0%} of the time"
     if kind == COMPUTE:
@@ -104,11 +108,11 @@ def _text(facts: Facts, kind: int, name: str, share: float, top: Entry, *, first
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
     stretch = evidence.one_stretch(facts, kind) if kind in (HOST, LAUNCH) else ""
     texts = {
-        COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({name})",
-        COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({name}, {times})",
+        COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({part}{name})",
+        COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({part}{name}, {times})",
         BLOCKED_CALL: f"{idle} while the host is held in {name} ({times})",
         HOST: f"{idle} while the host runs code between two launches{evidence.where(found)}{stretch}",
-        LAUNCH: f"{idle} in launch calls and on the way from them to the device ({name}){stretch}",
+        LAUNCH: f"{idle} in launch calls and on the way from them to the device ({part}{name}){stretch}",
         OTHER_STREAM: f"{idle} because launched work waits for another stream ({name})",
         RECORDER: f"{idle} because of the recorder itself ({name})",
     }

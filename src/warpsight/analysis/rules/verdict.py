@@ -22,6 +22,8 @@ _ALL = Rows()
 _WORTH = 0.05
 #: Where the steady state is this share of the span, its account is that of the span.
 _NEARLY_ALL = 0.9
+#: Spans of devices are alike where the longest is at most so many times the shortest.
+_LIKE = 1.1
 #: What a trace of a program without device work may hold.
 _OF_THE_HOST = (
     ("launch", "launch", "launches"), ("api", "call", "calls"), ("op", "operator", "operators"),
@@ -164,8 +166,8 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
     if not account.span:
         return _without_device(facts)
     count = len(account.devices)
-    who, each = ("the GPU was", "") if count == 1 else (f"{count} GPUs were", " each")
-    text = f"{who} busy {1 - account.share(*IDLE):.0%} of {words.duration(account.span / count)}{each}"
+    who = "the GPU was" if count == 1 else f"{count} GPUs were"
+    text = f"{who} busy {1 - account.share(*IDLE):.0%} of {_spans([one['span'] for one in account.devices.values()])}"
     if loop is None:
         return text
     found = f"of {words.duration(loop.median_ns)} ({loop.source})"
@@ -174,6 +176,16 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
     some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
     text = f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
     return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"
+
+
+def _spans(spans: list[int]) -> str:
+    """How long the devices' spans are: one for all where they are alike."""
+    least, most, mean = min(spans), max(spans), words.duration(sum(spans) / len(spans))
+    if len(spans) == 1:
+        return mean
+    if most <= _LIKE * least:
+        return f"{mean} each"
+    return f"their time, {words.duration(least)} to {words.duration(most)} from first to last work"
 
 
 def _without_device(facts: Facts) -> str:

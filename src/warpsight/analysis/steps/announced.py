@@ -8,6 +8,7 @@ inside each other the outermost is the loop: a layer is not an iteration, howeve
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,10 +84,10 @@ def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | No
     if chosen is None:
         return None
     _, loop, edges, _ = chosen
-    grouped = None
-    if loop.rank == REPEATED and not loop.named:
-        grouped = _groups(loop, when) or _periods(loop, edges, when)
-    return grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
+    anyhow = loop.rank == REPEATED and not loop.named
+    grouped = _groups(loop, when) or _periods(loop, edges, when) if anyhow else None
+    turns = grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
+    return replace(turns, anyhow=anyhow)
 
 
 def _numbers(edges: Column, launches: int) -> Column:

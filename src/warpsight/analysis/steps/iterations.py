@@ -23,7 +23,7 @@ from warpsight.analysis.steps.turns import Turns
 from warpsight.model import calls, intervals
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
-from warpsight.model.work import Work
+from warpsight.model.work import COMMUNICATION, Work
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -37,6 +37,10 @@ OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
 _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
 #: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
 _MADE_OF = 0.5
+#: Lengths differ by nature where the steady state leaves out this share, and of what it holds that share is unusual, and a row of
+#: such at the begin no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
+#: alternate: then so many are unusual.
+_MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -113,8 +117,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
     out = []
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
-        launched = mine[known[mine]] if known[mine].any() else mine
-        launched = launched[np.argsort(when[launched], kind="stable")]
+        launched, when = _in_order(work, mine, known, when)
         threads = (
             device_work.distinct(issued.thread[call[launched][call[launched] >= 0]])[0]
             if len(issued)
@@ -123,23 +126,57 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         loops = announced.candidates(trace, process, work, launched, when[launched], threads)
         turns = announced.best(loops, when[launched])
         if not repetition:
-            out += [_made(trace, process, turns, work, mine, launched)] if turns is not None else []
+            out += [_made(trace, process, turns, work, mine, launched, when)] if turns is not None else []
             continue
         turns = (
             turns
             or repeated.best(trace, process, work, launched, when[launched])
             or announced.best(loops, when[launched], 2)
         )
+        if turns is None or turns.weak or turns.anyhow:
+            uneven = repeated.uneven(trace, process, work, launched, when[launched])
+            if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
+                turns = uneven
+        if (
+            turns is not None
+            and not turns.announced
+            and repeated.parts_of_a_module(trace, process, turns, when[launched])
+        ):
+            turns = None
         single = announced.single(trace, process, work, launched, when[launched])
         # One step of the framework's own is one iteration, whatever repeats inside of it.
         if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
             turns = single
         if turns is None:
             continue
-        made = _made(trace, process, turns, work, mine, launched)
+        made = _made(trace, process, turns, work, mine, launched, when)
         if turns.announced or not _by_chance(made):
             out.append(made)
     return out
+
+
+def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Column, Column]:
+    """The rows of a process in the order of their launches, and the moment of each row's launch.
+
+    Streams run in order: a launch that was lost was between its neighbors on the stream. Where most were lost the device's times
+    stand for them. Work that came before all known launches of its stream is left out.
+    """
+    if not known[mine].any():
+        launched = mine
+    elif 2 * np.count_nonzero(known[mine]) < len(mine):
+        launched = mine[
+            known[mine] | (work.kind[mine] <= COMMUNICATION)
+        ]  # no call launches the migration of pages
+    else:
+        when, launched = when.copy(), mine[known[mine]]
+        for _, rows in work.per_queue():
+            rows = rows[work.process[rows] == work.process[mine[0]]]
+            last = np.maximum.accumulate(np.where(known[rows], np.arange(len(rows)), -1))
+            lost = rows[(last >= 0) & ~known[rows]]
+            when[lost] = when[rows[last[(last >= 0) & ~known[rows]]]]
+            launched = np.append(launched, lost)
+        launched = np.sort(launched)
+    return launched[np.argsort(when[launched], kind="stable")], when
 
 
 def _by_chance(found: Iterations) -> bool:
@@ -161,7 +198,7 @@ def _by_chance(found: Iterations) -> bool:
 
 
 def _made(
-    trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column
+    trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column, when: Column
 ) -> Iterations:
     """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
     turn = np.full(len(work), -1, np.int64)
@@ -174,7 +211,9 @@ def _made(
     start = np.maximum.accumulate(np.minimum.reduceat(work.start[rows], first))
     end = int(np.maximum.reduceat(work.end[rows], first)[-1])
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
-    steady = steady_state(duration)
+    if 2 * np.count_nonzero(duration == 0) > len(duration):  # turns overtake each other on the device
+        start, duration = _on_host(launched, when, turn, numbers)
+    steady = np.ones(len(duration), bool) if turns.uneven else steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]
     # What the recorder took is told as the recorder's, and makes no iteration slow.
     outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
@@ -186,6 +225,15 @@ def _made(
         outlier &= np.abs(size - usual) <= _SAME * usual
         outlier &= (usual >= _LEAST_WORK) & (len(start) >= _LEAST_TURNS)
     return Iterations(process, turns.source, start, duration, first, rows, steady, outlier, label, work)
+
+
+def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> tuple[Column, Column]:
+    """Begin and length of turns by their launches; the last one ends with its last."""
+    mine = launched[turn[launched] >= 0]
+    moments = when[mine]
+    first = np.searchsorted(turn[mine], numbers)
+    start = moments[np.minimum(first, len(moments) - 1)]
+    return start, np.diff(np.append(start, moments[-1]))
 
 
 def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Column) -> Column:
@@ -216,7 +264,8 @@ def steady_state(duration: Column) -> Column:
 
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
-    out most of the second half, lengths differ by nature (sequences, requests), and one iteration is as usual as another.
+    out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
+    (sequences, requests), and one iteration is as usual as another.
     """
     count = len(duration)
     usual = float(np.median(duration[count // 2 :]))
@@ -231,9 +280,19 @@ def steady_state(duration: Column) -> Column:
     if not len(good):
         return ~steady
     steady[good[0] : places[-1] + 1] = True
-    if 2 * int(steady[count // 2 :].sum()) < count - count // 2:
+    if _by_nature(near, steady, int(good[0])) or 2 * int(steady[count // 2 :].sum()) < count - count // 2:
         steady[:] = True
     return steady
+
+
+def _by_nature(near: Column, steady: Column, first: int) -> bool:
+    """Whether a steady state leaves out turns by chance: those it holds are as little alike as the others."""
+    if steady.all():
+        return False
+    many = np.count_nonzero(~steady) >= _MANY_LEFT * len(steady)
+    unusual = float((~near[steady]).mean())
+    by_chance = unusual >= (_VARIED if many else _ALTERNATING) and unusual**first >= _CHANCE
+    return bool(by_chance or (many and float(near[~steady].mean()) >= _VARIED))
 
 
 def outliers(duration: Column, among: Column) -> Column:

@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.ops.module_tree import PREFIX
 from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.turns import Turns
-from warpsight.model import calls
+from warpsight.model import calls, intervals
 from warpsight.model.calls import STREAM_WAIT
 from warpsight.model.naming import api_names, kernel_names
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import NO_TIME, Work, distinct
+from warpsight.model.work import NO_TIME, Work, distinct, numbered
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: A loop has at least this many turns.
-LEAST = 3
+#: A loop has at least this many turns; one of uneven turns has more.
+LEAST, LEAST_UNEVEN = 3, 5
+#: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; pieces looked at.
+_HELD, _PART, _MOST_TURNS = 0.8, 0.3, 200_000
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+#: Of uneven turns this share is so far from the usual size.
+_VARIOUS, _FAR = 0.25, 0.3
+#: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
+_EVENLY = 0.8
 
 
 def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
@@ -32,10 +40,16 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
     waits = _waits(trace, process)
     waits = waits[(waits >= (when[0] if len(when) else 0))]
     found = _between(trace, work, launched, when, names, waits)
-    if found is not None and found.weak and (names == names[0]).all():
+    if found is not None and (names == names[0]).all() and (found.weak or not _evenly(when, waits)):
         # In a loop of one work alone, a few waits only look like parts of it.
         return _between(trace, work, launched, when, names, waits[:0])
     return found
+
+
+def _evenly(when: Column, waits: Column) -> bool:
+    """Whether nearly as many launches lie between any two waits."""
+    between = np.diff(np.unique(np.searchsorted(when, waits, side="right")))
+    return bool((between == np.median(between)).mean() >= _EVENLY) if len(between) else False
 
 
 def _between(
@@ -72,6 +86,75 @@ def _between(
     size = int(np.median(np.diff(first)))
     source = f"repetition of {size:,} kernels and copies" if size > 1 else "repetition of one kernel or copy"
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
+
+
+def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
+    """The loop whose turns the host's waits divide, however often a part of a turn repeats in each; None without one.
+
+    What lies between two waits does the same work in each turn, by name, begins with the same and ends with the same; only how
+    often differs:
+
+        a b c a b c r | a b c r | a b c a b c a b c r |
+    """
+    names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
+    waited = np.searchsorted(when, _waits(trace, process), side="right")
+    issued, call = calls.of_work(trace, work, api=True)
+    of = call[launched]
+    held = (of >= 0) & (issued.end[of] >= work.end[launched]) if len(issued) else np.zeros(len(of), bool)
+    edges = np.unique(np.concatenate([[0], waited, np.flatnonzero(held) + 1, [len(names)]]))
+    if not LEAST_UNEVEN < len(edges) <= _MOST_TURNS:
+        return None
+    kind, several = _kinds(names, edges)
+    usual = int(np.argmax(np.bincount(kind)))
+    turns = np.flatnonzero(kind == usual)
+    # The same work in another number is what tells a turn; one name alone, or turns that are all alike, repetition finds.
+    if len(turns) < LEAST_UNEVEN or not several[turns[0]]:
+        return None
+    inside = edges[turns[-1] + 1] - edges[turns[0]]
+    size = edges[turns + 1] - edges[turns]
+    usual_size, covered = float(np.median(size)), int(size.sum())
+    if (np.abs(size - usual_size) >= _FAR * usual_size).mean() < _VARIOUS:
+        return None  # a loop that waits now and then
+    if covered < _HELD * inside or inside < _PART * len(names):
+        return None
+    first = edges[turns]
+    turn = np.searchsorted(first, np.arange(len(names)), "right") - 1
+    turn[edges[turns[-1] + 1] :] = -1
+    return Turns("repetition between waits", turn, [""] * len(first), announced=False, uneven=True)
+
+
+def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
+    """A number for each piece between two edges, and whether it has several names.
+
+    Numbers are equal where the names are, and the first and the last of them.
+    """
+    ids, code = np.unique(names, return_inverse=True)
+    piece = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    pairs = np.unique(piece * len(ids) + code)
+    where = pairs // len(ids)
+    first = np.searchsorted(where, np.arange(len(edges) - 1))
+    marks = (np.arange(1, len(ids) + 1, dtype=np.uint64) * _PRIME) ** np.uint64(3)
+    names_in = np.add.reduceat(marks[pairs % len(ids)], first)
+    kind, _ = numbered([code[edges[:-1]], code[edges[1:] - 1], names_in])
+    return kind, np.bincount(where) > 1
+
+
+def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
+    """Whether most turns begin in the same runs of a module, as torch's profiler draws them: then they are its layers."""
+    if not trace.count("marker"):
+        return False
+    texts = names_of.texts(trace, "name")
+    modules = [number for number, text in texts.items() if text.startswith(PREFIX)]
+    if not modules:
+        return False
+    columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "name_id": 0})
+    rows = np.flatnonzero((columns["process"] == process) & np.isin(columns["name_id"], modules))
+    runs = intervals.union(columns["start"][rows], (columns["start"] + columns["duration"])[rows])
+    numbers, first = np.unique(turns.of_launch, return_index=True)
+    begin = when[first[numbers >= 0]]
+    run = np.searchsorted(runs.start, begin, "right") - 1
+    inside = (run >= 0) & (begin < runs.end[np.maximum(run, 0)]) if len(runs) else np.zeros(len(begin), bool)
+    return int(inside.sum()) * 2 > len(begin) and len(np.unique(run[inside])) * 2 <= int(inside.sum())
 
 
 def _alike(trace: StoredTrace, name: Column) -> Column:

@@ -21,6 +21,8 @@ class Turns:
         announced: The program or its framework says where turns begin; else repetition does.
         sure: A mark or a framework's own step says so.
         weak: No wait of the host marks the turns of a repetition.
+        uneven: Turns differ in size by nature.
+        anyhow: The turns are ranges with one name that does not say that they are turns.
     """
 
     source: str
@@ -29,3 +31,5 @@ class Turns:
     announced: bool = True
     sure: bool = False
     weak: bool = False
+    anyhow: bool = False
+    uneven: bool = False

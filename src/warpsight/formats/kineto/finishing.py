@@ -37,12 +37,38 @@ def finish(held: HeldTables, stacks: PythonCallStacks, placing: Placing) -> None
 
 
 def _device_work(held: HeldTables, placing: Placing, by_correlation: Ordered) -> None:
+    correlations, processes = _launching(held)
     for table in ("kernel", "memcpy", "memset", "sync", "event"):
         for rows in held.tables(table):
             if table in ("kernel", "memcpy", "memset"):
                 found = _found(by_correlation, _ints(rows["correlation"]))
                 rows = rows.append_column("stack", _nullable(found))
-            placing.target.add(table, _with_process(rows, placing.main))
+            process = np.full(len(rows), placing.main, np.int32)
+            if len(correlations):
+                own = _ints(rows["correlation"])
+                place = np.minimum(np.searchsorted(correlations, own), len(correlations) - 1)
+                known = correlations[place] == own
+                process[known] = processes[place[known]]
+            placing.target.add(table, rows.append_column("process", pa.array(process)))
+
+
+def _launching(held: HeldTables) -> tuple[Int64, Int64]:
+    """Correlations that calls of one process alone have, ascending, and that process; nothing in a file of one process.
+
+    Device work does not name its process. A file that was put together from those of several ranks has several.
+    """
+    called = [
+        np.stack([_ints(rows["correlation"]), _ints(rows["process"])])
+        for table in ("launch", "api")
+        for rows in held.tables(table)
+    ]
+    pairs = np.unique(np.concatenate(called, axis=1), axis=1) if called else np.zeros((2, 0), np.int64)
+    pairs = pairs[:, pairs[0] >= 0]
+    if len(np.unique(pairs[1])) < 2:
+        return pairs[0, :0], pairs[1, :0]
+    _, place, count = np.unique(pairs[0], return_index=True, return_counts=True)
+    alone = place[count == 1]
+    return pairs[0, alone], pairs[1, alone]
 
 
 def _forwards(held: HeldTables, stacks: PythonCallStacks, placing: Placing, backward: BackwardStacks) -> None:
@@ -154,7 +180,3 @@ def _ints(column: pa.ChunkedArray) -> Int64:
 
 def _nullable(values: Int64) -> pa.Array:
     return pa.array(values.astype(np.int32), mask=values == 0)
-
-
-def _with_process(rows: pa.Table, process: int) -> pa.Table:
-    return rows.append_column("process", pa.array(np.full(len(rows), process, np.int32)))

@@ -16,7 +16,7 @@ from warpsight.model import open as open_trace
 LIBRARY = "site-packages/torch/nn.py"
 
 
-def host(build, lengths=(1_000,), every=10_000, thread=THREAD, **tables):
+def host(build, lengths=(1_000,), every=10_000, thread=THREAD, more=((), ()), **tables):
     """The names of the host time of a program whose device waits `lengths` ns for the host, from each multiple of `every` on."""
     kernels, launches = [], []
     for number, length in enumerate(lengths):
@@ -31,7 +31,7 @@ def host(build, lengths=(1_000,), every=10_000, thread=THREAD, **tables):
         kernel(n * every + lengths[n] + 30, every - lengths[n] - 130, correlation=900)
         for n in range(len(lengths) - 1)
     ]
-    found = account(build(kernel=kernels, launch=launches, **tables))
+    found = account(build(kernel=[*kernels, *more[1]], launch=[*launches, *more[0]], **tables))
     assert found.time(HOST) == sum(lengths)
     assert sum(one.time for one in found.host) == sum(lengths)
     return found.host
@@ -340,7 +340,7 @@ def test_the_line_is_one_of_the_functions_own_file(build):
     assert found.function == "forward (net.py:5)"
 
 
-@pytest.mark.parametrize(("inside", "name"), [(True, "load"), (False, "part 0")])
+@pytest.mark.parametrize(("inside", "name"), [(True, "load"), (False, "part #")])
 def test_ranges_that_count_up_around_all_work_are_iterations_and_name_nothing_that_something_inside_names(
     build, inside, name
 ):
@@ -353,3 +353,23 @@ def test_ranges_that_count_up_around_all_work_are_iterations_and_name_nothing_th
     rows += [(n * every, 2_400, "load") for n in range(3)]
     found = ranges(build, *rows, lengths=lengths, every=every)
     assert found == [(name, 12_000)]
+
+
+def test_a_range_around_all_work_whatever_thread_launches_it_says_when_and_not_what(build):
+    """Three turns; another thread launches some of it, as for backward."""
+    rows = [(n * 10_000 - 300, 10_000, f"part {n}") for n in range(3)]
+    rows += [(n * 10_000, 2_400, "load") for n in range(3)]
+    texts = tuple(dict.fromkeys(text for _, _, text in rows))
+    more = [launch(n * 10_000 + 5_000, 10, 700 + n, thread=THREAD + 1) for n in range(2)]
+    kernels = [kernel(n * 10_000 + 5_100, 10, correlation=700 + n) for n in range(2)]
+    found = host(build, (4_000,) * 3, names=texts, more=(more, kernels),
+                 marker=[marker(begin, length, texts.index(text) + 1) for begin, length, text in rows])  # fmt: skip
+    assert [(one.name, one.time) for one in found] == [("load", 12_000)]
+
+
+@pytest.mark.parametrize(("part", "name"), [(600, "forward"), (950, "aten::mm")])
+def test_a_function_around_all_of_it_says_more_than_the_operator_that_most_of_it_is_in(build, part, name):
+    stacks = ((frame("forward", "net.py", 5),),)
+    samples = [sample(time * 100, 1) for time in range(1, 9)]
+    (found, *_) = host(build, names=("aten::mm",), op=[operator(0, part, 1)], stacks=stacks, sample=samples)
+    assert found.name == name

@@ -86,7 +86,7 @@ def test_ranges_of_other_threads_without_length_or_open_are_none(build):
 def test_names_that_differ_in_numbers_are_one_at_each_level(build):
     rows = [marker(0, 10, 1), marker(10, 10, 2), marker(20, 10, 3, category="python_function")]
     found = loaded(build, names=("step 1", "step 27", "step 3"), marker=rows)
-    assert found == [("step 1", ANNOTATION, 20, 20), ("step 3", FUNCTION, 10, 10)]
+    assert found == [("step #", ANNOTATION, 20, 20), ("step 3", FUNCTION, 10, 10)]
 
 
 @pytest.mark.parametrize(

@@ -115,3 +115,12 @@ def test_where_a_piece_has_samples_the_calls_around_it_do_not_count(build):
     found, stacked = over(build, [(20, 90)], call=[1], launch=rows, sample=[sample(50, 4)])
     assert set(found) == {"main", "step"}
     assert stacked.sampled.tolist() == [True]
+
+
+def test_samples_in_short_pieces_stand_for_short_pieces_without_one(build):
+    """Nine in ten of the short pieces have no sample: without them the long one would hold half of the time."""
+    pieces = [(0, 100), *((200 + 10 * n, 210 + 10 * n) for n in range(80))]
+    at = [(50, 2), *((200 + 100 * n, 4) for n in range(8))]
+    found, _ = over(build, pieces, sample=[sample(t, stack) for t, stack in at])
+    assert found["main"][0] == pytest.approx(900)
+    assert found["step"][0] == pytest.approx(800)

@@ -28,7 +28,9 @@ def written(path: Path, allocations: list[Allocation], **more: Any) -> Program:
     stack = program.stack("grow")
     for number, (begin, end, size) in enumerate(allocations, 1):
         moved = {"address": number << 20, "kind": "device", "device": 0, "allocator": "CUDA runtime"}
-        program.add("memory", time=begin, operation="allocate", bytes=size, stack=stack, **moved, **more)
+        program.add(
+            "memory", time=begin, operation="allocate", bytes=size << 10, stack=stack, **moved, **more
+        )
         if end is not None:
             program.add("memory", time=end, operation="free", **moved, **more)
     return program
@@ -75,17 +77,17 @@ def test_a_leak_grows_in_every_quarter_and_stays(found: Callable[..., list[Findi
     assert len(leaked) == expected
     if expected:
         (one,) = leaked
-        assert (one.values["allocations"], one.values["bytes"]) == (8, 800)
+        assert (one.values["allocations"], one.values["bytes"]) == (8, 800 << 10)
         assert "grow (train.py:9)" in one.text
 
 
 def test_a_leak_says_when_the_device_will_be_full(found: Callable[..., list[Finding]]) -> None:
-    """800 B in the window of a device of 4,000 B: 3,200 B are left, four times as long."""
-    (one,) = found(kept, {"memory_bytes": 4_000})
+    """800 KiB in the window of a device of 4,000 KiB: 3,200 KiB are left, four times as long."""
+    (one,) = found(kept, {"memory_bytes": 4_000 << 10})
     begin, end = one.at or (0, 0)
     window = (end - 1 - begin) * 8 / 7
     assert one.evidence[0] == "8 of them were not freed when the recording ended"
-    assert "(3.91 KiB) is full in " in one.evidence[1]
+    assert "(3.91 MiB) is full in " in one.evidence[1]
     said, unit = one.evidence[1].rsplit(" ", 2)[1:]
     assert float(said) * {"ms": 1e6, "s": 1e9}[unit] == pytest.approx(4 * window, rel=0.01)
 
@@ -118,10 +120,10 @@ def test_a_device_is_nearly_full_from_92_percent_on(
         moments.append(begin + 7)
         return [(begin, begin + 9, peak - 20), (begin + 7, begin + 8, 20)]
 
-    full = [one for one in found(make, {"memory_bytes": 1_000}) if one.rule == "memory/nearly-full"]
+    full = [one for one in found(make, {"memory_bytes": 1_000 << 10}) if one.rule == "memory/nearly-full"]
     assert len(full) == expected
     if expected:
-        assert full[0].values == {"peak": 920}
+        assert full[0].values == {"peak": 920 << 10}
         assert (full[0].text, full[0].at) == ("memory of GPU 0 was 92% full", (moments[0], moments[0] + 1))
 
 

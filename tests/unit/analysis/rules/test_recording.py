@@ -56,6 +56,6 @@ def test_calls_that_failed_are_counted_by_function_and_result(program: Program) 
     program.call("launch", "cudaLaunchKernel", 0, captured=False, result=600)
     found = [one for one in judged(program) if one.rule == "recording/failed-calls"]
     assert [(one.severity, one.text, one.at) for one in found] == [
-        ("warning", "cudaMalloc returned error 2 2 times", (begin, begin + 3 * US)),
-        ("error", "cudaLaunchKernel returned error 600 1 times", (late, late + 1)),
+        ("warning", "cudaMalloc returned error 2 twice", (begin, begin + 3 * US)),
+        ("error", "cudaLaunchKernel returned error 600 once", (late, late + 1)),
     ]

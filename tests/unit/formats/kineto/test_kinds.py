@@ -214,3 +214,25 @@ def test_a_message_has_its_other_rank(tmp_path):
     with ws.open(path) as trace:
         peers = trace.sql("SELECT correlation, peer FROM collective ORDER BY correlation").fetchall()
     assert peers == [(1, 3), (2, 2), (3, None)]
+
+
+def test_device_work_of_a_file_put_together_from_several_ranks_is_its_launchers(tmp_path):
+    """Kernels name no process; of ranks with equal correlations nobody knows whose they are."""
+    events = []
+    for rank in range(3):
+        for turn in range(2):
+            number = 100 * rank + turn + 1
+            at = {"ts": 10.0 * turn + rank, "dur": 5.0, "ph": "X"}
+            events += [
+                {**at, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 40 + rank, "tid": 40 + rank,
+                 "args": {"correlation": number if turn else 7}},
+                {**at, "cat": "kernel", "name": "gemm", "pid": rank, "tid": 7,
+                 "args": {"correlation": number if turn else 7, "device": rank, "stream": 7}},
+            ]  # fmt: skip
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with ws.open(path) as opened:
+        rows = opened.sql(
+            "SELECT p.pid, k.correlation FROM kernel k JOIN process p USING (process) ORDER BY 2"
+        ).fetchall()
+    assert rows == [(40, 2), (40, 7), (40, 7), (40, 7), (41, 102), (42, 202)]

@@ -1,0 +1,134 @@
+"""Sentences are true as they are written: no counts that are equal, no advice to do what is done, no saving that nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.analysis.rules.program import MS, THREAD, US, Program
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.rules.verdict import Verdict, verdict
+
+
+def judged(program: Program) -> Verdict:
+    with program.open() as trace:
+        return verdict(trace)
+
+
+def of(found: Verdict, rule: str) -> Finding:
+    (one,) = [one for one in found.findings if one.rule == rule]
+    return one
+
+
+@pytest.mark.parametrize(("launches", "bound"), [(2, False), (30, True)])
+def test_a_few_launches_bind_no_program(program: Program, launches: int, bound: bool) -> None:
+    for _ in range(launches):
+        program.launch("gemm", 5 * US)
+        program.busy(20 * US)
+    rules = {one.rule for one in judged(program).findings}
+    assert ("launches/launch-bound" in rules) == bound
+
+
+def test_devices_of_different_spans_are_not_said_to_have_worked_for_as_long_each(program: Program) -> None:
+    for _ in range(10):
+        program.launch("gemm", 100 * US)
+    program.add("kernel", start=program.device, duration=US, name_id=program.writer.name("tiny"), context=2, stream=7,
+                device=1, correlation=999, graph_level=False)  # fmt: skip
+    summary = judged(program).summary
+    assert "2 GPUs were busy 100% of their time, 1.00 µs to " in summary and "each" not in summary
+
+
+def copied(program: Program, source: str, count: int = 20) -> Finding:
+    for _ in range(count):
+        number = program.call("api", "cudaMemcpyAsync", 4 * US)
+        program.device = max(program.device, program.host)
+        program.add("memcpy", start=program.device, duration=100 * US, bytes=1 << 20, kind="HtoD", source_kind=source,
+                    destination_kind="device", asynchronous=True, context=1, stream=7, device=0, correlation=number)  # fmt: skip
+        program.device += 100 * US
+    return of(judged(program), "account/copy")
+
+
+@pytest.mark.parametrize("source", ["pinned", "pageable"])
+def test_only_who_copies_from_pageable_memory_is_told_to_copy_from_pinned(
+    program: Program, source: str
+) -> None:
+    assert ("pinned memory" in (copied(program, source).advice or "")) == (source == "pageable")
+
+
+@pytest.mark.parametrize(("times", "advice"), [(1, "before it matters"), (3, "once, before the loop")])
+def test_a_call_that_came_once_is_not_to_be_called_once(program: Program, times: int, advice: str) -> None:
+    program.launch("gemm", 10 * US)
+    for _ in range(times):
+        program.call("api", "cuLibraryLoadData", 3 * MS)
+        program.launch("gemm", 10 * US)
+    assert f"Call it {advice}" in (of(judged(program), "account/blocked_call").advice or "")
+
+
+@pytest.mark.parametrize(("busy", "said"), [(100 * US, False), (900 * US, True)])
+def test_a_stretch_is_said_to_be_of_a_class_that_has_most_of_it(
+    program: Program, busy: int, said: bool
+) -> None:
+    """The rest of the stretch is an allocation's, which takes 500 µs."""
+    program.launch("gemm", 10 * US)
+    program.busy(busy)
+    program.call("api", "cudaMalloc", 500 * US)
+    program.launch("gemm", 10 * US)
+    assert ("in one stretch of" in of(judged(program), "account/host").text) == said
+
+
+def test_what_migrations_would_save_nobody_knows(program: Program) -> None:
+    program.launch("gemm", 50 * US)
+    program.synchronize()
+    for _ in range(30):
+        program.device += 200 * US
+        program.add("memcpy", start=program.device, duration=40 * US, bytes=1 << 20, kind="DtoH", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+        program.device += 40 * US
+    found = judged(program)
+    for rule in ("account/unknown", "account/copy"):
+        one = of(found, rule)
+        assert one.saves_ns is None and not any("shorter" in str(line) for line in one.evidence)
+
+
+def test_a_slow_iteration_of_as_many_kernels_is_not_said_to_have_others(program: Program) -> None:
+    for turn in range(12):
+        begin = program.host
+        program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(5 * MS if turn == 7 else 50 * US)
+        program.annotated(f"step {turn}", begin)
+    evidence = " ".join(map(str, of(judged(program), "loops/slow-iteration").evidence))
+    assert "begins at" in evidence and "instead of" not in evidence
+
+
+def test_waiting_in_the_system_goes_with_the_hosts_own_code(program: Program) -> None:
+    """Nine tenths of the time is the host's, most of that in `poll`: without it little is left."""
+    for _ in range(5):
+        program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(100 * US)
+        program.add(
+            "api", start=program.host, duration=800 * US, function="poll", thread=THREAD, correlation=0
+        )
+        program.host += 800 * US
+    program.launch("gemm", 100 * US)
+    one = of(judged(program), "account/host")
+    assert one.saves_ns is not None and one.share_ns is not None and one.saves_ns > 0.9 * one.share_ns
+
+
+@pytest.mark.parametrize(
+    ("back", "part"), [(0, "(memcpy HtoD, pinned, "), (300 * US, "(60% of it memcpy DtoH, pinned, ")]
+)
+def test_a_kind_of_copy_that_has_some_of_the_time_is_not_said_to_have_all(
+    program: Program, back: int, part: str
+) -> None:
+    for kind, length in [("HtoD", 100 * US), ("DtoH", back)]:
+        for _ in range(2 if kind == "HtoD" else 1):
+            if length:
+                number = program.call("api", "cudaMemcpyAsync", 4 * US)
+                program.device = max(program.device, program.host)
+                ends = ("pinned", "device") if kind == "HtoD" else ("device", "pinned")
+                program.add("memcpy", start=program.device, duration=length, bytes=1 << 20, kind=kind, source_kind=ends[0],
+                            destination_kind=ends[1], asynchronous=True, context=1, stream=7, device=0,
+                            correlation=number)  # fmt: skip
+                program.device += length
+    assert part.replace(", pinned", "") in of(judged(program), "account/copy").text
