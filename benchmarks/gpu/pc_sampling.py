@@ -1,10 +1,9 @@
 """What --pc-sampling costs a decode: recordings with and without it in turn, and how soon a planted hot line comes first.
 
-usage: pc_sampling.py [--pairs 3] [--seconds 3] [--hertz on] [--every SECONDS]
+usage: pc_sampling.py [--pairs 3] [--seconds 3] [--hertz on]
 
 The workload is a 16-layer transformer at batch 1 in plain PyTorch, bound by launches, with column_walk.py in each layer.
-Costs compare medians of ms a token and, for windows (--every), means, which hold their begin and end; samples are of all
-multiprocessors.
+Costs compare medians of ms a token; samples are of all multiprocessors.
 """
 
 from __future__ import annotations
@@ -89,14 +88,13 @@ def decode(seconds: float) -> list[float]:
     return times
 
 
-def recorded(seconds: float, folder: str, *options: str) -> tuple[float, float, Path]:
-    """Median and mean of ms a token under `warpsight record`, and the trace."""
+def recorded(seconds: float, folder: str, *options: str) -> tuple[float, Path]:
+    """Median ms a token under `warpsight record`, and the trace."""
     trace = Path(folder, "run.warp")
     command = [sys.executable, "-m", "warpsight", "record", "-q", "-f", "-o", str(trace), "--sample", "off", "--counters",
                "off", *options, "--", sys.executable, __file__, "--workload", str(seconds)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    times = [1e3 * one for one in json.loads(done.stdout.splitlines()[-1])]
-    return statistics.median(times), statistics.fmean(times), trace
+    return 1e3 * statistics.median(json.loads(done.stdout.splitlines()[-1])), trace
 
 
 def first_after(trace: Any) -> float | None:
@@ -111,7 +109,7 @@ def first_after(trace: Any) -> float | None:
     since = None
     for end in [*(windows[1 << k] for k in range(7) if 1 << k < len(windows)), windows[-1]]:
         kernels = hotspots(trace, Rows(end=end), ("line",), 1).kernels
-        lines = kernels[0].levels["line"] if kernels else []
+        lines = kernels[0].levels.get("line", []) if kernels else []
         frames = lines[0].frames if lines else []
         right = any(frame.line == planted and Path(frame.file).name == KERNEL.name for frame in frames)
         since = (since or (end - windows[0]) / 1e9) if right else None
@@ -126,7 +124,6 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--hertz", default="on")
-    parser.add_argument("--every")
     parser.add_argument("--workload", type=float, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.workload:
@@ -134,22 +131,19 @@ def main() -> None:
         return
     from warpsight.model import open as open_trace
 
-    sampling = ["--pc-sampling", given.hertz]
-    if given.every:
-        sampling += ["--pc-sampling-every", given.every]
     with tempfile.TemporaryDirectory() as folder:
         for pair in range(given.pairs):
-            without, mean_without, _ = recorded(given.seconds, folder)
-            sampled, mean_sampled, trace = recorded(given.seconds, folder, *sampling)
+            without, _ = recorded(given.seconds, folder)
+            sampled, trace = recorded(given.seconds, folder, "--pc-sampling", given.hertz)
             with open_trace(trace) as opened:
                 [(samples, span)] = opened.sql(
                     "SELECT sum(samples), max(start + duration) - min(start) FROM pc_window"
                 ).fetchall()
                 found = first_after(opened) if pair == given.pairs - 1 else None
                 print(
-                    f"{without:.3f} ms a token without (mean {mean_without:.3f}), {sampled:.3f} with (mean {mean_sampled:.3f}): "
-                    f"{sampled / without:.3f} (means {mean_sampled / mean_without:.3f}); {samples / span * 60e9:,.0f} samples a "
-                    "minute" + (f"; planted line first after {found:.2f} s" if found else ""),
+                    f"{without:.3f} ms a token without, {sampled:.3f} with: {sampled / without:.3f}; "
+                    f"{samples / span * 60e9:,.0f} samples a minute"
+                    + (f"; planted line first after {found:.2f} s" if found else ""),
                     flush=True,
                 )
 

@@ -15,19 +15,15 @@ void begin_counters(bool contexts_exist) {
 
 void begin_counters_of(CUcontext context) { sample_context(context); }
 
-bool launches_watched() {
-  return launches_measured() || instructions_counted() || devices_sampled() || sampled_in_windows();
-}
+bool launches_watched() { return launches_measured() || instructions_counted() || devices_sampled(); }
 
 void launch_begins(CUcontext context, const char* kernel, CUstream stream) {
   if (devices_sampled()) sample_device_of(context);
   if (instructions_counted()) count_from_launch(context);
   if (launches_measured()) measured_launch_begins(context, kernel, stream);
-  if (sampled_in_windows()) sampled_launch_begins();
 }
 
 void launch_ended(const char* name, uint32_t correlation) {
-  if (sampled_in_windows()) sampled_launch_ended();
   if (launches_measured()) measured_launch_ends(name != nullptr ? intern_c(name) : 0, correlation);
 }
 

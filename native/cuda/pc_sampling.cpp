@@ -26,12 +26,8 @@ constexpr size_t kPcs = 16384;            // instructions taken from CUPTI at on
 constexpr size_t kMostReasons = 64;       // sm_90 has 40, counts of samples and drops included
 constexpr uint64_t kBytesPerSample = 32;  // of the hardware's buffer, for all that can come in a second
 constexpr uint64_t kLeastBuffer = 16ull << 20, kMostBuffer = 512ull << 20;
-constexpr uint64_t kMostHertz = 100000;
 constexpr uint32_t kLeastPeriod = 5, kMostPeriod = 31;  // CUPTI's bounds of log2 of the period in cycles
-constexpr uint64_t kCostShare = 100;  // a window is at least this many times as long as its collection took
-// Of sampling in windows: how long one is, how long beginning and ending one waits for launches under way,
-// and how many times as long as both took there are none at least.
-constexpr uint64_t kWindowNs = 200000000, kPatienceNs = 100000000, kPauseShare = 50;
+constexpr uint64_t kCostShare = 100;    // a window is at least this many times as long as its collection took
 constexpr time_t kPatienceSeconds = 1;  // that the end of a context waits for a collection
 constexpr std::string_view kPrefix = "smsp__pcsamp_warps_issue_stalled_";
 constexpr std::string_view kTwin = "_not_issued";
@@ -48,13 +44,7 @@ struct Sampled {
   uint64_t window_start;  // CLOCK_MONOTONIC ns
   std::vector<Reason> reasons;
   CUpti_PCSamplingData* rest;  // CUPTI writes here when sampling ends
-  bool on;                     // now, under g_collecting
-  uint64_t taken;              // samples of this window
 };
-
-// Launching threads share it, the worker has it alone while a window begins or ends.
-pthread_rwlock_t g_launching = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-thread_local bool t_launching = false;  // whether this thread shares it
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the list; CUPTI is never called under it
 std::vector<Sampled*>& sampled() {
@@ -136,19 +126,10 @@ uint32_t period_of(uint32_t hertz) {
   return static_cast<uint32_t>(std::clamp<long>(exponent, kLeastPeriod, kMostPeriod));
 }
 
-// In a window as many samples are taken as else in the pause behind it, too.
-uint32_t hertz_in_window() {
-  const uint64_t wanted = settings().pc_sampling;
-  if (!sampled_in_windows()) return static_cast<uint32_t>(wanted);
-  const uint64_t pause = settings().pc_sampling_every * 1000000000ull;
-  return static_cast<uint32_t>(std::min<uint64_t>(wanted * (pause + kWindowNs) / kWindowNs, kMostHertz));
-}
-
 uint64_t hardware_buffer_of(uint32_t hertz) {
   const int multiprocessors = attribute_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   const uint64_t schedulers = 4ull * static_cast<uint64_t>(multiprocessors > 0 ? multiprocessors : 128);
-  const uint64_t second = schedulers * hertz * kBytesPerSample;
-  return std::clamp(sampled_in_windows() ? second / 4 : second, kLeastBuffer, kMostBuffer);
+  return std::clamp(schedulers * hertz * kBytesPerSample, kLeastBuffer, kMostBuffer);
 }
 
 template <class T>
@@ -203,7 +184,7 @@ bool ask_reasons(Sampled* one) {
 }
 
 bool configure(Sampled* one) {
-  const uint32_t hertz = hertz_in_window(), period = period_of(hertz);
+  const uint32_t hertz = settings().pc_sampling, period = period_of(hertz);
   CUpti_PCSamplingConfigurationInfo info[4] = {};
   info[0].attributeType = CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE;
   info[0].attributeData.collectionModeData.collectionMode = CUPTI_PC_SAMPLING_COLLECTION_MODE_CONTINUOUS;
@@ -296,7 +277,6 @@ PcWindow window_of(const Sampled& one) {
 void finish_window(Sampled* one, PcWindow* window, uint64_t began, bool wanted) {
   window->cost = thread_cpu_ns() - began;
   one->window_start = window->end;
-  one->taken += window->samples;
   if (!wanted || (window->samples == 0 && window->flags == 0)) return;
   write(*window);
   report_window(*window);
@@ -321,70 +301,20 @@ uint64_t collect(Sampled* one, bool wanted) {
   return window.cost;
 }
 
-// Ends sampling for now; false when CUPTI may go on. Under g_collecting.
-bool stop(Sampled* one, bool wanted) {
-  if (!one->on) return true;
-  collect(one, wanted);
-  const uint64_t began = thread_cpu_ns();
-  one->on = false;
-  if (!disable(*one)) return false;
-  PcWindow window = window_of(*one);
-  take(*one->rest, *one, wanted, &window);
-  if (one->rest->remainingNumPcs != 0 && wanted)
-    report_loss("pc sampling", "samples of these instructions did not fit at the end of a context",
-                one->rest->remainingNumPcs, Severity::lost, window.start, window.end, PcSample::kKind);
-  finish_window(one, &window, began, wanted);
-  return true;
-}
-
 // Under g_collecting.
 void finish(Sampled* one, bool wanted) {
-  if (stop(one, wanted)) free_buffer(one->rest);
+  collect(one, wanted);
+  const uint64_t began = thread_cpu_ns();
+  if (disable(*one)) {
+    PcWindow window = window_of(*one);
+    take(*one->rest, *one, wanted, &window);
+    if (one->rest->remainingNumPcs != 0 && wanted)
+      report_loss("pc sampling", "samples of these instructions did not fit at the end of a context",
+                  one->rest->remainingNumPcs, Severity::lost, window.start, window.end, PcSample::kKind);
+    finish_window(one, &window, began, wanted);
+    free_buffer(one->rest);
+  }
   delete one;
-}
-
-bool enable(const Sampled& one) {
-  auto on = params<CUpti_PCSamplingEnableParams>(CUpti_PCSamplingEnableParamsSize, one.context);
-  return !refused(cupti().cuptiPCSamplingEnable(&on), "begin");
-}
-
-// Samples a context again. Under g_collecting.
-void resume(Sampled* one) {
-  one->rest->totalNumPcs = one->rest->remainingNumPcs = 0;
-  one->taken = 0;
-  one->window_start = now_ns();
-  one->on = enable(*one) && configure(one);
-}
-
-// Begins or ends a window of all contexts; gives the time until the next change. Under g_collecting.
-uint64_t change_window(const std::vector<Sampled*>& all) {
-  const auto on = [](const Sampled* one) { return one->on; };
-  const auto taken = [](const Sampled* one) { return one->taken != 0; };
-  const bool ends = std::any_of(all.begin(), all.end(), on);
-  for (Sampled* one : all)
-    if (one->on) collect(one, in_recorded_range());
-  if (ends && std::none_of(all.begin(), all.end(), taken)) return kWindowNs;  // nothing has run yet
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += kPatienceNs;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
-  if (pthread_rwlock_timedwrlock(&g_launching, &until) != 0) return kWindowNs;
-  const uint64_t began = now_ns();
-  for (Sampled* one : all) {
-    if (ends)
-      stop(one, in_recorded_range());
-    else
-      resume(one);
-  }
-  pthread_rwlock_unlock(&g_launching);
-  static uint64_t began_in = 0;  // how long the begin of the window took
-  const uint64_t took = now_ns() - began;
-  if (!ends) {
-    began_in = took;
-    return kWindowNs;
-  }
-  return std::max<uint64_t>(settings().pc_sampling_every * 1000000000ull, (began_in + took) * kPauseShare);
 }
 
 std::vector<Sampled*> take_sampled(CUcontext context) {
@@ -435,15 +365,12 @@ void begin_pc_sampling(bool contexts_exist) {
 
 void sample_context(CUcontext context) {
   if (settings().pc_sampling == 0 || !available()) return;
-  auto* one = new Sampled{context, context_id(context), 0, now_ns(), {}, new_buffer(), true, 0};
-  if (one->rest == nullptr || !enable(*one)) {
-    if (one->rest != nullptr) free_buffer(one->rest);
-    delete one;
-    return;
-  }
-  if (!ask_reasons(one) || !configure(one)) {
+  auto on = params<CUpti_PCSamplingEnableParams>(CUpti_PCSamplingEnableParamsSize, context);
+  if (refused(cupti().cuptiPCSamplingEnable(&on), "begin")) return;
+  auto* one = new Sampled{context, context_id(context), 0, now_ns(), {}, new_buffer()};
+  if (one->rest == nullptr || !ask_reasons(one) || !configure(one)) {
     disable(*one);
-    free_buffer(one->rest);
+    if (one->rest != nullptr) free_buffer(one->rest);
     delete one;
     return;
   }
@@ -462,34 +389,16 @@ void collect_pc_samples() {
     const Guard guard(&g_lock);
     all = sampled();
   }
-  uint64_t window = 0, cost = 0;
-  if (sampled_in_windows()) {
-    window = change_window(all);
-  } else {
-    for (Sampled* one : all) cost += collect(one, in_recorded_range());
-    window = std::max<uint64_t>(settings().flush_ms * 1000000ull, cost * kCostShare);
-  }
+  uint64_t cost = 0;
+  for (Sampled* one : all) cost += collect(one, in_recorded_range());
+  const uint64_t window = std::max<uint64_t>(settings().flush_ms * 1000000ull, cost * kCostShare);
   uint64_t expected = due;
-  g_next.compare_exchange_strong(expected, now_ns() + window, std::memory_order_relaxed);
+  g_next.compare_exchange_strong(expected, now + window, std::memory_order_relaxed);
 }
 
 uint32_t pc_window_ms(uint32_t idle_ms) {
   return g_next.load(std::memory_order_relaxed) == 0 ? idle_ms
                                                      : std::min<uint32_t>(idle_ms, settings().flush_ms);
-}
-
-bool sampled_in_windows() { return settings().pc_sampling != 0 && settings().pc_sampling_every != 0; }
-
-void sampled_launch_begins() {
-  if (t_launching) return;  // the call before never returned here
-  pthread_rwlock_rdlock(&g_launching);
-  t_launching = true;
-}
-
-void sampled_launch_ended() {
-  if (!t_launching) return;
-  t_launching = false;
-  pthread_rwlock_unlock(&g_launching);
 }
 
 void end_sampling_of(CUcontext context) { end_sampling(context, in_recorded_range()); }

@@ -136,28 +136,3 @@ def test_nothing_is_sampled_unless_asked_for(standin: Standin, tmp_path: Path) -
     found = run(standin, tmp_path / "a.warp", "launch:gemm:3", options=("--pc-sampling", "off"))
     assert found.sql("SELECT count(*) FROM pc_window") == [(0,)]
     assert not (tmp_path / "a.warp" / "cubins").exists()
-
-
-WINDOWS = ("--pc-sampling", "on", "--pc-sampling-every", "1")
-
-
-def test_in_windows_only_their_launches_are_sampled(standin: Standin, tmp_path: Path) -> None:
-    steps = [step for _ in range(12) for step in ("launch:gemm:1", "sleep:300")]
-    found = run(standin, tmp_path / "a.warp", "module:gemm:5", *steps, options=WINDOWS)
-    [(launches, samples)] = found.sql(
-        "SELECT (SELECT count(*) FROM kernel), (SELECT sum(samples) FROM pc_sample)"
-    )
-    assert 4 < samples < 4 * launches, (
-        "a pause of a second has launches without samples, and another window follows"
-    )
-    [(longest,)] = found.sql(
-        "SELECT max(start - before) FROM (SELECT start, lag(start + duration) OVER (ORDER BY start) AS before FROM pc_window)"
-    )
-    assert longest > 1e9
-    assert losses(found) == []
-
-
-def test_windows_begin_and_end_while_no_thread_launches(standin: Standin, tmp_path: Path) -> None:
-    found = run(standin, tmp_path / "a.warp", "module:gemm:5", "launch:gemm:2", "threads:3:4", "launch:gemm:8",
-                says="launch_ms=300", options=WINDOWS)  # fmt: skip
-    assert found.sql("SELECT sum(samples) > 0 FROM pc_sample") == [(True,)]

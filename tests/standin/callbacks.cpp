@@ -20,7 +20,6 @@ void* g_userdata = nullptr;
 std::set<std::pair<int, uint32_t>> g_enabled;
 std::atomic<uint32_t> g_correlation{0};
 std::atomic<int> g_attempts{0};
-std::atomic<int> g_launching{0};  // driver calls that launch and are under way
 thread_local int t_exit_depth = 0;
 thread_local uint32_t t_outer_correlation = 0;
 
@@ -94,11 +93,9 @@ Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, con
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) t_outer_correlation = data_.correlationId;
   data_.callbackSite = CUPTI_API_ENTER;
   call_back(domain_, cbid_, &data_);
-  if (symbol != nullptr && domain == CUPTI_CB_DOMAIN_DRIVER_API) ++g_launching;
 }
 
 Call::~Call() {
-  if (data_.symbolName != nullptr && domain_ == CUPTI_CB_DOMAIN_DRIVER_API) --g_launching;
   data_.callbackSite = CUPTI_API_EXIT;
   ++t_exit_depth;
   call_back(domain_, cbid_, &data_);

@@ -3,7 +3,6 @@
 
 #include <cuda.h>
 #include <cupti.h>
-#include <atomic>
 
 #include <cstdint>
 
@@ -57,7 +56,6 @@ void serve_dump_requests();         // the driver's pipe for core dumps asked fo
 
 // Samples of program counters: of a launch, and the checksum of the image that its kernel comes from.
 void sample_launch(const char* kernel);
-extern std::atomic<int> g_launching;
 void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
 uint64_t checksum_of(const char* kernel);
 void count_launch(const char* kernel);  // for exact counts and metrics

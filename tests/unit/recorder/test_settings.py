@@ -170,7 +170,6 @@ def test_an_option_that_a_backends_recorder_acts_on_is_taken(
             "--sass-counts and --metrics need the same counters",
         ),
         ({"metrics_every": 100}, "give --metrics NAMES too"),
-        ({"pc_sampling_every": 10}, "give --pc-sampling on too"),
         ({"metrics_passes": "here"}, "give --metrics NAMES too"),
         (
             {"metrics": ["dram__bytes.sum"], "metrics_every": 100, "metrics_passes": "here"},

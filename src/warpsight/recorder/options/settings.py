@@ -54,10 +54,6 @@ class Settings(RecordingValues):
             raise UsageError(
                 "--metrics-every samples whole GPUs, --metrics-per range measures ranges: give one of them"
             )
-        if self.pc_sampling_every and not self.pc_sampling:
-            raise UsageError(
-                "--pc-sampling-every is for samples of program counters: give --pc-sampling on too"
-            )
         counts = "" if self.sass_counts == "off" else "--sass-counts"
         metrics = "--metrics" if self.metrics else ""
         samples = "--pc-sampling" if self.pc_sampling else ""

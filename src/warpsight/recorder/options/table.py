@@ -150,10 +150,6 @@ OPTIONS: tuple[Option, ...] = (
            "also keeps the code.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
            python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
            native_type="uint32_t"),
-    Option("pc_sampling_every", WHOLE, 0, "Sample program counters for a fifth of a second, then not for so many seconds, to "
-           "limit the cost; samples in between are as many as --pc-sampling asks for on average.", bounds=(0, 3600),
-           metavar="SECONDS", shown="all the time", reader=PROCESS, backends=("cuda",), native="pc_sampling_every",
-           native_type="uint32_t", needs="pc_sampling"),
     Option("sass_counts", TEXT, "off", "Exact counts of every instruction: off, on (the usual ones), all, or names of SASS "
            "metrics; also keeps the code. Kernels run one at a time and many times slower.", metavar="on|all|NAMES",
            python="str | Sequence[str]", reader=PROCESS, backends=("cuda",), native="sass_counts"),

@@ -29,7 +29,6 @@ class RecordingValues:
     nccl: str = "auto"
     cubins: bool = False
     pc_sampling: int = 0
-    pc_sampling_every: int = 0
     sass_counts: str = "off"
     metrics: tuple[str, ...] = ()
     metrics_per: str = "kernel"
@@ -90,7 +89,6 @@ class RecordingOptions(TypedDict, total=False):
     nccl: Literal["auto", "on", "off"]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
-    pc_sampling_every: int
     sass_counts: str | Sequence[str]
     metrics: str | Sequence[str]
     metrics_per: Literal["kernel", "range"]
