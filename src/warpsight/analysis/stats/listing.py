@@ -17,7 +17,7 @@ _BYTES = "bytes || ' B'"
 _WHERE = "device, stream, NULL::INTEGER AS thread"
 _THREAD = "NULL::SMALLINT AS device, NULL::INTEGER AS stream, thread"
 #: Kind → (table, time, duration, name, where, detail). Kinds are spelt as in `export --kind`.
-_KINDS = {
+KINDS = {
     "kernel": ("kernel", "start", "duration", "coalesce(demangled, name)", _WHERE, _GRID),
     "memcpy": ("memcpy", "start", "duration", "kind || ' ' || source_kind || ' → ' || destination_kind", _WHERE, _BYTES),
     "memset": ("memset", "start", "duration", "'memset ' || memory_kind", _WHERE, _BYTES),
@@ -54,8 +54,8 @@ def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit
         UsageError: for a kind that does not exist.
     """
     for kind in kinds:
-        if kind not in _KINDS:
-            raise UsageError(f"there is no kind {kind!r}{choices(kind, _KINDS)}")
+        if kind not in KINDS:
+            raise UsageError(f"there is no kind {kind!r}{choices(kind, KINDS)}")
     origin = begin_of(trace)
     parts = [_part(kind, rows, origin) for kind in dict.fromkeys(kinds) if not _host_only(kind, rows)]
     if not parts:
@@ -71,14 +71,14 @@ def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit
 
 
 def _host_only(kind: str, rows: Rows) -> bool:
-    where = _KINDS[kind][4]
+    where = KINDS[kind][4]
     return bool(
         (rows.devices and "NULL::SMALLINT" in where) or (rows.streams and "NULL::INTEGER AS stream" in where)
     )
 
 
 def _part(kind: str, rows: Rows, origin: int) -> str:
-    table, time, duration, name, where, detail = _KINDS[kind]
+    table, time, duration, name, where, detail = KINDS[kind]
     host = where == _THREAD
     condition = rows.where(time=time, device=not host, stream=not host and kind != "counter")
     correlation = (
