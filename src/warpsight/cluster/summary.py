@@ -237,7 +237,7 @@ def _clocks_of(trace: StoredTrace, work: Work) -> tuple[float | None, tuple[tupl
 def _afterwards(trace: StoredTrace, row: dict[str, Any], end: int) -> tuple[str, int]:
     """The user's innermost function in most samples of the main thread from some moment on, and the time they span."""
     sql = """SELECT stack, count(*), max(time) FROM sample WHERE process = $p AND thread = $t AND time > $e AND stack IS NOT NULL
-        GROUP BY stack ORDER BY 2 DESC"""
+        GROUP BY stack ORDER BY 2 DESC, min(time), stack"""
     found = trace.sql(sql, p=row["process"], t=row["pid"], e=end).fetchall() if trace.count("sample") else []
     stacks = trace.stacks([stack for stack, _, _ in found[:8]])
     for stack, _, _ in found[:8]:

@@ -69,7 +69,7 @@ def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:
     listed = ", ".join(f"({process}, {thread})" for process, thread in threads)
     rows = facts.trace.sql(
         f"""SELECT coalesce(stack, 0), count(*) FROM sample WHERE time >= {begin} AND time < {end}
-            AND (process, thread) IN ({listed}) GROUP BY 1"""
+            AND (process, thread) IN ({listed}) GROUP BY 1 ORDER BY min(time), 1"""
     ).fetchall()
     frames = facts.trace.stacks([int(stack) for stack, _ in rows if stack])
     counts: Counter[str] = Counter()

@@ -42,7 +42,7 @@ def _failed(facts: Facts) -> Iterator[Finding]:
             FROM (SELECT function, result, start, duration FROM api WHERE {where} UNION ALL
             SELECT function, result, start, duration FROM launch_ids WHERE {where}) WHERE coalesce(result, 0) <> 0
             AND NOT (result = 600 AND function IN ('cudaEventQuery', 'cudaStreamQuery', 'cuEventQuery', 'cuStreamQuery'))
-            GROUP BY ALL ORDER BY n DESC LIMIT 3""").fetchall()  # fmt: skip
+            GROUP BY ALL ORDER BY n DESC, min(start), function, result LIMIT 3""").fetchall()  # fmt: skip
     for function, code, count, begin, length in rows:
         launched = "Launch" in function
         yield Finding("error" if launched else "warning", f"{function} returned error {code} {words.times(count)}",
