@@ -1,6 +1,7 @@
 // Pairs of kernels: one with a planted slow line, and its repair with the same results.
 //   PROGRAM sample MILLISECONDS [NAME]   launches each slow kernel that long
-//   PROGRAM time                         prints, for each pair, the median microseconds of both and whether results agree
+//   PROGRAM time                         prints, for each pair, the median microseconds of both and whether
+//   results agree
 #pragma once
 
 #include <cuda_runtime.h>

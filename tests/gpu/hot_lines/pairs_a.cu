@@ -50,7 +50,9 @@ __device__ __forceinline__ void gather(const float* in, const int* numbers, floa
   }
   out[i] = sum;
 }
-__global__ void long_scoreboard(const float* in, const int* numbers, float* out) { gather<1>(in, numbers, out); }
+__global__ void long_scoreboard(const float* in, const int* numbers, float* out) {
+  gather<1>(in, numbers, out);
+}
 __global__ void long_scoreboard_repaired(const float* in, const int* numbers, float* out) {
   gather<2>(in, numbers, out);
 }
@@ -124,7 +126,8 @@ __global__ void division(const float* in, float* out, unsigned width, unsigned, 
   }
   out[i] = sum;
 }
-__global__ void division_repaired(const float* in, float* out, unsigned width, unsigned factor, unsigned shift) {
+__global__ void division_repaired(const float* in, float* out, unsigned width, unsigned factor,
+                                  unsigned shift) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
   float sum = 0;
   for (unsigned k = 0; k < 32; ++k) {
@@ -234,7 +237,8 @@ int main(int argc, char** argv) {
        [&] { long_scoreboard_repaired<<<264, 256>>>(a.in, a.numbers, a.out); }},
       {"barrier_imbalance", [&] { barrier_imbalance<<<1056, 256>>>(a.in, a.out); },
        [&] { barrier_imbalance_repaired<<<1056, 256>>>(a.in, a.out); }},
-      {"spill", [&] { spill<<<2112, 256>>>(a.in, a.out); }, [&] { spill_repaired<<<2112, 256>>>(a.in, a.out); }},
+      {"spill", [&] { spill<<<2112, 256>>>(a.in, a.out); },
+       [&] { spill_repaired<<<2112, 256>>>(a.in, a.out); }},
       {"division", [&] { division<<<2112, 256>>>(a.in, a.out, 1000, factor, 9); },
        [&] { division_repaired<<<2112, 256>>>(a.in, a.out, 1000, factor, 9); }},
       {"divergent_branch", [&] { divergent_branch<<<1056, 256>>>(a.in, a.out); },

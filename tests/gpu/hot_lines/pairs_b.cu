@@ -1,4 +1,5 @@
-// Ten more kernels with one slow line each, of other programs than those of pairs_a.cu, and their repairs; see pairs.h.
+// Ten more kernels with one slow line each, of other programs than those of pairs_a.cu, and their repairs;
+// see pairs.h.
 #include "pairs.h"
 
 namespace {
@@ -220,7 +221,8 @@ int main(int argc, char** argv) {
   std::vector<float> values(kFloats);
   check(cudaMemcpy(values.data(), a.in, kFloats * sizeof(float), cudaMemcpyDeviceToHost));
   constexpr int kOfBranches = 1056 * 256;
-  for (int k = 0; k < 16; ++k) std::sort(values.begin() + k * kOfBranches, values.begin() + (k + 1) * kOfBranches);
+  for (int k = 0; k < 16; ++k)
+    std::sort(values.begin() + k * kOfBranches, values.begin() + (k + 1) * kOfBranches);
   check(cudaMemcpy(sorted, values.data(), kFloats * sizeof(float), cudaMemcpyHostToDevice));
   constexpr int kOfTail = 300 * 1024;
   const std::vector<Pair> pairs = {
