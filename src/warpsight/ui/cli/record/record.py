@@ -107,7 +107,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     from warpsight.recorder.server import CannotRecordError
     from warpsight.recorder.signals import Signals
     from warpsight.replay.capsule.store import check_place
-    from warpsight.ui.cli import record_capsule
+    from warpsight.ui.cli.record import record_capsule
 
     def joining() -> None:
         if alone:
