@@ -70,6 +70,21 @@ std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
   return copy(context, now, kHoldWorkers, nullptr);
 }
 
+// No buffer is pinned or freed, as that may wait for the GPU.
+std::string Snapshots::take_aside(CUcontext context, const std::vector<Piece>& pieces) {
+  OwnCalls own;
+  InContext here(context);
+  if (aside_ == nullptr) {
+    const CUresult result = cu().cuStreamCreate(&aside_, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) return failure("making a stream for copies", result);
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const Piece& piece : pieces) bytes_ += piece.size;
+  }
+  return copy_small(parts_of(pieces), aside_);
+}
+
 std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers,
                             CUstream stream) {
   const std::vector<Piece> parts = parts_of(pieces);
