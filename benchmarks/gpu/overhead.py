@@ -10,7 +10,8 @@ before its range or step, and before the launch that it counts to). Every round 
 another order, after one step that does not count; none begins after the seconds of `--for`. A JAX program decides at its start
 whether to emit ranges, so whole processes run in turn: bare, recorded, recorded, bare.
 
-One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds, least and most, of
+One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds and its 95 %
+interval, of
 
     total    time of all steps per step, with what is done now and then
     p25      lower quartile of the steps: least disturbed by other users of the host
@@ -219,11 +220,13 @@ def stated(trace: Any) -> float | None:
 
 
 def ratios(rounds: list[dict[str, Rows]], arm: str, to: str) -> dict[str, list[float]]:
-    """Of each figure the median, the least and the most over the rounds."""
+    """Of each figure the median over the rounds, and its 95 % interval: of few rounds, the least and the most."""
     out = {}
+    off = round(0.98 * len(rounds) ** 0.5)
     for name, figure in FIGURES.items():
-        found = [figure(rows[arm]) / figure(rows[to]) for rows in rounds]
-        out[name] = [round(value, 3) for value in (statistics.median(found), min(found), max(found))]
+        found = sorted(figure(rows[arm]) / figure(rows[to]) for rows in rounds)
+        low, high = max(len(found) // 2 - off, 0), min((len(found) - 1) // 2 + off, len(found) - 1)
+        out[name] = [round(value, 4) for value in (statistics.median(found), found[low], found[high])]
     return out
 
 

@@ -31,6 +31,8 @@ class Snapshots {
   std::string take(CUcontext context, std::vector<Piece> pieces);
   // The same of memory that work under way uses: waits for nothing else on the GPU.
   std::string take_aside(CUcontext context, const std::vector<Piece>& pieces);
+  // The same of rows of the host's memory, packed.
+  std::string take_rows(uint64_t address, uint64_t bytes, uint64_t rows, uint64_t pitch, uint64_t offset);
   // Nothing more is taken: once all is written, the line "whole" is logged.
   void end();
   // Waits for that.
