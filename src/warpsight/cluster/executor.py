@@ -10,10 +10,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model.allocator import keep_freed_memory
+
+if TYPE_CHECKING:
+    import distributed
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -137,7 +140,7 @@ class Dask:
                         place_of[future.key], None, f"its worker was lost: {future.exception()}"
                     )
 
-    def _client(self) -> Any:
+    def _client(self) -> distributed.Client:
         try:
             from distributed import Client
         except ImportError:
