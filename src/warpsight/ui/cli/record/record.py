@@ -125,9 +125,8 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             raise
         terminal.warning(f"{error}; the program runs unrecorded")
         become(program, os.environ)
-    with Signals() as signals, record_capsule.cutting(choice, out, program, force=force) as extra:
-        if server.ring is not None and extra:
-            server.ring.signal = record_capsule.SIGNAL
+    cutting = record_capsule.cutting(choice, out, program, server.ring, force=force)
+    with Signals() as signals, cutting as extra:
         try:
             launched = LaunchedProgram(server, terminal.note, extra=extra)
             code = launched.run(program, signals)
