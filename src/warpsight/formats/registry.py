@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from types import ModuleType
+from typing import IO, TYPE_CHECKING
 
 from warpsight.errors import UsageError, WarpsightError, choices
 from warpsight.formats.selection import Selection
@@ -79,7 +80,7 @@ class Reader:
     #: Its files can be JSON; other readers are not loaded to be asked about a file that begins as a JSON object.
     json: bool = True
 
-    def _loaded(self) -> Any:
+    def _loaded(self) -> ModuleType:
         return importlib.import_module(self.module)
 
     def sniff(self, source: Source) -> bool:
@@ -212,7 +213,7 @@ def _tables() -> tuple[dict[str, Reader], dict[str, Exporter]]:
     return dict(sorted(readers.items(), key=lambda item: item[1].rank)), exporters
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`READERS` and `EXPORTERS`, gathered on first use: looking for entry points takes some milliseconds."""
     if name == "READERS":
         return _tables()[0]

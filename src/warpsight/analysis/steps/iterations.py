@@ -113,37 +113,42 @@ def find(
 def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]:
     issued, call = calls.of_work(trace, work, api=True)
     known = call >= 0
-    when = np.where(known, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
+    when = work.start
+    if len(issued):
+        when = issued.start[call]
+        lost = np.flatnonzero(~known)
+        when[lost] = work.start[lost]
     out = []
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
         launched, when = _in_order(work, mine, known, when)
         threads = (
-            device_work.distinct(issued.thread[call[launched][call[launched] >= 0]])[0]
+            device_work.distinct(issued.thread[call[launched[known[launched]]]])[0]
             if len(issued)
             else launched[:0]
         )
-        loops = announced.candidates(trace, process, work, launched, when[launched], threads)
-        turns = announced.best(loops, when[launched])
+        moments = when[launched]
+        loops = announced.candidates(trace, process, work, launched, moments, threads)
+        turns = announced.best(loops, moments)
         if not repetition:
             out += [_made(trace, process, turns, work, mine, launched, when)] if turns is not None else []
             continue
         turns = (
             turns
-            or repeated.best(trace, process, work, launched, when[launched])
-            or announced.best(loops, when[launched], 2)
+            or repeated.best(trace, process, work, launched, moments)
+            or announced.best(loops, moments, 2)
         )
         if turns is None or turns.weak or turns.anyhow:
-            uneven = repeated.uneven(trace, process, work, launched, when[launched])
+            uneven = repeated.uneven(trace, process, work, launched, moments)
             if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
                 turns = uneven
         if (
             turns is not None
             and not turns.announced
-            and repeated.parts_of_a_module(trace, process, turns, when[launched])
+            and repeated.parts_of_a_module(trace, process, turns, moments)
         ):
             turns = None
-        single = announced.single(trace, process, work, launched, when[launched])
+        single = announced.single(trace, process, work, launched, moments)
         # One step of the framework's own is one iteration, whatever repeats inside of it.
         if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
             turns = single
@@ -161,9 +166,10 @@ def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Co
     Streams run in order: a launch that was lost was between its neighbors on the stream. Where most were lost the device's times
     stand for them. Work that came before all known launches of its stream is left out.
     """
-    if not known[mine].any():
-        launched = mine
-    elif 2 * np.count_nonzero(known[mine]) < len(mine):
+    launched, there = mine, np.count_nonzero(known[mine])
+    if there in (0, len(mine)):
+        pass
+    elif 2 * there < len(mine):
         launched = mine[
             known[mine] | (work.kind[mine] <= COMMUNICATION)
         ]  # no call launches the migration of pages
@@ -175,7 +181,8 @@ def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Co
             lost = rows[(last >= 0) & ~known[rows]]
             when[lost] = when[rows[last[(last >= 0) & ~known[rows]]]]
             launched = np.append(launched, lost)
-        launched = np.sort(launched)
+        if len(launched) > there:
+            launched = np.sort(launched)
     return launched[np.argsort(when[launched], kind="stable")], when
 
 
@@ -201,13 +208,15 @@ def _made(
     trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column, when: Column
 ) -> Iterations:
     """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
-    turn = np.full(len(work), -1, np.int64)
+    turn = np.full(len(work), -1, np.int32)
     turn[launched] = turns.of_launch
     if len(launched) < len(mine):
         _carried_on(turn, work, mine, launched)
     rows = mine[turn[mine] >= 0]
     rows = rows[np.argsort(turn[rows], kind="stable")]
-    numbers, first = np.unique(turn[rows], return_index=True)
+    numbers = turn[rows]
+    first = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
+    numbers = numbers[first]
     start = np.maximum.accumulate(np.minimum.reduceat(work.start[rows], first))
     end = int(np.maximum.reduceat(work.end[rows], first)[-1])
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
