@@ -288,10 +288,24 @@ def steady_state(duration: Column) -> Column:
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
     out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
-    (sequences, requests), and one iteration is as usual as another.
+    (sequences, requests), and one iteration is as usual as another. Of two lengths the one that more iterations have, before and
+    after the others, is the usual one.
     """
+    usual = float(np.median(duration[len(duration) // 2 :]))
+    steady = _steady(duration, usual)
+    left = np.flatnonzero(~steady)
+    inner = np.flatnonzero(steady)
+    if len(left) > len(inner):  # a few slow ones late in a short loop are not its steady state
+        other = float(np.median(duration[left]))
+        alike = left[np.abs(duration[left] - other) <= 0.25 * other]
+        if len(alike) > len(inner) and alike[0] < inner[0] and alike[-1] > inner[-1]:
+            return _steady(duration, other)
+    return steady
+
+
+def _steady(duration: Column, usual: float) -> Column:
+    """The steady state of iterations that usually last so long."""
     count = len(duration)
-    usual = float(np.median(duration[count // 2 :]))
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
     places = np.flatnonzero(near)
