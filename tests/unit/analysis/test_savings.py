@@ -331,3 +331,21 @@ def test_copies_of_pageable_memory_save_what_their_calls_take(tmp_path):
 
     copies = findings(tmp_path, recorded(build))["copy", "memcpy HtoD, pageable"]
     assert 0.95 * 20 * 100 * US <= copies.saves_ns <= 20 * 110 * US
+
+
+def test_a_kernel_saves_its_faults_on_managed_memory(tmp_path):
+    """Pages come while the kernel runs, and go back when the host reads the result."""
+
+    def page(start, kind):
+        return {"start": start, "duration": 20 * US, "kind": kind, "source_kind": "managed", "bytes": 65536, "device": 0,
+                "destination_kind": "managed", "asynchronous": False, "context": 1, "stream": 0, "process": 0}  # fmt: skip
+
+    def build(recorder, writer):
+        recorder.kernel(writer.name("add"), 9_000 * US)
+        begin = recorder.rows["kernel"][-1]["start"]
+        recorder.synchronize()
+        recorder.rows["memcpy"] = [page(begin + (1 + 100 * number) * US, "HtoD") for number in range(80)]
+        recorder.rows["memcpy"].append(page(recorder.clock + 50 * US, "DtoH"))
+
+    kernel = findings(tmp_path, recorded(build))["compute", "add"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns

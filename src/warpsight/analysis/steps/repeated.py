@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
+_EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 #: Layers of a model at most, and kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
@@ -182,8 +184,20 @@ def layers_of_one_pass(
         return False
     begun, _ = waits(trace, process)
     edges = np.searchsorted(begun, when[[first - 1, first, last, last + 1]])
-    copies = np.unique(turns.of_launch[inside][work.kind[launched[inside]] == COPY])
-    return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(copies) * 2 < len(turns.label))
+    copied = turns.of_launch[inside[work.kind[launched[inside]] == COPY]]
+    marked = turns.of_launch[np.maximum(np.searchsorted(when, _marks(trace, process), "right") - 1, 0)]
+    marked = np.union1d(copied, marked[marked >= 0])
+    return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(marked) * 2 < len(turns.label))
+
+
+def _marks(trace: StoredTrace, process: int) -> Column:
+    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not."""
+    issued = calls.load(trace, api=True)
+    if not len(issued):
+        return issued.start
+    marks = [api_names.blocks(name) or _EVENT.search(name) is not None for name in issued.functions]
+    found: Column = issued.start[(issued.process == process) & np.array(marks, bool)[issued.function]]
+    return found
 
 
 def _alike(trace: StoredTrace, name: Column) -> Column:
