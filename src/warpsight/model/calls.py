@@ -109,7 +109,7 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
     small = np.int32 if len(found) < 1 << 31 else np.int64
     number, distinct = work.numbered([process, thread])
     threads = tuple(zip(*(column.tolist() for column in distinct), strict=True)) if len(number) else ()
-    parts = [np.zeros(0, small)]
+    parts: list[Column] = [np.zeros(0, small)]
     for own in work.split(number, len(threads)):
         mine = own if index is None else index[own]
         launches = np.searchsorted(mine, found.launches)
@@ -118,7 +118,9 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
             mine = mine[np.argsort(moments, kind="stable")]
         parts.append(mine)
     counts = [len(part) for part in parts[1:]]
-    return ByThread(np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads)
+    return ByThread(
+        np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads
+    )
 
 
 def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
