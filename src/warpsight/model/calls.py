@@ -118,7 +118,9 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
             mine = mine[np.argsort(moments, kind="stable")]
         parts.append(mine)
     counts = [len(part) for part in parts[1:]]
-    return ByThread(np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads)
+    return ByThread(
+        np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads
+    )
 
 
 def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:

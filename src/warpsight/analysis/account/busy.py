@@ -80,7 +80,9 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
     following = np.searchsorted(start, higher.start[1:], "left")
     following = following.astype(np.int32) if len(start) < 1 << 31 else following
     begin, last = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
-    return Busy(own, (total[0], total[1], total[2]), begin, last, higher.end[:-1], higher.start[1:], following)
+    return Busy(
+        own, (total[0], total[1], total[2]), begin, last, higher.end[:-1], higher.start[1:], following
+    )
 
 
 def _own(start: Column, end: Column, higher: Intervals) -> Column:

@@ -68,7 +68,9 @@ def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP, every: bool =
 def _longest(length: Column, top: int) -> Column:
     """Indices of the longest gaps, the longest first, of equal ones the earliest first."""
     near = np.arange(len(length))
-    if 0 < top < len(length):  # of a million gaps only those are sorted that are as long as the longest of many parts of them
+    if (
+        0 < top < len(length)
+    ):  # of a million gaps only those are sorted that are as long as the longest of many parts of them
         longest = np.maximum.reduceat(length, np.arange(top) * len(length) // top)
         near = np.flatnonzero(length >= longest.min())
     out: Column = near[np.argsort(-length[near], kind="stable")]
@@ -119,7 +121,9 @@ def _top(trace: StoredTrace, found: Account, rows: Column) -> pa.Table:
     for number, one in enumerate(found.host):
         place = np.minimum(np.searchsorted(one.pieces, mine), len(one.pieces) - 1)
         host[one.pieces[place] == mine] = number
-    host_of = {gap: found.host[number].name for gap, number in zip(gap_of, host.tolist(), strict=True) if number >= 0}
+    host_of = {
+        gap: found.host[number].name for gap, number in zip(gap_of, host.tolist(), strict=True) if number >= 0
+    }
     listed = [_described(found, times[gap], gap, names, host_of.get(gap)) for gap in rows.tolist()]
     spec = "device:int16 begin:int64:ns duration:int64:ns causes:string next:string call:string host:string"
     return table(spec, listed)
@@ -155,7 +159,10 @@ def _all(found: Account) -> pa.Table:
         "device": np.array(device, np.int16)[gaps.device],
         "begin": gaps.begin,
         "duration": gaps.end - gaps.begin,
-        **{CLASSES[kind]: summed(pieces.gap[mine], pieces.length[mine], len(gaps)) for kind, mine in parts.items()},
+        **{
+            CLASSES[kind]: summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+            for kind, mine in parts.items()
+        },
     }
     fields = [
         pa.field(name, pa.from_numpy_dtype(values.dtype), metadata=None if name == "device" else ns)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
-from warpsight.model import stacks as model_stacks
 from warpsight.model import calls as host_calls
+from warpsight.model import stacks as model_stacks
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 

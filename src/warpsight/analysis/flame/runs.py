@@ -59,7 +59,10 @@ def in_order(
     first = np.append(0, np.flatnonzero(node[1:] != node[:-1]) + 1)
     count = np.diff(first, append=len(node))
     runs = Runs(
-        node[first].astype(np.int64), np.add.reduceat(weight, first, dtype=np.int64), count, start[first] - origin
+        node[first].astype(np.int64),
+        np.add.reduceat(weight, first, dtype=np.int64),
+        count,
+        start[first] - origin,
     )
     stretches = min(most, _MOST_KEYS // (int(node.max()) + 1) + 1)
     while len(runs) > most and stretches:

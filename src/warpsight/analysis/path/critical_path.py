@@ -229,7 +229,9 @@ class Labels:
 
 def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
     """What the path was made of from `begin` to `end`."""
-    mine = slice(int(np.searchsorted(path.end, begin, "right")), int(np.searchsorted(path.begin, end, "left")))
+    mine = slice(
+        int(np.searchsorted(path.end, begin, "right")), int(np.searchsorted(path.begin, end, "left"))
+    )
     length, cause = path.end[mine] - path.begin[mine], path.cause[mine]
     if len(length):  # the first and the last segment may reach beyond
         length[0] -= max(begin - int(path.begin[mine][0]), 0)

@@ -17,7 +17,7 @@ from warpsight.analysis.path.lines import NEVER, Lines
 from warpsight.model.calls import ByThread, Calls
 from warpsight.model.naming import api_names
 from warpsight.model.waits import Waits
-from warpsight.model.work import Queue
+from warpsight.model.work import Queue, distinct
 
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
@@ -162,7 +162,7 @@ def waits_of_streams(
 ) -> list[tuple[Column, Column, Column]]:
     """The waits that wait for one stream each."""
     out = []
-    for one in np.unique(queue).tolist():
+    for one in distinct(queue)[0].tolist():
         mine = np.flatnonzero(queue == one)
         out.append((lines.before(one, when[mine]), call[mine], np.full(len(mine), kind, np.int8)))
     return out

@@ -109,7 +109,9 @@ def _calls(calls: Calls, index: Column, function: Column, key: str, label: str) 
     """The row of a thread's calls."""
     name = function[calls.function[index], (index < calls.launches).astype(np.int8)]
     start, end = calls.start[index], calls.end[index]
-    return Row(f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, Chosen(calls.stack, index), index)
+    return Row(
+        f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, Chosen(calls.stack, index), index
+    )
 
 
 def _thread_names(trace: StoredTrace) -> dict[Thread, str]:

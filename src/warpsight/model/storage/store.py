@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from warpsight.model import private_files
 from warpsight.model.schema import Table
-from warpsight.model.sharing import secrets
 from warpsight.model.storage.layout import part_number as part_number
 from warpsight.model.storage.layout import part_path as part_path
 from warpsight.model.storage.layout import parts as parts
@@ -105,6 +104,8 @@ def conform(table: Table, data: pa.Table) -> pa.Table:
         KeyError: for a column the schema does not have, or a missing column that may not be null.
         pyarrow.ArrowInvalid: for a value its column cannot hold.
     """
+    from warpsight.model.sharing import secrets
+
     schema = table.schema()
     known = {c.name for c in table.columns}
     unknown = [name for name in data.column_names if name not in known]
