@@ -19,6 +19,7 @@ from warpsight.formats.source import Source
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
     from warpsight.model import StoredTrace
+    from warpsight.model.storage.writer import TraceWriter
 
 _Path = str | os.PathLike[str]
 _T = TypeVar("_T", bound="StoredTrace")
@@ -154,7 +155,7 @@ def _check_free(target: Path, force: bool) -> None:
 
 
 def _read_all(
-    writer: Any, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
+    writer: TraceWriter, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
 ) -> tuple[tuple[_ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
     from warpsight.formats import following
     from warpsight.formats.target import Target

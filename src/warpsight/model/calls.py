@@ -109,7 +109,7 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
     small = np.int32 if len(found) < 1 << 31 else np.int64
     number, distinct = work.numbered([process, thread])
     threads = tuple(zip(*(column.tolist() for column in distinct), strict=True)) if len(number) else ()
-    parts = [np.zeros(0, small)]
+    parts: list[Column] = [np.zeros(0, small)]
     for own in work.split(number, len(threads)):
         mine = own if index is None else index[own]
         launches = np.searchsorted(mine, found.launches)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,7 +50,7 @@ class StoredTrace:
         folder: Path,
         *,
         path: str,
-        temporary: Any = None,
+        temporary: TemporaryDirectory[str] | None = None,
         instead: Mapping[str, Sequence[Path]] | None = None,
     ) -> None:
         """Open `folder`, which the user called `path`; `temporary` is cleaned up on close.
@@ -67,7 +68,7 @@ class StoredTrace:
         self._files = {
             name: [str(part) for part in other.get(name) or store.parts(self.folder, name)] for name in TABLES
         }
-        folders = [self.folder, *({Path(temporary.name)} if other else ())]
+        folders = [self.folder, *({Path(temporary.name)} if temporary and other else ())]
         self._database: Database | None = Database(folders, self._files)
 
     def _named(self, folder: Path) -> Path:
@@ -186,15 +187,11 @@ class StoredTrace:
     def arrow(self, name: str) -> pa.Table:
         """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
         schema = TABLES[name].schema()
-        pieces = [
-            store.conform(TABLES[name], pq.ParquetFile(file, metadata=self._footer(file)).read())
-            for file in self._files[name]
-        ]
+        pieces = [store.read_part(TABLES[name], file, self._footer(file)) for file in self._files[name]]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def columns(

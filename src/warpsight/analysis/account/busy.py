@@ -79,9 +79,9 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
     total = np.diff(covered).tolist()
     following = np.searchsorted(start, higher.start[1:], "left")
     following = following.astype(np.int32) if len(start) < 1 << 31 else following
-    begin, last = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
+    first, final = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
     return Busy(
-        own, (total[0], total[1], total[2]), begin, last, higher.end[:-1], higher.start[1:], following
+        own, (total[0], total[1], total[2]), first, final, higher.end[:-1], higher.start[1:], following
     )
 
 

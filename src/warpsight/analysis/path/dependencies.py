@@ -311,8 +311,10 @@ class _Builder:
         unknown = np.zeros(len(waits), bool)
         unknown[for_event[record < 0]] = True
         known = waits.of_the_host[~unknown[waits.of_the_host]]
+        blocks = self._blocking()
+        told = np.concatenate([waiting[known], self.call[blocks]])
         parts += host.implicit_waits(
-            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[known]
+            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, told
         )
         for_event, record = for_event[record >= 0], record[record >= 0]
         for queue in distinct(self.records.queue[record])[0].tolist():
@@ -321,7 +323,6 @@ class _Builder:
             parts.append((node, waiting[for_event[mine]], np.full(len(node), SYNC, np.int8)))
         listed, called = self.listed
         parts.append((listed, called, np.full(len(listed), SYNC, np.int8)))
-        blocks = self._blocking()
         parts.append((blocks, self.call[blocks], np.full(len(blocks), BLOCKING, np.int8)))
         node, call, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
         good = (node >= 0) & (call >= 0)

@@ -25,6 +25,8 @@ HANDOVER_SILENCE = 20_000
 #: Calls that wait for the device without saying so; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
+#: A call so long (ns) waited if it returned so soon after the device's work: by share of its length, and ns.
+_LONG, _SOON, _WAKING = 500_000, 0.02, 100_000
 #: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
 _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
@@ -206,32 +208,42 @@ def implicit_waits(
     kind: int,
     listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Calls like cudaFree, and synchronizing ones whose wait is not `listed`: the work that ended while they ran."""
+    """Waits that no row tells: the work that ended while calls ran.
+
+    Calls like cudaFree wait, and synchronizing ones whose wait is not `listed`. Any other long call did where it returned as soon
+    as all work launched before it had ended: what loads code does, whatever asks for it.
+    """
     implicit = np.array([waits_implicitly(name) for name in calls.functions], bool)
     synchronizes = np.array([_SYNCHRONIZE.search(name) is not None for name in calls.functions], bool)
     one = np.array([_ONE.search(name) is not None for name in calls.functions], bool)
-    if not (implicit.any() or synchronizes.any()):
-        return []
+    gpu = np.array([api_names.is_gpu_api(name) for name in calls.functions], bool)
     function = calls.function[by_thread.call]
-    unlisted = synchronizes[function]
-    unlisted[listed[listed >= 0]] = False
-    at = np.flatnonzero(implicit[function] | unlisted)
+    length = (calls.end - calls.start)[by_thread.call]
+    told = np.zeros(len(function), bool)
+    told[listed[listed >= 0]] = True
+    sure = implicit[function] | (synchronizes[function] & ~told)
+    at = np.flatnonzero(sure | ((length >= _LONG) & gpu[function] & ~told))
     if not len(at) or not lines.queues:
         return []
     out = []
     call = by_thread.call[at]
+    last_end = np.full(len(at), NEVER, np.int64)
     for number in lines.queues:
-        of_process = calls.process[call] == queues[number].process
-        mine, row = at[of_process], call[of_process]
+        of_process = np.flatnonzero(calls.process[call] == queues[number].process)
+        row = call[of_process]
         node = lines.before(number, calls.start[row])
         ended = np.where(node >= 0, end[np.maximum(node, 0)], NEVER)
+        last_end[of_process] = np.maximum(last_end[of_process], ended)
         good = (ended > calls.start[row]) & (ended <= calls.end[row])
-        out.append((node[good], mine[good], np.full(int(good.sum()), kind, np.int8)))
-    node, place, kinds = (np.concatenate(column) for column in zip(*out, strict=True))
+        out.append((node[good], of_process[good]))
+    rest = calls.end[call] - last_end
+    waited = sure[at] | ((rest >= 0) & (rest <= np.minimum(_SOON * length[at], _WAKING)))
+    node, place = (np.concatenate(column) for column in zip(*out, strict=True))
+    node, place = node[waited[place]], at[place[waited[place]]]
     order = np.lexsort((end[node], place))
     last = np.r_[place[order][1:] != place[order][:-1], True] if len(order) else np.zeros(0, bool)
     kept = order[last | ~one[function[place[order]]]]
-    return [(node[kept], place[kept], kinds[kept])]
+    return [(node[kept], place[kept], np.full(len(kept), kind, np.int8))]
 
 
 def waits_implicitly(function: str) -> bool:

@@ -41,6 +41,7 @@ _MADE_OF = 0.5
 #: such at the begin no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
+_NEVER = np.iinfo(np.int64).max
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -121,7 +122,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
     out = []
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
-        launched, when = _in_order(work, mine, known, when)
+        launched, when = _in_order(trace, work, mine, known, when)
         threads = (
             device_work.distinct(issued.thread[call[launched[known[launched]]]])[0]
             if len(issued)
@@ -145,7 +146,10 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         if (
             turns is not None
             and not turns.announced
-            and repeated.parts_of_a_module(trace, process, turns, moments)
+            and (
+                repeated.parts_of_a_module(trace, process, turns, moments)
+                or repeated.layers_of_one_pass(trace, process, turns, work, launched, moments)
+            )
         ):
             turns = None
         single = announced.single(trace, process, work, launched, moments)
@@ -160,11 +164,14 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
     return out
 
 
-def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Column, Column]:
+def _in_order(
+    trace: StoredTrace, work: Work, mine: Column, known: Column, when: Column
+) -> tuple[Column, Column]:
     """The rows of a process in the order of their launches, and the moment of each row's launch.
 
-    Streams run in order: a launch that was lost was between its neighbors on the stream. Where most were lost the device's times
-    stand for them. Work that came before all known launches of its stream is left out.
+    Streams run in order: a launch that was lost was between its neighbors on the stream, and after a wait that had ended when its
+    work began. Where most were lost the device's times stand for them. Work that came before all known launches of its stream is
+    left out.
     """
     launched, there = mine, np.count_nonzero(known[mine])
     if there in (0, len(mine)):
@@ -175,15 +182,31 @@ def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Co
         ]  # no call launches the migration of pages
     else:
         when, launched = when.copy(), mine[known[mine]]
+        waited = np.sort(repeated.waits(trace, int(work.process[mine[0]]))[1])
         for _, rows in work.per_queue():
             rows = rows[work.process[rows] == work.process[mine[0]]]
             last = np.maximum.accumulate(np.where(known[rows], np.arange(len(rows)), -1))
-            lost = rows[(last >= 0) & ~known[rows]]
-            when[lost] = when[rows[last[(last >= 0) & ~known[rows]]]]
-            launched = np.append(launched, lost)
+            lost = np.flatnonzero((last >= 0) & ~known[rows])
+            when[rows[lost]] = when[rows[last[lost]]]
+            _after_waits(when, rows, lost, known, work, waited)
+            launched = np.append(launched, rows[lost])
         if len(launched) > there:
             launched = np.sort(launched)
     return launched[np.argsort(when[launched], kind="stable")], when
+
+
+def _after_waits(when: Column, rows: Column, lost: Column, known: Column, work: Work, waited: Column) -> None:
+    """Put the lost launches of a stream after the waits that ended while the stream had nothing to do before their work.
+
+    `rows` is the stream's work in order, `lost` are places in it, `waited` the ends of waits, ascending.
+    """
+    at = np.searchsorted(waited, work.start[rows[lost]], "right") - 1
+    later, ended = lost[at >= 0], waited[at[at >= 0]]
+    idle = work.end[rows[later - 1]] <= ended
+    moment = when[rows]
+    moment[later[idle]] = np.maximum(moment[later[idle]], ended[idle])
+    following = np.minimum.accumulate(np.where(known[rows], when[rows], _NEVER)[::-1])[::-1]
+    when[rows[lost]] = np.minimum(np.maximum.accumulate(moment), following - 1)[lost]
 
 
 def _by_chance(found: Iterations) -> bool:
@@ -274,10 +297,24 @@ def steady_state(duration: Column) -> Column:
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
     out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
-    (sequences, requests), and one iteration is as usual as another.
+    (sequences, requests), and one iteration is as usual as another. Of two lengths the one that more iterations have, before and
+    after the others, is the usual one.
     """
+    usual = float(np.median(duration[len(duration) // 2 :]))
+    steady = _steady(duration, usual)
+    left = np.flatnonzero(~steady)
+    inner = np.flatnonzero(steady)
+    if len(left) > len(inner):  # a few slow ones late in a short loop are not its steady state
+        other = float(np.median(duration[left]))
+        alike = left[np.abs(duration[left] - other) <= 0.25 * other]
+        if len(alike) > len(inner) and alike[0] < inner[0] and alike[-1] > inner[-1]:
+            return _steady(duration, other)
+    return steady
+
+
+def _steady(duration: Column, usual: float) -> Column:
+    """The steady state of iterations that usually last so long."""
     count = len(duration)
-    usual = float(np.median(duration[count // 2 :]))
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
     places = np.flatnonzero(near)

@@ -12,19 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.formats.chrome.stream import Text
+from warpsight.formats.chrome.stream import EmptyObjects, Text
 
 Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Raw = msgspec.Raw
 _BLOCK = 1 << 18
+#: Bytes of an event with a phase and a time; a text with more braces than events of this length is none of events.
+_SHORTEST = 16
 #: Kinds of events in one piece; a file with more has no layouts.
 _KINDS = 512
 #: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
@@ -149,6 +150,8 @@ class Layouts:
                 return begins, ends, self._all(text, data, keys, words, begins, ends)
             except msgspec.DecodeError:
                 pass
+        if size > _BLOCK and np.count_nonzero(data == ord("{")) * _SHORTEST > size:
+            raise EmptyObjects
         begins, ends = _decoded(text[:size])
         try:
             return begins, ends, self._all(text, data, keys, words, begins, ends)
@@ -403,12 +406,12 @@ def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
     return constant, sorted(listed, key=lambda member: member[1])
 
 
-def _address(data: Any) -> int:
+def _address(data: bytes | memoryview) -> int:
     place: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     return place
 
 
-def _place(raw: Any, base: int) -> tuple[int, int]:
+def _place(raw: bytes | memoryview, base: int) -> tuple[int, int]:
     begin = _address(raw) - base
     return begin, begin + len(bytes(raw))
 

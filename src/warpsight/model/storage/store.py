@@ -88,6 +88,8 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
 
 
 def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
+    from warpsight.model.sharing import secrets
+
     for column in table.columns:
         if column.free and column.name in data.column_names:
             old = data.column(column.name)
@@ -97,6 +99,13 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
     return data
 
 
+def read_part(table: Table, part: Path | str, metadata: pq.FileMetaData | None = None) -> pa.Table:
+    """A part as :func:`conform` makes it; columns that only a later version knows are left out."""
+    file = pq.ParquetFile(part, metadata=metadata)
+    known = [column.name for column in table.columns if column.name in file.schema_arrow.names]
+    return conform(table, file.read(columns=known))
+
+
 def conform(table: Table, data: pa.Table) -> pa.Table:
     """`data` with exactly the schema's columns, order and types; columns it lacks are null.
 
@@ -104,8 +113,6 @@ def conform(table: Table, data: pa.Table) -> pa.Table:
         KeyError: for a column the schema does not have, or a missing column that may not be null.
         pyarrow.ArrowInvalid: for a value its column cannot hold.
     """
-    from warpsight.model.sharing import secrets
-
     schema = table.schema()
     known = {c.name for c in table.columns}
     unknown = [name for name in data.column_names if name not in known]
