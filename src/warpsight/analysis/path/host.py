@@ -125,7 +125,7 @@ def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column
     """For each point in time order, the latest point of the process's other threads at or before it; -1 if none."""
     owner = by_thread.thread[target >> 1]
     processes = np.array([process for process, _ in by_thread.threads])
-    bounds = 2 * np.searchsorted(by_thread.thread, np.arange(len(processes) + 1))
+    bounds = 2 * by_thread.edges
     out = np.full(len(target), -1, np.int64)
     best = np.full(len(target), NEVER, np.int64)
     for number, process in enumerate(processes.tolist()):

@@ -41,7 +41,7 @@ class Lines:
         order = by_group(queue, issue)
         whole = len(order) > 0 and bool((order[1:] > order[:-1]).all())
         sorted_queue = queue if whole else queue[order]
-        bounds = np.searchsorted(sorted_queue, np.arange(queues + 1)).tolist()
+        bounds = np.searchsorted(sorted_queue, np.arange(queues + 1, dtype=queue.dtype)).tolist()
         found = cls(
             order, issue if whole else issue[order], bounds, end if whole else end[order],
             np.zeros(len(order), order.dtype),
