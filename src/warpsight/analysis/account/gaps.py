@@ -58,7 +58,6 @@ class Gaps:
         found: Column = self.call >= 0
         return found
 
-
     def issued(self, calls: Calls, rows: Column) -> Column:
         """When the calls began that issued the work after some stretches, within the stretch; the begin where none is known."""
         begin = self.begin[rows]

@@ -94,7 +94,8 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     joined = []
     while columns:  # one at a time: both forms of all columns are twice the memory
         joined.append(np.concatenate(columns.pop(0)).astype(next(kinds), copy=False))
-    return Pieces(*joined, names)
+    gap, begin, end, kind, name = joined
+    return Pieces(gap, begin, end, kind, name, names)
 
 
 def _of_the_thread(

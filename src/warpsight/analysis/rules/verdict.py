@@ -114,7 +114,8 @@ def verdict(trace: StoredTrace, rows: Rows = _ALL) -> Verdict:
     chosen = "the time asked for" if asked else "from the first to the last device work"
     leading = _leading(facts, found)
     return Verdict(
-        _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account.summary, loop, found, leading
+        _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account.summary, loop,
+        found, leading,
     )  # fmt: skip
 
 

@@ -200,7 +200,7 @@ def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
     width = int(name.max()) + 1
     # Few names: sum a dense table of (bin, name); many: only the cells there are.
     if bins * width <= 1 << 23:
-        table = np.bincount(later * width + name[row], rest, bins * width)
+        table = np.bincount(later * width + name[row], rest, bins * width).astype(float)
         for block in blocks(len(start)):  # its bins follow each other: a small part of the table
             own = first[block]
             spent = np.minimum(end[block], edges[own + 1]) - start[block]
