@@ -34,6 +34,24 @@ class StartError(WarpsightError):
         self.exit_code = exit_code
 
 
+class EndedError(WarpsightError):
+    """A program that was to end by itself was ended by a signal; the exit code is the shell's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"the program was ended by {signal.Signals(number).name}, and is not run again")
+        self.exit_code = 128 + number
+
+
+def check_uninterrupted(code: int) -> None:
+    """Refuse to go on with further runs of a program that Ctrl-C, SIGTERM or SIGHUP ended.
+
+    Raises:
+        EndedError: naming the signal.
+    """
+    if code - 128 in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        raise EndedError(code - 128)
+
+
 def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
                   joining: Callable[[], None] = lambda: None) -> Server:  # fmt: skip
     """Become the command inside a recording that is already there (then this does not return), or start one.

@@ -124,10 +124,11 @@ def collect(
     left = [(path, read_log(path)) for path in sorted(folder.iterdir()) if path.is_dir()]
     chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
     refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
-    if not chosen and refused:
-        raise WarpsightError(f"nothing was cut out: {refused[0]}")
     if not chosen:
-        raise WarpsightError(_nothing(choice, [log for _, log in left]))
+        why = f"nothing was cut out: {refused[0]}" if refused else _nothing(choice, [log for _, log in left])
+        error = WarpsightError(why)
+        error.exit_code = code or error.exit_code
+        raise error
     capsules = []
     for path, log in chosen:
         target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
