@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from warpsight.race.bisection import entropy
-from warpsight.race.minimal import exact, smallest
+from warpsight.race.minimal import Search, exact
 
 POINTS, P, Q = 256, 0.3, 0.01
 
@@ -21,10 +21,9 @@ def simulated(k: int, seed: int, p: float = P, q: float = Q) -> tuple[bool, int]
     """Whether a search ended on the right points, and its runs."""
     random = np.random.default_rng([k, seed])
     needed = frozenset(random.choice(POINTS, k, replace=False).tolist())
-    found, calls = smallest(
-        POINTS, lambda points: bool(random.random() < (p if needed <= set(points) else q))
-    )
-    return found.fails and frozenset(found.elements) == needed, calls
+    search = Search(POINTS, lambda points: bool(random.random() < (p if needed <= set(points) else q)))
+    found = search.run()
+    return found.fails and frozenset(found.elements) == needed, search.calls
 
 
 def floor(k: int, error: float = 0.05) -> float:

@@ -17,7 +17,7 @@ reports something is a no-op while nothing records.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warpsight._version import __version__ as __version__
 
@@ -88,7 +88,7 @@ def load_ipython_extension(shell: object) -> None:
     import_module("warpsight.ui.jupyter").load_ipython_extension(shell)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _PUBLIC[name]

@@ -19,6 +19,8 @@ from scripts import run_suites
 
 #: Tests that compare whole answers with stored ones.
 _ANSWERS = "tests/golden/test_"
+#: The tests that look at constants, which run no function of theirs.
+_FIGURES = "tests/golden/test_figures.py"
 # What a process that a test starts runs comes under the name of that test.
 _CONFIG = """[run]
 data_file = {folder}/lines
@@ -86,13 +88,14 @@ class Covering:
         Half of the time goes to the quickest, half to the quickest that compare whole answers, which notice most.
 
         What runs on import, like a constant or a column of a schema, runs for everyone: its tests are those that
-        run any function of the file, or of a file that imports it.
+        run any function of the file, or of a file that imports it, and those of the figures.
         """
         span = self._span(file, line)
         if span is None:
             files = [file, *self._importers(file)]
             chosen = set().union(*(self._in_functions(one) for one in files))
-            first = self._in_functions(file)
+            first = self._in_functions(file) | {node for node in self.seconds if node.startswith(_FIGURES)}
+            chosen |= first
         else:
             lines = self._contexts(file)
             chosen = set().union(*(lines.get(number, ()) for number in span))

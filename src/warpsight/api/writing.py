@@ -186,7 +186,7 @@ class Writing(Questions):
             part.begin, part.end, part.devices, part.streams, part.processes, choice.words(kind), flows, counters, rows
         )  # fmt: skip
         path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
-        if not _is_stream(path) and _same(path, self.path):
+        if isinstance(path, (str, os.PathLike)) and _same(path, self.path):
             raise UsageError(f"{path} is what is read; another file must be named")
         parts = chosen.parts(self, selection)
         with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
@@ -331,7 +331,7 @@ def _is_stream(out: Output) -> bool:
     return not isinstance(out, (str, os.PathLike))
 
 
-def _same(path: Any, read: str) -> bool:
+def _same(path: str | os.PathLike[str], read: str) -> bool:
     out = Path(path)
     return out.exists() and Path(read).exists() and out.samefile(read)
 

@@ -105,7 +105,7 @@ def constant(values: object) -> bool:
     return values is None or not isinstance(values, (str, pa.Array, pa.ChunkedArray))
 
 
-def arrow(column: Column, values: Any, count: int) -> pa.Array:
+def arrow(column: Column, values: Nullable | pa.Array | Array | int | str | None, count: int) -> pa.Array:
     """One column of a part from an array, :class:`Nullable`, Arrow array, scalar for all rows, or None."""
     kind = _ARROW_TYPES[column.type]
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -132,7 +132,7 @@ def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Arra
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
 
 
-def take(values: Any, order: Array) -> Any:
+def take(values: pa.Array, order: Array) -> pa.Array:
     """The rows of a column in another order; scalars and None are the same for every row."""
     if isinstance(values, Nullable):
         return values.take(order)

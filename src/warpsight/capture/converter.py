@@ -24,7 +24,7 @@ import platform
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from pathlib import Path
@@ -165,7 +165,7 @@ class Converter:
         self._lock.close()
 
     @contextlib.contextmanager
-    def _recovering(self) -> Any:
+    def _recovering(self) -> Iterator[None]:
         """After a failure go back to the last commit: the next attempt starts from the state on disk."""
         try:
             yield

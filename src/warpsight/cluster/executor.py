@@ -12,17 +12,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model.allocator import keep_freed_memory
+
+if TYPE_CHECKING:
+    import distributed
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class ItemOutcome(Generic[R]):
+class _ItemOutcome(Generic[R]):
     """The outcome for one item, by its place: a value, or the reason why there is none."""
 
     place: int
@@ -33,7 +36,7 @@ class ItemOutcome(Generic[R]):
 class Executor(Protocol):
     """Runs a function over items; the failure of one item affects that item only."""
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[ItemOutcome[R]]:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
         """One outcome for each item, in the order in which they end. Function and items are pickled."""
         ...
 
@@ -44,22 +47,22 @@ def _begin_worker(scratch: str) -> None:
     tempfile.tempdir = scratch
 
 
-def _run_in_worker(function: Callable[[T], R], place: int, item: T) -> ItemOutcome[R]:
+def _run_in_worker(function: Callable[[T], R], place: int, item: T) -> _ItemOutcome[R]:
     """One item in a process of ours: its arrays take the places of those of the item before."""
     keep_freed_memory()
     return _run(function, place, item)
 
 
-def _run(function: Callable[[T], R], place: int, item: T) -> ItemOutcome[R]:
+def _run(function: Callable[[T], R], place: int, item: T) -> _ItemOutcome[R]:
     """One item; an error that a user can act on is an outcome."""
     try:
-        return ItemOutcome(place, function(item))
+        return _ItemOutcome(place, function(item))
     except (WarpsightError, OSError) as error:
-        return ItemOutcome(place, None, str(error))
+        return _ItemOutcome(place, None, str(error))
     except MemoryError:
-        return ItemOutcome(place, None, "out of memory")
+        return _ItemOutcome(place, None, "out of memory")
     except Exception as error:  # a damaged file must not take the other ranks' answers along
-        return ItemOutcome(place, None, f"{type(error).__name__}: {error}")
+        return _ItemOutcome(place, None, f"{type(error).__name__}: {error}")
 
 
 @contextmanager
@@ -84,7 +87,7 @@ class LocalExecutor:
 
     workers: int = 0
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[ItemOutcome[R]]:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
         """As :class:`Executor` says. A worker that dies costs one more try of the items it may have had."""
         workers = min(self.workers or os.cpu_count() or 1, len(items))
         if workers <= 1:
@@ -99,17 +102,17 @@ class LocalExecutor:
             item,
         ) in waiting.items():  # a worker died: each of the rest alone, so that the guilty one is known
             done = list(self._pooled(function, {place: item}, 1))
-            yield done[0] if done else ItemOutcome(place, None, "the worker process died (out of memory?)")
+            yield done[0] if done else _ItemOutcome(place, None, "the worker process died (out of memory?)")
 
     def _pooled(
         self, function: Callable[[T], R], items: dict[int, T], workers: int
-    ) -> Iterator[ItemOutcome[R]]:
+    ) -> Iterator[_ItemOutcome[R]]:
         # Not forked: the threads of DuckDB and Arrow do not survive that.
         with (
             tempfile.TemporaryDirectory(prefix="warpsight-") as scratch,
             ProcessPoolExecutor(workers, get_context("spawn"), _begin_worker, (scratch,)) as pool,
         ):
-            futures: list[Future[ItemOutcome[R]]] = []
+            futures: list[Future[_ItemOutcome[R]]] = []
             try:
                 with _without_main():
                     futures += [
@@ -136,7 +139,7 @@ class Dask:
     address: str
     timeout: float = 30.0
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[ItemOutcome[R]]:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
         """As :class:`Executor` says; Dask itself repeats what a lost worker had."""
         with self._client() as client:
             from distributed import as_completed as completed
@@ -148,11 +151,11 @@ class Dask:
                 if future.status == "finished":
                     yield future.result()
                 else:
-                    yield ItemOutcome(
+                    yield _ItemOutcome(
                         place_of[future.key], None, f"its worker was lost: {future.exception()}"
                     )
 
-    def _client(self) -> Any:
+    def _client(self) -> distributed.Client:
         try:
             from distributed import Client
         except ImportError:

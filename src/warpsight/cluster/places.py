@@ -19,7 +19,7 @@ _OTHERS = (".zip", ".sqlite", ".nsys-rep")
 
 
 @dataclass(frozen=True)
-class JobInputs:
+class _JobInputs:
     """Traces (and files that can be read as one), and dumps of PyTorch's flight recorder."""
 
     traces: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class JobInputs:
     unfinished: tuple[str, ...] = field(default=())
 
 
-def find(paths: Iterable[str | os.PathLike[str]]) -> JobInputs:
+def find(paths: Iterable[str | os.PathLike[str]]) -> _JobInputs:
     """What lies at some paths; a folder that is not a trace stands for the traces, files of ranks and dumps in it.
 
     Raises:
@@ -40,7 +40,7 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> JobInputs:
         path = os.fspath(given)
         for kind, one in _of(path):
             {"trace": traces, "dump": dumps, "unfinished": unfinished}[kind][one] = None
-    return JobInputs(tuple(traces), tuple(dumps), tuple(unfinished))
+    return _JobInputs(tuple(traces), tuple(dumps), tuple(unfinished))
 
 
 def _of(path: str) -> Iterator[tuple[str, str]]:

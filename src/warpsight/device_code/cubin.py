@@ -6,6 +6,7 @@ running program (a core dump's), sections have GPU addresses; otherwise the firs
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Cubin:
         elf: the file; name: what to call it.
     """
 
-    def __init__(self, data: object, name: str) -> None:
+    def __init__(self, data: bytes | mmap.mmap | np.ndarray[Any, Any], name: str) -> None:
         """Take a cubin's bytes; raises :class:`~warpsight.device_code.elf.ElfError` when they are not an ELF file."""
         self.elf = Elf(data, name)
         self.name = name

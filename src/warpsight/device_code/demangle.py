@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 #: Longer names are not given to the demangler: its output can grow exponentially with the input.
 MAXIMUM_MANGLED = 16384
@@ -45,7 +44,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 @lru_cache(maxsize=1)
-def _free() -> Any:
+def _free() -> Callable[[object], object]:
     free = ctypes.CDLL(None).free
     free.argtypes = [ctypes.c_void_p]
     free.restype = None

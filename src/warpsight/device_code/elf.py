@@ -58,7 +58,7 @@ class Elf:
         problems: what was found cut or damaged, in words.
     """
 
-    def __init__(self, data: Any, name: str) -> None:
+    def __init__(self, data: bytes | mmap.mmap | Array, name: str) -> None:
         self.name = name
         self.data: Array = np.frombuffer(data, dtype=np.uint8)
         self.problems: list[str] = []

@@ -20,6 +20,7 @@ from warpsight.formats.source import Source
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
     from warpsight.model import StoredTrace
+    from warpsight.model.storage.writer import TraceWriter
 
 _Path = str | os.PathLike[str]
 _T = TypeVar("_T", bound="StoredTrace")
@@ -152,7 +153,7 @@ def _check_free(target: Path, force: bool) -> None:
 
 
 def _read_all(
-    writer: Any, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
+    writer: TraceWriter, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
 ) -> tuple[tuple[_ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
     from warpsight.formats.target import Target
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError, choices
@@ -79,7 +80,7 @@ class Reader:
     #: Its files can be JSON; other readers are not loaded to be asked about a file that begins as a JSON object.
     json: bool = True
 
-    def _loaded(self) -> Any:
+    def _loaded(self) -> ModuleType:
         return importlib.import_module(self.module)
 
     def sniff(self, source: Source) -> bool:

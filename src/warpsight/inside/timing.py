@@ -92,7 +92,7 @@ def _devices(queue: Any, result: object) -> Iterator[_Device]:
         yield _Device("jax", jax.block_until_ready, lambda: _jax_memory(jax))
 
 
-def _jax_memory(jax: Any) -> int | None:
+def _jax_memory(jax: ModuleType) -> int | None:
     """Bytes in use on this process's devices; None on the CPU, where JAX does not count them."""
     counts = [(device.memory_stats() or {}).get("bytes_in_use") for device in jax.local_devices()]
     known = [int(count) for count in counts if count is not None]

@@ -141,7 +141,7 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
     return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
 
 
-def _plain(value: object, above: tuple[int, ...]) -> Any:
+def _plain(value: object, above: tuple[int, ...]) -> object:
     """A value as JSON; values without a JSON form, and those that contain themselves, as text."""
     if value is None or isinstance(value, bool):
         return value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.machine.cuda_driver import format_uuid
@@ -72,7 +72,7 @@ def require() -> None:
         raise WarpsightError(f"no OpenCL device here: {why}; apt install pocl-opencl-icd makes the CPU one")
 
 
-def _text(query: Any, handle: ctypes.c_void_p, what: int) -> str:
+def _text(query: Callable[..., int], handle: ctypes.c_void_p, what: int) -> str:
     buffer = ctypes.create_string_buffer(1024)
     return (
         buffer.value.decode("utf-8", "replace").strip()
@@ -81,7 +81,12 @@ def _text(query: Any, handle: ctypes.c_void_p, what: int) -> str:
     )
 
 
-def _number(query: Any, handle: ctypes.c_void_p, what: int, kind: Any = ctypes.c_uint) -> int | None:
+def _number(
+    query: Callable[..., int],
+    handle: ctypes.c_void_p,
+    what: int,
+    kind: type[ctypes.c_uint] | type[ctypes.c_ulong] = ctypes.c_uint,
+) -> int | None:
     value = kind()
     return (
         int(value.value)
@@ -90,7 +95,7 @@ def _number(query: Any, handle: ctypes.c_void_p, what: int, kind: Any = ctypes.c
     )
 
 
-def _bytes(query: Any, handle: ctypes.c_void_p, what: int, size: int) -> bytes | None:
+def _bytes(query: Callable[..., int], handle: ctypes.c_void_p, what: int, size: int) -> bytes | None:
     raw = (ctypes.c_ubyte * size)()
     return bytes(raw) if not query(handle, what, ctypes.c_size_t(size), raw, None) else None
 
@@ -116,7 +121,7 @@ def devices() -> list[OpenclDevice]:
     return found
 
 
-def _device(loader: Any, platform: ctypes.c_void_p, handle: ctypes.c_void_p) -> OpenclDevice:
+def _device(loader: ctypes.CDLL, platform: ctypes.c_void_p, handle: ctypes.c_void_p) -> OpenclDevice:
     info = loader.clGetDeviceInfo
     nvidia = _number(info, handle, _VENDOR_ID) == NVIDIA_VENDOR
     kinds = _number(info, handle, _TYPE, ctypes.c_ulong) or 0

@@ -118,7 +118,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _call(function: str, params: Any) -> int:
+def _call(function: str, params: ctypes.Structure) -> int:
     params.structSize = ctypes.sizeof(params)
     return int(getattr(_library(), function)(byref(params)))
 

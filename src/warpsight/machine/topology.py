@@ -105,7 +105,7 @@ def of_nvml(nvml: ModuleType) -> Topology:
     return Topology(gpus, tuple(pairs))
 
 
-def _ends(nvml: ModuleType, handle: Any) -> list[tuple[int, str]]:
+def _ends(nvml: ModuleType, handle: object) -> list[tuple[int, str]]:
     """For each active NVLink the kind of device at its other end, and that device's PCI address."""
     out = []
     for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
@@ -119,7 +119,7 @@ def _ends(nvml: ModuleType, handle: Any) -> list[tuple[int, str]]:
     return out
 
 
-def _nvlink_speed(nvml: ModuleType, handle: Any) -> float | None:
+def _nvlink_speed(nvml: ModuleType, handle: object) -> float | None:
     found = by_nvml.ask(
         nvml, nvml.nvmlDeviceGetFieldValues, handle, [nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON]
     )
@@ -128,7 +128,7 @@ def _nvlink_speed(nvml: ModuleType, handle: Any) -> float | None:
     return float(found[0].value.uiVal) * 1e6
 
 
-def _pcie_speed(nvml: ModuleType, handle: Any) -> float | None:
+def _pcie_speed(nvml: ModuleType, handle: object) -> float | None:
     generation = by_nvml.ask(nvml, nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
     width = by_nvml.ask(nvml, nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
     return _LANE[generation] * width if generation in _LANE and width else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import Any
 
 SECONDS = 10.0
 
@@ -25,7 +24,7 @@ def output(program: str, *arguments: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def document(program: str, *arguments: str) -> Any:
+def document(program: str, *arguments: str) -> object:
     """The JSON a program prints, None when there is none. Text before the document (warnings) is skipped."""
     text = output(program, *arguments)
     if text is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,7 +50,7 @@ class StoredTrace:
         folder: Path,
         *,
         path: str,
-        temporary: Any = None,
+        temporary: TemporaryDirectory[str] | None = None,
         instead: Mapping[str, Sequence[Path]] | None = None,
     ) -> None:
         """Open `folder`, which the user called `path`; `temporary` is cleaned up on close.
@@ -67,7 +68,7 @@ class StoredTrace:
         self._files = {
             name: [str(part) for part in other.get(name) or store.parts(self.folder, name)] for name in TABLES
         }
-        folders = [self.folder, *({Path(temporary.name)} if other else ())]
+        folders = [self.folder, *({Path(temporary.name)} if temporary and other else ())]
         self._database: Database | None = Database(folders, self._files)
 
     def _named(self, folder: Path) -> Path:

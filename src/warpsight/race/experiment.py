@@ -78,7 +78,7 @@ class Experiment:
 
     @classmethod
     def of(cls, command: Sequence[str], folder: Path | str, *, inject: bool = True, gpus: Sequence[str] = (),
-           **oracle: Any) -> Experiment:  # fmt: skip
+           **oracle: object) -> Experiment:  # fmt: skip
         """An experiment with a program.
 
         Args:

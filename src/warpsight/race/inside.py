@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -109,7 +109,7 @@ def use_switch(switch: Callable[[int, bool], object]) -> None:
     _state().switch = switch
 
 
-def output(name: str, value: Any) -> None:
+def output(name: str, value: object) -> None:
     """Compare an array or tensor with that of the run without delays; a difference makes the run, or the trial, fail.
 
     Arrays are told apart by name and by how often the name was given before in the trial, or in the run outside of trials.

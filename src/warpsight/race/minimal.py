@@ -192,18 +192,3 @@ class Search:
             confidence *= float(max(needless, 1 - needless))
         self.rates = rates
         return Minimal(kept, True, confidence, float(RATES[:, 0] @ rates))
-
-
-def smallest(
-    count: int, oracle: Oracle, *, confidence: float = 0.95, deterministic: bool = False
-) -> tuple[Minimal, int]:
-    """The smallest failing set and how many runs it took; `deterministic`: runs with the same elements always end the same."""
-    calls = 0
-
-    def counted(elements: tuple[int, ...]) -> bool:
-        nonlocal calls
-        calls += 1
-        return oracle(elements)
-
-    found = exact(count, counted) if deterministic else Search(count, counted, confidence).run()
-    return found, calls

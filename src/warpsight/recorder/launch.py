@@ -158,6 +158,17 @@ class LaunchedProgram:
         """The program's exit code; None when it has not ended, or never ran."""
         return None if self._status is None else exit_code(self._status)
 
+    @property
+    def ended_by(self) -> str:
+        """The signal that ended the program, as `SIGSEGV`; empty when none did."""
+        if self._status is None or not os.WIFSIGNALED(self._status):
+            return ""
+        number = os.WTERMSIG(self._status)
+        try:
+            return signal.Signals(number).name
+        except ValueError:  # a real-time signal
+            return f"signal {number}"
+
     def _main_ended(self) -> bool:
         self._reap_adopted()
         if self._status is None:

@@ -16,7 +16,7 @@ from warpsight.recorder.environment import without_recorder
 from warpsight.recorder.options.settings import Settings
 
 
-class ServerError(WarpsightError):
+class _ServerError(WarpsightError):
     """The recording's server could not start or ended early."""
 
 
@@ -27,7 +27,7 @@ class Served:
         """Start it and wait until it listens.
 
         Raises:
-            ServerError: with the server's own message when it cannot record.
+            _ServerError: with the server's own message when it cannot record.
         """
         self._lock = threading.Lock()  # one request at a time
         self._process = subprocess.Popen(
@@ -57,7 +57,7 @@ class Served:
         """Complete the trace and wait for it.
 
         Raises:
-            ServerError: when it could not be completed; the raw data is kept.
+            _ServerError: when it could not be completed; the raw data is kept.
         """
         try:
             return dict(self._ask({"do": "finish"})["finished"])
@@ -82,12 +82,12 @@ class Served:
                 self._process.stdin.flush()
                 line = self._process.stdout.readline()
         if not line:
-            raise ServerError(
+            raise _ServerError(
                 f"the recording's server is gone (code {self._process.poll()}); if a folder was begun: warpsight recover"
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            error = ServerError(answer["error"])
+            error = _ServerError(answer["error"])
             error.exit_code = int(answer.get("exit_code", 1))
             raise error
         return answer

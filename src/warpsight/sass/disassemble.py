@@ -11,7 +11,7 @@ from warpsight.errors import WarpsightError
 
 
 @dataclass(frozen=True)
-class Disassembly:
+class _Disassembly:
     """The text, and the command that made it."""
 
     text: str
@@ -25,7 +25,7 @@ class Disassembly:
 
 def disassemble(
     cubin: Path, *, source_info: bool = True, line_info: bool = True, timeout_s: float = 60.0
-) -> Disassembly:
+) -> _Disassembly:
     """Disassemble a cubin: with files and lines (`-g`) and as plain code (`-c`) by default.
 
     Raises:
@@ -45,4 +45,4 @@ def disassemble(
     if done.returncode:
         message = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
         raise WarpsightError(f"{cubin}: nvdisasm: {message[-1]}")
-    return Disassembly(done.stdout, ("nvdisasm", *flags))
+    return _Disassembly(done.stdout, ("nvdisasm", *flags))

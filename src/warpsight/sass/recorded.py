@@ -47,7 +47,7 @@ HAVING avg(k.duration) >= 20000
 
 
 @dataclass(frozen=True)
-class RecordedKernel:
+class _RecordedKernel:
     """One kernel with samples or counts.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Gathered:
     counts: dict[int, Counts] = field(default_factory=dict)
 
 
-def sampled_kernels(trace: StoredTrace) -> list[RecordedKernel]:
+def sampled_kernels(trace: StoredTrace) -> list[_RecordedKernel]:
     """The kernels with samples, most samples first.
 
     Raises:
@@ -90,7 +90,7 @@ def sampled_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     return found
 
 
-def listed_kernels(trace: StoredTrace) -> list[RecordedKernel]:
+def listed_kernels(trace: StoredTrace) -> list[_RecordedKernel]:
     """The kernels with samples or counts, most of them first.
 
     Raises:
@@ -104,7 +104,7 @@ def listed_kernels(trace: StoredTrace) -> list[RecordedKernel]:
     return found
 
 
-def _kernels(trace: StoredTrace) -> list[RecordedKernel]:
+def _kernels(trace: StoredTrace) -> list[_RecordedKernel]:
     code = _Code(trace.folder)
     for name, checksum, pc, reason, samples, not_issued in trace.sql(_SAMPLES).fetchall():
         kernel, offset = code.at(name, checksum, pc)
@@ -113,7 +113,7 @@ def _kernels(trace: StoredTrace) -> list[RecordedKernel]:
         kernel, offset = code.at(name, checksum, pc)
         kernel.counts.setdefault(offset // INSTRUCTION_SIZE, Counts()).add({metric: value})
     found = [
-        RecordedKernel(one.name, one.code, add_up(one.rows), one.counts, one.problem)
+        _RecordedKernel(one.name, one.code, add_up(one.rows), one.counts, one.problem)
         for one in code.gathered.values()
     ]
     executed = {id(one): sum(counts.executions for counts in one.counts.values()) for one in found}
@@ -164,7 +164,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
     return (KernelCode(cubin, section, function), pc) if section is not None else (None, pc)
 
 
-def choose(found: list[RecordedKernel], wanted: str | None, where: str) -> RecordedKernel:
+def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _RecordedKernel:
     """The first kernel of those that a name means; without one, of all.
 
     Raises:

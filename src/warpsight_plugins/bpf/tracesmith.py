@@ -106,7 +106,7 @@ def _place(target: Target, rows: np.ndarray[Any, Any]) -> None:
         _others(target, rows[others], {name: column[others] for name, column in common.items()})
 
 
-def _payload(rows: np.ndarray[Any, Any], kind: np.dtype[Any]) -> Any:
+def _payload(rows: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
     raw = np.ascontiguousarray(rows["payload"]).view(np.uint8).reshape(len(rows), 128)[:, : kind.itemsize]
     return np.ascontiguousarray(raw).view(kind).ravel()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
@@ -299,7 +300,7 @@ class _Reading:
             self._target.lost(count, f"the capture says it is {said.get('status')}", "warp_event")
 
 
-def _numbers(events: list[dict[str, Any]], name: str) -> Any:
+def _numbers(events: list[dict[str, Any]], name: str) -> npt.NDArray[np.int64]:
     return np.array([e[name] for e in events], np.int64)
 
 

@@ -149,7 +149,7 @@ class TraceFile:
 
 
 @lru_cache(maxsize=32)
-def _decoder(fields: tuple[str, ...]) -> Any:
+def _decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     """A parser that keeps only these fields; not tracked by the garbage collector, since there are millions."""
     kinds = [(name, _python(name), None) for name in fields]
     return msgspec.json.Decoder(msgspec.defstruct("Fields", kinds, gc=False))

@@ -21,6 +21,8 @@ from warpsight.formats.selection import Selection
 from warpsight_plugins.cutracer.records import EVENTS
 
 if TYPE_CHECKING:
+    import duckdb
+
     from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
@@ -92,7 +94,7 @@ def _batches(trace: StoredTrace, process: int, launch: int) -> Iterator[list[dic
     )
 
 
-def rows(relation: Any) -> Iterator[list[dict[str, Any]]]:
+def rows(relation: duckdb.DuckDBPyRelation) -> Iterator[list[dict[str, Any]]]:
     """A relation's rows, some thousand at a time."""
     reader = (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)(BATCH)
     for batch in reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -74,7 +74,7 @@ class _Reader:
     def _all(self, table: str, columns: Mapping[str, pa.DataType]) -> list[dict[str, Any]]:
         return whole(self._tables, table, columns).data.to_pylist()  # type: ignore[no-any-return]
 
-    def _pieces(self, table: str, *names: str) -> Any:
+    def _pieces(self, table: str, *names: str) -> Iterator[dict[str, Any]]:
         for rows in self._tables.read(table, dict.fromkeys(names, INT)):
             yield from rows.data.to_pylist()
 

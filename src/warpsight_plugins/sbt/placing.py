@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,7 +52,7 @@ class EventPlacer:
         self.process = process
         self.strings = strings
         self._pairs = PairedEvents()
-        self._texts = _Texts(strings)
+        self._texts = SbtTexts(strings)
         self._stacks = stacks.StackIds(target, self._texts)
         self._devices: dict[int, int] = {}
         self._streams: dict[int, int] = {}
@@ -306,7 +307,7 @@ class EventPlacer:
                                       "process": process})  # fmt: skip
 
 
-class _Texts:
+class SbtTexts:
     """The string table: texts by number, and in which order the events use them."""
 
     def __init__(self, strings: list[bytes] | None) -> None:
@@ -381,7 +382,7 @@ def _flagged(part: SbtEvents, rows: Column) -> Column:
     return out
 
 
-def _mapped(values: Column, ids: dict[int, int], kind: Any) -> Column:
+def _mapped(values: Column, ids: dict[int, int], kind: npt.DTypeLike) -> Column:
     known, place = distinct(values)
     found: Column = np.array([ids[v] for v in known.tolist()], kind)[place]
     return found

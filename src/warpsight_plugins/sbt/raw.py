@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from warpsight_plugins.sbt.events import SbtEvents
 
 if TYPE_CHECKING:
     from warpsight.formats.varint import Column
+    from warpsight_plugins.sbt.placing import SbtTexts
 
 
 def text_of(kind: int) -> str:
@@ -21,7 +22,7 @@ def text_of(kind: int) -> str:
     return layout.EVENT_TYPES.get(kind, f"type {kind}")
 
 
-def raw_events(events: SbtEvents, texts: Any, reading: stacks.StackIds) -> pa.Array:
+def raw_events(events: SbtEvents, texts: SbtTexts, reading: stacks.StackIds) -> pa.Array:
     """`[type, flags, time, duration, device, stream, correlation, name, kernel, memory, stack]` per event.
 
     `kernel` and `memory` are lists of numbers or null, `stack` is `[thread, [[address, function, file, line], …]]` or
@@ -49,7 +50,7 @@ def _lists(values: Column) -> pa.Array:
     return pc.binary_join_element_wise("[", pc.binary_join_element_wise(*columns, ","), "]", "")
 
 
-def _stacks(events: SbtEvents, texts: Any) -> pa.Array:
+def _stacks(events: SbtEvents, texts: SbtTexts) -> pa.Array:
     if not len(events.stack_rows):
         return pa.array([], pa.string())
     known = [

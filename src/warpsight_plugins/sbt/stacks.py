@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from warpsight.model.definitions import Frame
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
+    from warpsight_plugins.sbt.placing import SbtTexts
 
 
 def frames(blob: bytes) -> list[tuple[int, int, int, int]]:
@@ -30,7 +31,7 @@ def frames(blob: bytes) -> list[tuple[int, int, int, int]]:
 class StackIds:
     """Ids of stacks by their bytes."""
 
-    def __init__(self, target: Target, texts: Any) -> None:
+    def __init__(self, target: Target, texts: SbtTexts) -> None:
         """`texts` gives the text of a string's number."""
         self._target = target
         self._texts = texts

@@ -103,7 +103,7 @@ def _checked(frame: object, frames: list[Frame]) -> int:
     return frame
 
 
-def _ns(value: Any, scale: int) -> int:
+def _ns(value: float, scale: int) -> int:
     """A number of the profile's unit in ns, exactly as long as it has no fractions of ns."""
     found = int(value * scale)
     if not -(1 << 62) < found < 1 << 62:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from warpsight.formats.reading.json_pieces import PIECE
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from warpsight.formats.target import Target
     from warpsight_plugins.xplane.space import Plane
 
@@ -94,7 +96,7 @@ class _Device:
         self._index = index
         return device
 
-    def work(self, line: Any, stream: int) -> None:
+    def work(self, line: Message, stream: int) -> None:
         """Events of a stream; their details say what they are."""
         number = self._target.stream(
             self._process, self._index, stream, device=self._device, name=line.display_name or line.name
@@ -189,7 +191,7 @@ class _Device:
             )  # fmt: skip
         return known
 
-    def ranges(self, line: Any) -> None:
+    def ranges(self, line: Message) -> None:
         """Events of a derived line: steps, modules, operations."""
         thread = self._target.thread(
             self._process, f"{self._plane.name} {line.name}", f"{self._plane.name} {line.name}"
@@ -242,7 +244,7 @@ def _memory_kind(text: str | None) -> str:
     return _MEMORY_KINDS.get(text or "", "unknown")
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: str | float | None) -> int | None:
     """A number, or the number a text is; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None

@@ -10,6 +10,8 @@ from warpsight.formats.reading.json_pieces import PIECE
 from warpsight_plugins.xplane import threads
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from warpsight.formats.target import Target
     from warpsight_plugins.xplane.space import Plane
 
@@ -69,7 +71,7 @@ def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> t
     }
 
 
-def _thread(plane: Plane, line: Any, process: int, target: Target, number: int | None) -> int:
+def _thread(plane: Plane, line: Message, process: int, target: Target, number: int | None) -> int:
     """Thread id of a line: that of its thread's driver calls, or its own where it is a thread's (`python3/12345`)."""
     name = line.display_name or line.name
     if number is not None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.json_pieces import mapped
 from warpsight_plugins.xplane.messages import messages
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
 
@@ -99,7 +101,7 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
 class Plane:
     """A plane with its metadata looked up by id."""
 
-    def __init__(self, message: Any, source: Source) -> None:
+    def __init__(self, message: Message, source: Source) -> None:
         self.name: str = message.name
         self.source = source
         self._lines = message.lines
@@ -122,7 +124,7 @@ class Plane:
         found = self._events.get(number)
         return {} if found is None or not found.stats else self.values(found.stats)
 
-    def values(self, stats: Any) -> dict[str, Any]:
+    def values(self, stats: Iterable[Any]) -> dict[str, Any]:
         """Stats by name; a reference is the name of the metadata it refers to."""
         found: dict[str, Any] = {}
         for stat in stats:

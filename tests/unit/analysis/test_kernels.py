@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from tests.unit.analysis.conftest import kernel
 from warpsight.analysis.stats.kernels import kernel_durations, kernel_times
+from warpsight.model.selection import Rows
 
 
 def test_the_timing_table_has_the_columns_readers_expect(messy):
@@ -26,3 +28,9 @@ def test_every_kernel_is_in_one_row_of_the_distribution(messy):
             inside = [d for d in durations if row["from"] <= d < row["below"]]
             assert (row["kernels"], row["total"]) == (len(inside), sum(inside))
         assert (sum(r["kernels"] for r in own), own[-1]["time_up_to"]) == (len(durations), 1.0)
+
+
+def test_a_kernel_at_the_edge_of_the_time_asked_for_has_its_whole_duration(build):
+    trace = build(kernel=[kernel(100, 64), kernel(200, 1_000)])
+    (row,) = kernel_durations(trace, Rows(150, 300)).tables["durations"].to_pylist()
+    assert (row["from"], row["kernels"], row["total"]) == (512, 1, 1_000)

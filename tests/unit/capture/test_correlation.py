@@ -83,3 +83,12 @@ def test_of_ids_that_partly_lie_outside_those_inside_are_known() -> None:
     window.see(ids[:4])
     later = np.arange(3, 30, dtype=np.int64)
     assert window.seen(later)[:8].tolist() == [True, True] + [False] * 6
+
+
+def test_device_rows_of_calls_that_are_not_known_yet_change_nothing() -> None:
+    window = CallWindow(0)
+    ids = put(window, 50, 10)
+    window.see(np.array([ids[2], ids[-1] + 1, ids[-1] + 5000]))
+    assert window.seen(ids).tolist() == [False, False, True] + [False] * 7
+    window.see(np.zeros(0, np.int64))
+    assert window.seen(np.zeros(0, np.int64)).tolist() == []

@@ -24,3 +24,9 @@ def test_patterns_that_match_no_function_are_named(api: str, unknown: list[str])
 
 def test_a_misspelt_function_is_found() -> None:
     assert "cudaMemcpy" in patterns.near("cudaMemcopy")
+
+
+def test_what_is_unlike_every_function_has_no_suggestion() -> None:
+    assert patterns.near("xyzzy") == []
+    assert patterns.near("LAUNCHS")[0] == "launches"
+    assert len(patterns.near("cuMemcpyAsyn")) == 3

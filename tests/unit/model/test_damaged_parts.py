@@ -141,3 +141,13 @@ def test_a_manifest_without_end_is_damaged(trace: Path) -> None:
     (trace / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(TraceError, match=r"manifest\.json is damaged"):
         warpsight.model.open(trace)
+
+
+@pytest.mark.parametrize("key", ["overhead", "processes", "devices", "rows", "loss", "settings"])
+def test_only_host_and_clocks_of_a_manifest_may_be_unknown(key: str, trace: Path) -> None:
+    content = json.loads((trace / "manifest.json").read_text())
+    (trace / "manifest.json").write_text(json.dumps({**content, "host": None, "clocks": None}))
+    warpsight.model.open(trace).close()
+    (trace / "manifest.json").write_text(json.dumps({**content, key: None}))
+    with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
+        warpsight.model.open(trace)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.race_reduce import floor, simulated
-from warpsight.race.minimal import Search, Undecided, exact, smallest
+from warpsight.race.minimal import Search, Undecided, exact
 
 
 class Counted:
@@ -51,13 +51,13 @@ def test_one_of_several_pairs_is_found_whole() -> None:
     assert set(found.elements) in pairs
 
 
-@pytest.mark.parametrize("search", [exact, lambda n, oracle: smallest(n, oracle)[0]])
+@pytest.mark.parametrize("search", [exact, lambda n, oracle: Search(n, oracle).run()])
 def test_what_fails_by_itself_needs_no_element(search: object) -> None:
     assert search(256, lambda _: True).elements == ()  # type: ignore[operator]
     assert search(256, lambda _: True).fails  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("search", [exact, lambda n, oracle: smallest(n, oracle)[0]])
+@pytest.mark.parametrize("search", [exact, lambda n, oracle: Search(n, oracle).run()])
 def test_what_never_fails_is_told(search: object) -> None:
     assert not search(256, lambda _: False).fails  # type: ignore[operator]
 
@@ -88,7 +88,7 @@ def test_a_noisy_search_finds_one_where_any_suffices() -> None:
         def oracle(points: tuple[int, ...], random=random, needed=needed) -> bool:  # type: ignore[no-untyped-def]
             return bool(random.random() < (0.3 if needed & set(points) else 0.01))
 
-        found, _ = smallest(256, oracle)
+        found = Search(256, oracle).run()
         right += len(found.elements) == 1 and set(found.elements) <= needed
     assert right >= 47
 

@@ -121,6 +121,6 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
             return rank, 0
         if finding.kind is not None:
             return 2, -(finding.share_ns or 0)
-        return (3, -finding.saves_ns) if finding.saves_ns is not None else (4, 0)
+        return 3, -(finding.saves_ns or 0)
 
     return tuple(sorted(findings, key=key))

@@ -23,6 +23,8 @@ from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
+    from warpsight.model.calls import Calls
+    from warpsight.model.work import Work
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
@@ -88,7 +90,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     return device, _side(graph.calls, threads, row, arrows, ~on_device)
 
 
-def _side(rows: Any, place: Column, row: Column, arrows: Column, chosen: Column) -> OnPath:
+def _side(rows: Calls | Work, place: Column, row: Column, arrows: Column, chosen: Column) -> OnPath:
     """The rows of one side without duplicates: a call has two points, its begin and its end."""
     used, which = np.unique(row[chosen], return_inverse=True)
     joined = np.zeros((len(used), 4), np.uint64)

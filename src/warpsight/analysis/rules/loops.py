@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
@@ -69,7 +70,7 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
     return tuple(out)
 
 
-def _unusual(one: Iterations, rows: Any, plain: int) -> Any:
+def _unusual(one: Iterations, rows: npt.NDArray[np.intp], plain: int) -> npt.NDArray[np.bool_]:
     """Which rows were launched by stacks that a usual iteration does not have; all of them where there are none."""
     known = np.unique(one.work.stack[one.rows_of(plain)])
     new = ~np.isin(one.work.stack[rows], known)

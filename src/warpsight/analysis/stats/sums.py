@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def _by_range(trace: StoredTrace, by: str, where: str) -> tuple[Any, distributio
     return distribution.count_columns([(ids + 1, duration)])
 
 
-def _labels(trace: StoredTrace, by: str, ids: Any, names: str) -> dict[str, list[Any]]:
+def _labels(trace: StoredTrace, by: str, ids: Iterable[int], names: str) -> dict[str, list[Any]]:
     """The columns that name each group, given the ids of the groups."""
     wanted = [int(i) for i in ids]
     if by == "name":

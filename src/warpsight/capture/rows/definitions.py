@@ -45,7 +45,7 @@ def _platform(number: int) -> str:
     return found.name if found is not None else "cuda"
 
 
-def device(arena: Arena, row: Any) -> Row:
+def device(arena: Arena, row: np.void) -> Row:
     """A `Device` record as a row of table `device`, without its id."""
     text = arena.local.text
     major, minor = int(row["compute_major"]), int(row["compute_minor"])
@@ -116,7 +116,7 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
     }
 
 
-def _or_none(number: Any) -> int | None:
+def _or_none(number: float) -> int | None:
     return None if number < 0 else int(number)
 
 
@@ -180,7 +180,7 @@ def _modules(arena: Arena) -> Iterator[Row]:
         }
 
 
-def _small(number: Any) -> int:
+def _small(number: int) -> int:
     """An unsigned 32-bit number in a signed column: ids stay far below, odd ones keep their bits."""
     return int(np.uint32(number).view(np.int32))
 

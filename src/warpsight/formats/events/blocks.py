@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,7 +165,7 @@ def _is(value: object, wanted: type) -> bool:
     return isinstance(value, wanted)
 
 
-def _is_instruction(value: Any) -> bool:
+def _is_instruction(value: Sequence[Any]) -> bool:
     """Whether it is an offset, a text and numbers of registers."""
     offset, text, registers = value
     return _is(offset, int) and isinstance(text, str) and all(_is(r, int) and r < 1 << 15 for r in registers)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.formats.events import blocks
+
+Array = npt.NDArray[Any]
 
 
 class Operands:
@@ -28,7 +31,7 @@ class Operands:
         """Offset → text and registers of a launch's kernel."""
         return self._of.get((int(launch["module"]), int(launch["pc"])), {})
 
-    def registers(self, launch: dict[str, Any], pc: Any, place: Any) -> Any:
+    def registers(self, launch: dict[str, Any], pc: Array, place: Array) -> Array:
         """The register at a place in the list of the instruction at an offset from the kernel's begin; -1: not described."""
         module, begin = int(launch["module"]), int(launch["pc"])
         table = {

@@ -7,7 +7,7 @@ reached are left out, but a counter of the launch says 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ class MapContents:
     lost: int
 
 
-def maps_of(request: Any) -> list[DeclaredMap]:
+def maps_of(request: Mapping[str, Any]) -> list[DeclaredMap]:
     """The maps that a trace's request describes; empty where it is no trace of probes, or not as one should be."""
     try:
         found = [DeclaredMap(**{**said, "types": dict(said["types"])}) for said in request["probes"]["maps"]]
@@ -87,7 +87,7 @@ def _sound(known: DeclaredMap) -> bool:
     )  # fmt: skip
 
 
-def blocks_of(request: Any) -> tuple[int, int]:
+def blocks_of(request: Mapping[str, Any]) -> tuple[int, int]:
     """The blocks that a request is about: low and high, without high."""
     try:
         low, high = request["blocks"]

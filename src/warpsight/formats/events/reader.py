@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import demangle
@@ -192,7 +193,7 @@ class _Importing:
         except (KeyError, ElfError):
             return None
 
-    def _add_events(self, events: Events, launch: int, numbers: Any) -> None:
+    def _add_events(self, events: Events, launch: int, numbers: npt.NDArray[Any]) -> None:
         said = self._launches.get(launch)
         if said is None:
             self._target.lost(len(events), "events of a launch whose description is missing", "warp_event")
@@ -252,7 +253,9 @@ class _Importing:
             found.append(json.dumps(said))
         return found
 
-    def _add_registers(self, events: Events, launch: int, numbers: object, pc: Any) -> None:
+    def _add_registers(
+        self, events: Events, launch: int, numbers: npt.NDArray[Any], pc: npt.NDArray[Any]
+    ) -> None:
         """32 rows for each register, one for a uniform one."""
         rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
         if not len(rows):
@@ -307,7 +310,7 @@ class _Importing:
         self._target.add("access", columns)
 
 
-def _numbered(events: Events, rows: Any) -> Any:
+def _numbered(events: Events, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Numbers of a launch's events: parts of one instruction's registers are one event."""
     part = np.where(events.kind[rows] == READ_REGISTERS.number, events.flags[rows] >> 1, 0)
     first = part == 0

@@ -273,7 +273,7 @@ def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], lis
     return (np.cumsum(used) - 1)[codes], np.flatnonzero(used).tolist()
 
 
-def value(raw: bytes | None) -> Any:
+def value(raw: bytes | None) -> object:
     """A JSON value; None for none. What is not JSON is its text."""
     if raw is None:
         return None

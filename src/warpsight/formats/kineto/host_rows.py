@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
@@ -91,7 +92,7 @@ class ArgumentTexts:
         names = tuple(fields)
         return group.mapped(lambda *raws: self._once((names, raws), _object), pa.string(), *fields)
 
-    def _once(self, key: Any, make: Any) -> str | None:
+    def _once(self, key: Hashable, make: Callable[[Any], str | None]) -> str | None:
         known = self._known.get(key, "")
         if known == "":
             if len(self._known) >= _TEXTS or self._characters > _CHARACTERS:

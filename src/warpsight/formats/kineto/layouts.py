@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -407,12 +406,12 @@ def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
     return constant, sorted(listed, key=lambda member: member[1])
 
 
-def _address(data: Any) -> int:
+def _address(data: bytes | memoryview) -> int:
     place: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     return place
 
 
-def _place(raw: Any, base: int) -> tuple[int, int]:
+def _place(raw: bytes | memoryview, base: int) -> tuple[int, int]:
     begin = _address(raw) - base
     return begin, begin + len(bytes(raw))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +131,7 @@ class Placing:
             lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields
         )
 
-    def _shape(self, grid: Any, block: Any, registers: object, shared: object) -> int | None:
+    def _shape(self, grid: object, block: object, registers: object, shared: object) -> int | None:
         if not (is_triple(grid) and is_triple(block)):
             return None
         columns = dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))
@@ -149,6 +149,6 @@ class Placing:
                 self.target.stream(self.main, context, key, name=name)
 
 
-def is_triple(found: object) -> bool:
+def is_triple(found: object) -> TypeGuard[list[int]]:
     """Whether a JSON value is a grid or a block: three integers."""
     return isinstance(found, list) and len(found) == 3 and all(type(n) is int for n in found)

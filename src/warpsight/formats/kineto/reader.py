@@ -295,7 +295,7 @@ class _Reading:
         if category.startswith("gpu_"):
             main = self.placing.main
 
-            def thread(pid: Any, tid: Any) -> int:
+            def thread(pid: bytes | None, tid: bytes | None) -> int:
                 return self.placing.thread(main, f"gpu {_shown(pid)} stream {_shown(tid)}")
 
             columns: Columns = {

@@ -18,6 +18,8 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
+    import duckdb
+
     from warpsight.model import StoredTrace
 
 _ROWS = 50_000
@@ -154,6 +156,6 @@ def _devices(trace: StoredTrace, process: int) -> list[dict[str, Any]]:
     return found
 
 
-def relation_columns(relation: Any) -> list[str]:
+def relation_columns(relation: duckdb.DuckDBPyRelation) -> list[str]:
     """Names of a relation's columns."""
     return list(relation.columns)

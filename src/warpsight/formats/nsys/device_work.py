@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
 from warpsight.formats.reading.databases import ForeignRows, distinct_rows
@@ -144,7 +145,7 @@ def read_copies(report: Report, calls: AsynchronousCalls) -> None:
         first += len(rows)
 
 
-def _memory_kind(rows: ForeignRows, column: str, unified: Any) -> pa.Array:
+def _memory_kind(rows: ForeignRows, column: str, unified: NDArray[np.bool_]) -> pa.Array:
     known = labels(rows, column, MEMORY_KINDS).dictionary_decode()
     if not unified.any():
         return known

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from warpsight.formats.nsys.device_work import MEMORY_KINDS
 from warpsight.formats.nsys.report import ADDRESS, INT, INVALID, TEXT, labels, nullable
@@ -133,7 +134,7 @@ def _faults(report: Report, table: str, name: str) -> None:
         first += len(rows)
 
 
-def _keep_fault(report: Report, rows: ForeignRows, first: int, process: Any) -> None:
+def _keep_fault(report: Report, rows: ForeignRows, first: int, process: NDArray[np.int32]) -> None:
     import json
 
     places = report.texts(rows.numbers("CpuInstruction", -1))

@@ -103,7 +103,7 @@ def annotation_values(entries: Iterable[DebugAnnotation], sequence: PacketSequen
     }
 
 
-def _value(entry: DebugAnnotation, sequence: PacketSequence, depth: int) -> Any:
+def _value(entry: DebugAnnotation, sequence: PacketSequence, depth: int) -> object:
     kind = entry.WhichOneof("value")
     if kind == "string_value_iid":
         interned = sequence.texts["debug_annotation_string_values"].get(entry.string_value_iid)

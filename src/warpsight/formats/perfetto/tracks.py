@@ -64,7 +64,7 @@ class TrackDescriptors:
         """Id of the process a track belongs to."""
         return self._home(uuid)[0]
 
-    def host(self, event: Any) -> tuple[int, int]:
+    def host(self, event: Slice) -> tuple[int, int]:
         """Process and thread of a slice."""
         return self._home(event.pid)
 
@@ -104,7 +104,7 @@ class TrackDescriptors:
         del event
         return False
 
-    def device(self, event: Any, told: dict[str, Any]) -> DeviceTrack:
+    def device(self, event: Slice, told: dict[str, Any]) -> DeviceTrack:
         """Device, context and stream of a slice: by the names of its track and those above."""
         key = (event.pid, told.get("device"), told.get("stream"), told.get("context"))
         if key not in self._places:

@@ -333,7 +333,7 @@ class Folder:
         """Nothing is open."""
 
 
-def _dataset(file: Path) -> Any:
+def _dataset(file: Path) -> pa.dataset.Dataset:
     import pyarrow.dataset as ds
 
     if file.suffix == ".parquet":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from warpsight.errors import UsageError
@@ -107,7 +107,7 @@ class _Numbers:
         self._taken: set[tuple[Any, int]] = set()
         self._last: dict[Any, int] = {}
 
-    def of(self, owner: Any, key: Any) -> int:
+    def of(self, owner: Hashable, key: Any) -> int:
         """The key itself when rows can hold it and nothing else has taken it, else a negative number of its own."""
         number = self._known.get((owner, key))
         if number is None:

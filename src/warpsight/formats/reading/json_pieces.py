@@ -6,7 +6,7 @@ import mmap
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -29,7 +29,7 @@ def mapped(source: Source) -> Iterator[memoryview]:
         yield memoryview(area)
 
 
-def decode(source: Source, data: Any, kind: type[_Record]) -> _Record:
+def decode(source: Source, data: bytes | memoryview, kind: type[_Record]) -> _Record:
     """Decode a document.
 
     Raises:

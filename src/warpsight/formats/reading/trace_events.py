@@ -103,7 +103,7 @@ def events(source: Source, target: Target) -> Iterator[TraceEvent]:
         target.lost(len(stream.damaged), f"{source.name}: damaged places that were skipped", "event")
 
 
-def key(value: object) -> Any:
+def key(value: object) -> object:
     """A pid or tid: a text that is a number is that number."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)

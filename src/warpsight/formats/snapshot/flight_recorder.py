@@ -11,7 +11,7 @@ import json
 import os
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,11 +151,11 @@ def _group(row: Mapping[str, Any]) -> str:
     return str(row["process_group"][0])
 
 
-def _sizes(told: Any) -> tuple[tuple[int, ...], ...]:
+def _sizes(told: Iterable[Iterable[int]] | None) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(n) for n in one) for one in told or ())
 
 
-def _ranks(told: Any) -> tuple[int, ...]:
+def _ranks(told: str | Iterable[int] | None) -> tuple[int, ...]:
     if isinstance(told, str):
         return tuple(int(number) for number in re.findall(r"\d+", told))
     return tuple(int(number) for number in told or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.formats.registry import Coverage
@@ -31,7 +31,7 @@ def archive(
     file: IO[bytes],
     selection: Selection,
     suffix: str,
-    write: Any,
+    write: Callable[[IO[bytes], pa.Schema, Any], None],
     *,
     as_json: bool = False,
 ) -> dict[str, int]:

@@ -91,7 +91,7 @@ def concat(batches: list[TrackBatch]) -> TrackBatch:
     return TrackBatch(**columns)
 
 
-def _absent(rows: int, kind: Any) -> Column:
+def _absent(rows: int, kind: np.dtype[Any]) -> Column:
     return np.full(rows, "" if kind.hasobject else 0, kind)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +57,7 @@ def varints(values: Column) -> pa.Array:
     )
 
 
-def joined(*pieces: Any) -> pa.Array:
+def joined(*pieces: pa.Array | bytes) -> pa.Array:
     """Pieces of a message one after another; bytes stand for the same in every row."""
     arrays = [
         pa.scalar(p, pa.large_binary()) if isinstance(p, bytes) else p.cast(pa.large_binary()) for p in pieces

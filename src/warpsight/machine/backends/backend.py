@@ -6,7 +6,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import re
@@ -97,7 +98,7 @@ class Backend:
         """Whether `--backend` takes it: some only describe devices."""
         return self.in_process or self.external
 
-    def part(self, name: str) -> Any:
+    def part(self, name: str) -> ModuleType:
         """One of the modules that `parts` names."""
         return importlib.import_module(f"{self.package}.{name}")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from pyarrow import parquet
 
     from warpsight.model.schema import Table
 
@@ -116,7 +117,7 @@ def _statistics(metadata: pq.FileMetaData, column: str) -> list[Any] | None:
     return None if any(one is None or not one.has_null_count for one in found) else found
 
 
-def _batches(metadata: Any) -> list[list[int]]:
+def _batches(metadata: parquet.FileMetaData) -> list[list[int]]:
     """The row groups of a part, as many at a time as make a batch."""
     out: list[list[int]] = []
     held = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[
     return None
 
 
-def of_command_line(option: Option, value: Any) -> Any:
+def of_command_line(option: Option, value: bool | str | Sequence[str]) -> object:
     """A value as the parser hands it over: a switch, a text, or several texts.
 
     Raises:
@@ -95,7 +95,7 @@ def of_command_line(option: Option, value: Any) -> Any:
     )
 
 
-def _sourced(read: Any, option: Option, value: Any, source: str) -> Any:
+def _sourced(read: Callable[[Option, Any], object], option: Option, value: object, source: str) -> object:
     try:
         return read(option, value)
     except UsageError as error:

@@ -42,7 +42,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     return value
 
 
-def of_value(option: Option, value: object) -> Any:
+def of_value(option: Option, value: object) -> object:
     """A value given in Python or in a configuration file. A list may be one text; a text is not a number.
 
     Raises:
@@ -106,7 +106,7 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _number(option: Option, text: str) -> Any:
+def _number(option: Option, text: str) -> object:
     """A number, or the text itself, which is then refused as any other value."""
     word = dict(option.words).get(text.strip().lower())
     if word is not None:
@@ -138,7 +138,7 @@ def _check_texts(option: Option, value: object) -> None:
             )
 
 
-def _text(option: Option, value: object) -> Any:
+def _text(option: Option, value: object) -> object:
     """A text where Python may give more: a rate as a number, names as a list, a file as a path."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)

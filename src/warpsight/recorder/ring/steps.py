@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy.typing as npt
+
 from warpsight.recorder.ring.tail import News, TailedArena
 
 #: Kinds this needs of the tail.
@@ -58,7 +60,7 @@ class SlowSteps:
             found += self._ranges(news.arena, batch.rows, batch.thread.tolist())
         return found
 
-    def _iterations(self, arena: TailedArena, rows: Any) -> list[_Slow]:
+    def _iterations(self, arena: TailedArena, rows: npt.NDArray[Any]) -> list[_Slow]:
         """`ws.step` says that an iteration has ended; it began where the one before ended."""
         found = []
         for start, name, kind in rows[["start", "name", "kind"]].tolist():
@@ -71,7 +73,7 @@ class SlowSteps:
             series.last = start
         return found
 
-    def _ranges(self, arena: TailedArena, rows: Any, threads: list[int]) -> list[_Slow]:
+    def _ranges(self, arena: TailedArena, rows: npt.NDArray[Any], threads: list[int]) -> list[_Slow]:
         found = []
         columns = rows[["time", "id", "name", "domain", "phase", "source"]].tolist()
         for (time, number, name, domain, phase, source), thread in zip(columns, threads, strict=True):

@@ -162,11 +162,11 @@ class CounterSampler:
             chosen += found
         return chosen
 
-    def _describe(self, index: int, handle: Any) -> None:
+    def _describe(self, index: int, handle: object) -> None:
         """Write the Device row that gives counter rows their device."""
         nvml, intern = self._nvml, self._rows.intern
 
-        def ask(function: str, *arguments: Any) -> Any:
+        def ask(function: str, *arguments: object) -> Any:
             try:
                 return getattr(nvml, function)(*arguments)
             except (AttributeError, nvml.NVMLError):
@@ -190,5 +190,5 @@ def _pci(info: Any) -> str:
     return f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.0" if info is not None else ""
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value or "")

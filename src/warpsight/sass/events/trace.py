@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -234,7 +235,7 @@ class EventTrace:
         return f"{where} {Path(frames[0].file).name}:{frames[0].line}" if frames else where
 
 
-def _triple(value: Any) -> tuple[int, int, int]:
+def _triple(value: Iterable[int]) -> tuple[int, int, int]:
     x, y, z = value
     return int(x), int(y), int(z)
 

@@ -91,7 +91,7 @@ class Expressions:
 
     # Values.
 
-    def _object(self, node: ast.expr) -> Any:
+    def _object(self, node: ast.expr) -> object:
         """What a name of the file stands for."""
         if isinstance(node, ast.Name) and node.id not in self._locals and node.id != self._event:
             return self._names.get(node.id, _MISSING)
@@ -151,7 +151,7 @@ class Expressions:
                 return self._call(node)
         self._refuse(node, f"{ast.unparse(node)} cannot be in a probe; {ALLOWED}")
 
-    def _constant(self, node: ast.expr, value: Any) -> Expression:
+    def _constant(self, node: ast.expr, value: object) -> Expression:
         if isinstance(value, bool):
             return Constant(value, "bool")
         if isinstance(value, int):

@@ -104,7 +104,7 @@ def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded
     value = attrgetter(*counted)
     known: list[dict[Any, bool]] = [{} for _ in conditions.groups]
 
-    def take(state: Counter[Any], rows: Sequence[Any], _: Any) -> None:
+    def take(state: Counter[Any], rows: Sequence[Any], _: object) -> None:
         for group, decided in zip(conditions.groups, known, strict=True):
             values = list(map(attrgetter(group[0].field), rows))
             if new := set(values).difference(decided):

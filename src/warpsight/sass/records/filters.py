@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from warpsight.errors import UsageError
 
@@ -85,7 +84,7 @@ def limits(text: str) -> tuple[int, int] | None:
     return None if low is None or high is None else (low, high)
 
 
-def number(text: Any) -> int | None:
+def number(text: object) -> int | None:
     """An integer literal with its base prefix; None for anything else."""
     try:
         return int(str(text), 0)

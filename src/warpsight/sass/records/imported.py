@@ -7,8 +7,9 @@ else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from warpsight.errors import TraceError, UsageError, WarpsightError
@@ -159,7 +160,7 @@ class ImportedRecords:
         self.close()
 
 
-def _record(row: Any) -> dict[str, Any]:
+def _record(row: Sequence[object]) -> dict[str, Any]:
     return {name: value for name, value in zip(statements.FIELDS, row, strict=True) if value is not None}
 
 
@@ -167,7 +168,7 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def _engine() -> Any:
+def _engine() -> ModuleType:
     """DuckDB's engine; its Python package where the engine is not a module of its own (before 1.4)."""
     try:
         import _duckdb

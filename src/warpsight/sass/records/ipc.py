@@ -29,7 +29,7 @@ _WARP = re.compile(r"warp\s+(\d+)")
 
 
 @dataclass(frozen=True)
-class Region:
+class _Region:
     """One region of one warp; what only one of the two files knows is None in the other's rows."""
 
     core: int | None
@@ -50,7 +50,7 @@ class Region:
 
 
 @decodes
-def events(path: Path | str, warps_per_cta: int) -> list[Region]:
+def events(path: Path | str, warps_per_cta: int) -> list[_Region]:
     """The events of Proton's trace in time order, numbered per warp.
 
     Raises:
@@ -76,19 +76,19 @@ def events(path: Path | str, warps_per_cta: int) -> list[Region]:
     return numbered
 
 
-def _event(event: dict[str, Any], warps_per_cta: int) -> Region | None:
+def _event(event: dict[str, Any], warps_per_cta: int) -> _Region | None:
     core, warp = _CORE.match(str(event.get("pid", ""))), _WARP.match(str(event.get("tid", "")))
     if not core or not warp:
         return None
     local = int(warp[1])
-    return Region(
+    return _Region(
         int(core[1]), int(core[2]), local, int(core[2]) * warps_per_cta + local, 0,
         str(event.get("name", "")), str(event.get("cat", "")), round(Decimal(str(event.get("dur", 0))) * 1000),
         round(Decimal(str(event.get("ts", 0))) * 1000), None, None,
     )  # fmt: skip
 
 
-def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[Region]) -> list[Region]:
+def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[_Region]) -> list[_Region]:
     """Regions with both; those that only one file has keep what is known of them. Ordered by warp and region."""
     totals = {key: sum(by_instruction.values()) for key, by_instruction in counts.items()}
     first: dict[int, int] = {}
@@ -101,5 +101,5 @@ def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[Regi
         rate = total / region.cycles if total is not None and region.cycles else None
         out.append(replace(region, region_id=number, total_instruction_count=total, ipc=rate))
     for (warp, number), total in totals.items():
-        out.append(Region(None, None, None, warp, number, None, None, None, None, total, None))
+        out.append(_Region(None, None, None, warp, number, None, None, None, None, total, None))
     return sorted(out, key=lambda r: (r.global_warp_id, r.region_id))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,7 +46,7 @@ def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
     yield from zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True)
 
 
-def _fixed(values: pa.Array) -> Any:
+def _fixed(values: pa.Array) -> npt.NDArray[Any] | None:
     """Lists of one length as a matrix, None when lengths differ."""
     there = values.drop_null()
     if not len(there) or pa.types.is_nested(values.type.value_type):
@@ -88,7 +89,7 @@ def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
     return found
 
 
-def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
+def _keys(table: pa.Table, grouped: str | None, rows: npt.NDArray[np.intp]) -> list[Any]:
     if grouped is None:
         return [None] if len(rows) else []
     values = table[grouped].combine_chunks().take(pa.array(rows)).to_pylist()
@@ -97,8 +98,8 @@ def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
 
 def _add(
     found: SelectedRecords,
-    key: Any,
-    rows: Any,
+    key: object,
+    rows: npt.NDArray[np.intp],
     chunk: Chunk,
     count: int,
     trace: TraceFile,

@@ -26,7 +26,7 @@ _HEX = re.compile(r"0x(0|[1-9a-f][0-9a-f]*)")
 
 
 @dataclass(frozen=True)
-class RecordField:
+class _RecordField:
     """One field: `kind` is number, text, hex or list; `value` an expression over `columns` of events `w` and joined tables."""
 
     kind: str
@@ -38,27 +38,27 @@ class RecordField:
     digits: int = 1
 
 
-def _number(column: str) -> RecordField:
-    return RecordField("number", (column,), f"w.{column}")
+def _number(column: str) -> _RecordField:
+    return _RecordField("number", (column,), f"w.{column}")
 
 
 #: Field of a record → where it is.
 FIELDS = {
-    "type": RecordField("text", ("kind",), "w.kind"),
+    "type": _RecordField("text", ("kind",), "w.kind"),
     "trace_index": _number("event"),
     "timestamp": _number("time"),
     "grid_launch_id": _number("grid_launch"),
-    "cta": RecordField("list", ("cta_x", "cta_y", "cta_z"), "[w.cta_x::BIGINT, w.cta_y::BIGINT, w.cta_z::BIGINT]"),
+    "cta": _RecordField("list", ("cta_x", "cta_y", "cta_z"), "[w.cta_x::BIGINT, w.cta_y::BIGINT, w.cta_z::BIGINT]"),
     "warp": _number("warp"),
     "opcode_id": _number("opcode"),
-    "pc": RecordField("hex", ("pc",), "'0x' || lower(hex(w.pc))"),
-    "sass": RecordField("text", ("process", "opcode", "name_id"), "i.sass", "i"),
-    "kernel": RecordField("text", ("name_id",), "n.name", "n"),
-    "active_mask": RecordField("hex", ("active_mask",), "'0x' || lpad(lower(hex(w.active_mask)), 8, '0')", digits=8),
+    "pc": _RecordField("hex", ("pc",), "'0x' || lower(hex(w.pc))"),
+    "sass": _RecordField("text", ("process", "opcode", "name_id"), "i.sass", "i"),
+    "kernel": _RecordField("text", ("name_id",), "n.name", "n"),
+    "active_mask": _RecordField("hex", ("active_mask",), "'0x' || lpad(lower(hex(w.active_mask)), 8, '0')", digits=8),
 }  # fmt: skip
 
 
-def field(name: str) -> RecordField:
+def field(name: str) -> _RecordField:
     """A field by its name.
 
     Raises:
@@ -183,7 +183,7 @@ def _holds(condition: Condition) -> str:
     return f"({there} AND {'' if operator == '=' else 'NOT '}({any_of}))"
 
 
-def _is(found: RecordField, wanted: str) -> str:
+def _is(found: _RecordField, wanted: str) -> str:
     between = limits(wanted)
     if between is not None:
         low, high = map(_literal, between)
@@ -213,7 +213,7 @@ def _is_list(columns: Sequence[str], wanted: str) -> str:
     return "(" + " AND ".join(f"w.{c} = {_literal(v)}" for c, v in zip(columns, values, strict=True)) + ")"
 
 
-def _numeric(found: RecordField) -> str:
+def _numeric(found: _RecordField) -> str:
     """The value to order by: texts count when they are integer literals."""
     if found.kind in ("number", "hex"):
         return f"w.{found.columns[0]}"

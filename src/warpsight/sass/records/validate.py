@@ -118,7 +118,7 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 
 
 @lru_cache(maxsize=1)
-def _decoder() -> Any:
+def _decoder() -> msgspec.json.Decoder[records.Record]:
     return msgspec.json.Decoder(records.Record)
 
 

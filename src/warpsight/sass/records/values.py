@@ -35,14 +35,14 @@ def verdicts(group: Iterable[Condition], values: Iterable[Any]) -> dict[Any, boo
     return out
 
 
-def _holds(condition: Condition, value: Any) -> bool:
+def _holds(condition: Condition, value: object) -> bool:
     if condition.operator in _ORDER:
         return _ordered(value, condition.operator, _literal(condition.text) or 0)
     any_of = any(_is(value, part) for part in condition.text.split("|"))
     return any_of == (condition.operator == "=")
 
 
-def _is(value: Any, text: str) -> bool:
+def _is(value: object, text: str) -> bool:
     between = _limits(text)
     if between is not None:
         return _ordered(value, ">=", between[0]) and _ordered(value, "<=", between[1])
@@ -54,7 +54,7 @@ def _is(value: Any, text: str) -> bool:
     return _literal(text) == value if isinstance(value, int) else text == value
 
 
-def _ordered(value: Any, operator: str, wanted: int) -> bool:
+def _ordered(value: object, operator: str, wanted: int) -> bool:
     found = value if isinstance(value, int) else None if isinstance(value, tuple) else number(value)
     if found is None or not -_INT64 <= found < _INT64:
         return False
@@ -86,7 +86,7 @@ def _matching(condition: Condition, values: list[Any]) -> list[Any]:
     return [value for value, keep in zip(texts, kept, strict=True) if keep]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple):
         return json.dumps(list(value))
     return value if isinstance(value, str) else str(value).lower()

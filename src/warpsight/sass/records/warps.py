@@ -14,6 +14,8 @@ from warpsight.formats.errors import decodes
 from warpsight.sass.records.origin import is_trace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight_plugins.cutracer.fold import Fold
     from warpsight_plugins.cutracer.header import CutracerHeader
 
@@ -111,7 +113,7 @@ def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
     def is_padding(value: int | str | None) -> bool:
         return _mnemonic(value) == "NOP" if isinstance(value, str) else value in padding
 
-    def take(state: dict[Any, Any], rows: Sequence[Any], _: Any) -> None:
+    def take(state: dict[Any, Any], rows: Sequence[Any], _: object) -> None:
         if {*map(_SASS, rows)} <= {None}:
             last = {row.warp: row.opcode_id for row in rows}
         else:
@@ -157,7 +159,7 @@ def _sorted(last: dict[int, bool], expected: int | None, notes: tuple[str, ...])
     )
 
 
-def _instruction_is(table: Any, mnemonic: str) -> Any:
+def _instruction_is(table: pa.Table, mnemonic: str) -> pa.Array:
     """Whether each row's instruction is a mnemonic, after an optional predicate; instructions without text are not."""
     import pyarrow as pa
     import pyarrow.compute as pc

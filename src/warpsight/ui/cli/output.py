@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from warpsight.api import files
 from warpsight.ui.render import terminal
@@ -39,7 +39,7 @@ def target(path: Path | None) -> Path | IO[bytes] | None:
     return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> float | str:
     """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 

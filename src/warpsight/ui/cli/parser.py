@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -144,7 +145,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     return refuse
 
 
-def _group(module: object) -> type[TyperGroup]:
+def _group(module: ModuleType) -> type[TyperGroup]:
     """The group of a folder's verbs, each imported on first use."""
 
     class _Below(TyperGroup):
@@ -161,7 +162,7 @@ class _Verbs(dict[str, Any]):
     A module's `SYSTEMS` are those that its verb works on, where they are not those of the folder's verb.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: ModuleType) -> None:
         super().__init__(dict.fromkeys(module.BELOW))
         self._folder = module.__name__
 

@@ -199,7 +199,7 @@ def _bounded(answer: dict[str, Any]) -> dict[str, Any]:
     return {str(key): _plain(value) for key, value in answer.items()}
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Plain data with texts cut; what JSON has no form for becomes text."""
     if isinstance(value, dict):
         return _bounded(value)

@@ -117,3 +117,12 @@ def test_events_of_the_program_are_annotations(build):
     event = {"start": 5, "duration": 10, "name": "tokenize", "kind": "event", "thread": THREAD, "process": 0}
     mark = {"start": 5, "duration": 0, "name": "step", "kind": "step", "thread": THREAD, "process": 0}
     assert loaded(build, user_event=[event, mark]) == [("tokenize", ANNOTATION, 10, 10)]
+
+
+def test_ranges_of_many_names_over_a_long_time_count_once_each():
+    # Names and moments together would not fit into 64 bits.
+    span = 1 << 40
+    begin = np.array([0, span // 4, 0, span // 2], np.int64)
+    end = np.array([span, span // 2, span // 2, span], np.int64)
+    code = np.array([0, 0, 1 << 30, 1 << 30], np.int64)
+    assert sorted(ranges_over._outermost(begin, end, code).tolist()) == [0, 2, 3]

@@ -18,7 +18,8 @@ from tests.unit.analysis.diff.traces import (
 )
 from warpsight.analysis.diff import alignment, runs
 from warpsight.analysis.diff.answer import CALLED
-from warpsight.analysis.diff.compare import compare, compare_runs
+from warpsight.analysis.diff.compare import _shared, compare, compare_runs
+from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import NOT_SHOWN
 from warpsight.model import open as open_trace
 
@@ -264,3 +265,15 @@ def test_loops_that_the_runs_announce_differently_are_not_compared():
     assert not alignment.loop([one, replace(other, iteration=None)]).found
     neither = alignment.loop([replace(run, iteration=None) for run in (one, other)])
     assert (neither.name, neither.note) == ("recording", "")
+
+
+def test_the_share_of_kernels_that_both_sides_have_is_that_of_the_side_with_less():
+    #         both  gone  new   copies  renamed
+    names = ["gemm", "old", "new", "copies", "a → b"]
+    one, two = np.array([0, 1, 3, 4]), np.array([0, 2, 3, 4])
+    kernels = alignment.Labeled(names, [one, two])
+    times = [np.array([50.0, 30.0, 10.0, 10.0]), np.array([80.0, 10.0, 5.0, 5.0])]
+    assert _shared(kernels, times, Design.of([1], [2])) == pytest.approx(0.5)
+    assert _shared(kernels, times[::-1], Design.of([1], [2])) == pytest.approx(0.5)
+    nothing = [np.zeros(4), np.zeros(4)]
+    assert _shared(kernels, nothing, Design.of([1], [2])) == 1.0

@@ -117,3 +117,18 @@ def test_rows_that_are_not_finite_are_never_called():
     rows[1] = [0.0] * 5 + [1.0] * 5
     found = statistics.family(rows + np.random.default_rng(9).normal(0, 0.01, 10), design())
     assert found.called.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_the_interval_of_a_headline_holds_that_of_every_test(in_turn):
+    d = design(in_turn=in_turn)
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal([0.0] * 5 + [0.4] * 5, 0.2)[None]
+        fits = statistics.sides(values, d)
+        found, _ = statistics.headline(values, d)
+        ends = [fit.interval(statistics.HEADLINE) for fit in fits]
+        assert found.low[0] == min(found.change[0], *(low[0] for low, _ in ends))
+        assert found.high[0] == max(found.change[0], *(high[0] for _, high in ends))
+        assert found.called[0] == all(fit.p()[0] < statistics.HEADLINE for fit in fits)
+        worst = max(fit.p()[0] for fit in fits)
+        assert found.p[0] == pytest.approx(worst if found.called[0] else max(worst, statistics.HEADLINE))

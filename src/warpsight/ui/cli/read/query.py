@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -139,7 +140,7 @@ def _text(data: pa.Table, form: str, stream: IO[str], header: bool) -> None:
         stream.write(output.json_text({"columns": data.column_names, "rows": data.to_pylist()}))
 
 
-def _compressed(raw: IO[bytes], how: str) -> Any:
+def _compressed(raw: IO[bytes], how: str) -> AbstractContextManager[Any]:
     from contextlib import nullcontext
 
     if how == "gzip":
@@ -149,7 +150,10 @@ def _compressed(raw: IO[bytes], how: str) -> Any:
     if how == "zstd":
         import pyarrow as pa
 
-        return pa.CompressedOutputStream(pa.PythonFile(_StaysOpen(raw), mode="w"), "zstd")
+        packed: AbstractContextManager[Any] = pa.CompressedOutputStream(
+            pa.PythonFile(_StaysOpen(raw), mode="w"), "zstd"
+        )
+        return packed
     return nullcontext(raw)
 
 

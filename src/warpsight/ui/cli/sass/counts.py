@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from warpsight.ui.cli import options, output
 from warpsight.ui.cli.sass.program import recording, split
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from warpsight.sass.counts.kernels import CountedKernel
     from warpsight.sass.counts.roofline import Roofline
 
 TAKES_PROGRAM = True
@@ -80,7 +83,9 @@ def command(
     raise typer.Exit(code)
 
 
-def _rooflines(found: Any, program: list[str], measured: Path | None) -> tuple[list[Roofline], list[str]]:
+def _rooflines(
+    found: Sequence[CountedKernel], program: list[str], measured: Path | None
+) -> tuple[list[Roofline], list[str]]:
     """Of the counted kernels, from a recording of the program without counting: one made before, or now."""
     from warpsight.model import open as open_trace
     from warpsight.sass.counts.roofline import rooflines

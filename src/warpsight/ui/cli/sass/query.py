@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -103,7 +104,7 @@ def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[
     return [group_by] if group_by and set(keys) == {None} else []
 
 
-def _stream(out: Path | None, compress: bool, force: bool) -> Any:
+def _stream(out: Path | None, compress: bool, force: bool) -> AbstractContextManager[IO[str]]:
     """Where the text goes; compressed on request."""
     import io
     from contextlib import contextmanager
@@ -118,7 +119,7 @@ def _stream(out: Path | None, compress: bool, force: bool) -> Any:
         return output.text(out, force)
 
     @contextmanager
-    def compressed() -> Any:
+    def compressed() -> Iterator[IO[str]]:
         import zstandard
 
         assert out is not None

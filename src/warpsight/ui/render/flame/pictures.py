@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from html import escape
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from warpsight.errors import WarpsightError
 from warpsight.ui.render import numbers, palette
 from warpsight.ui.render.flame.layout import boxes
 
 if TYPE_CHECKING:
+    from PIL import ImageDraw, ImageFont
+
     from warpsight.analysis.flame.graph import FlameGraph
 
 #: Pixels.
@@ -116,13 +118,15 @@ def png(graph: FlameGraph, file: IO[bytes]) -> None:
     image.save(file, "PNG", optimize=True)
 
 
-def _font(size: int) -> Any:
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     from PIL import ImageFont
 
     return ImageFont.load_default(size)
 
 
-def _fitted(text: str, room: float, draw: Any, font: Any) -> str:
+def _fitted(
+    text: str, room: float, draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont
+) -> str:
     """The text, shortened until it fits; empty when less than three characters would."""
     length = draw.textlength(text, font=font) if room > 0 else 0
     while room > 0 and length > room and len(text) > 2:

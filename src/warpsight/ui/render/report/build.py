@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -210,7 +210,7 @@ def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
     return out
 
 
-def _evidence(shown: Any, text: _Text) -> str:
+def _evidence(shown: str | Mapping[str, object], text: _Text) -> str:
     if isinstance(shown, str):
         return text(shown)
     return text(", ".join(f"{key} {value}" for key, value in shown.items() if value is not None))

@@ -29,6 +29,8 @@ from warpsight.ui.render.report.build import ReportOptions, render
 from warpsight.ui.render.report.timeline import Timeline
 
 if TYPE_CHECKING:
+    import socket
+
     from warpsight.model import StoredTrace
 
 _HTML = "text/html; charset=utf-8"
@@ -58,7 +60,9 @@ class _Server(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
         """Print the error, unless the client has gone."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)

@@ -79,7 +79,7 @@ def _project(record: dict[str, Any], fields: Sequence[str] | None) -> dict[str, 
     return record if fields is None else {name: record.get(name) for name in fields}
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if value is None:
         return ""
     return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict, bool)) else value

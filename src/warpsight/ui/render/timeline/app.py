@@ -382,7 +382,7 @@ class TimelineApp(TerminalApp):
             self.notify("from the begin again")
             place = 0
         row = int(rows[place])
-        self.row = int(self.picture.lane_of[row])
+        self.row = self.picture.lane_of(row)
         self.visit(row)
 
     def action_help(self) -> None:

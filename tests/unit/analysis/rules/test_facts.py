@@ -1,0 +1,61 @@
+"""What rules ask of a trace: how busy its devices were, and which code is most often behind something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.analysis.conftest import device, kernel
+from warpsight.analysis.base.result import Finding, in_order
+from warpsight.analysis.rules import waits
+from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.model.selection import Rows
+
+
+def test_the_share_of_two_devices_is_their_mean(build) -> None:
+    trace = build(
+        device=[device(0), device(1)],
+        kernel=[kernel(0, 100), kernel(100, 100), kernel(0, 50, device=1), kernel(190, 10, device=1)],
+    )
+    facts = Facts(trace, Rows())
+    assert facts.share_busy(0, 200) == pytest.approx((200 + 60) / 400)
+    assert facts.share_busy(100, 200) == pytest.approx((100 + 10) / 200)
+    assert facts.share_busy(100, 100) == 0.0
+
+
+def test_the_stack_that_occurs_most_often_is_one_that_is_known(build) -> None:
+    facts = Facts(build(kernel=[kernel(0, 100)]), Rows())
+    assert facts.common_stack(np.array([0, 0, 0, 2, 5, 5])) == 5
+    assert facts.common_stack(np.array([0, -1])) == 0
+
+
+def test_the_longest_of_equals_is_the_first() -> None:
+    assert longest(np.array([10, 20, 50]), np.array([15, 30, 60])) == (20, 30)
+    assert longest(np.zeros(0, np.int64), np.zeros(0, np.int64)) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (7, "0.7 times per iteration"),
+        (8, "once per iteration"),
+        (12, "once per iteration"),
+        (13, "1.3 times per iteration"),
+    ],
+)
+def test_about_one_wait_an_iteration_is_called_one(count, said) -> None:
+    class Ten:
+        iterations = (range(4), range(6))
+
+    assert waits._rate(Ten(), count) == said
+
+
+def test_findings_stand_in_the_order_in_which_they_are_read() -> None:
+    note, loss, error = (Finding(severity, severity, {}) for severity in ("note", "loss", "error"))
+    small, large = (Finding("warning", str(saved), {}, saves_ns=saved) for saved in (5, 50))
+    host = Finding("note", "host", {}, kind="host", share_ns=10)
+    compute = Finding("note", "compute", {}, kind="compute", share_ns=90)
+    assert in_order([note, small, host, large, loss, compute, error]) == (
+        error, loss, compute, host, large, small, note,
+    )  # fmt: skip
+    assert [one.class_name for one in (loss, note, small, host)] == ["loss", "note", "lever", "host"]
