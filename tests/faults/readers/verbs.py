@@ -20,7 +20,7 @@ MEMORY = 1 << 30
 #: Processor seconds and seconds of the clock that a verb may take.
 CPU_S, WALL_S = 60, 300
 #: Exit codes that verbs have when all is well, or when their input is not.
-FINE = (0, 1, 2, 3, 4, 5)
+FINE = (*range(9), *range(10, 14))
 
 #: Addresses are what is limited, so nothing may reserve more of them than it uses: mimalloc begins with a gibibyte, glibc
 #: with 64 MiB a thread.
