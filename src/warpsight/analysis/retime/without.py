@@ -95,12 +95,12 @@ def _returning(program: Program, points: Column) -> Program:
 
 
 def _instant(program: Program, points: Column) -> Program:
-    """Calls with these ends do nothing but wait; their work begins when they do, not before."""
+    """Calls with these ends do nothing but wait; their work begins when they do: not before, nor after they staged memory."""
     lag, after, arrival = program.lag.copy(), program.after.copy(), program.arrival.copy()
     lag[points] = after[points] = 0
     lag[waiting.inside(program, points)] = 0
-    early = (arrival < 0) & np.isin(2 * program.place + 1, points)
-    arrival[early] = 0
+    staged = (arrival < 0) | program.from_begin
+    arrival[staged & np.isin(2 * program.place + 1, points)] = 0
     return program.but(lag=lag, after=after, arrival=arrival)
 
 
