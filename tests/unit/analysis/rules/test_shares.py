@@ -125,7 +125,7 @@ def test_a_range_around_everything_brings_the_function_and_its_line(program):
     found, finding = first(program)
     assert finding.name == "train"
     assert "all of it in train, at tokenise (train.py:9)" in finding.text
-    assert found.account.host[0].place == "train, at tokenise (train.py:9)"
+    assert found.account.place == "train, at tokenise (train.py:9)"
 
 
 def test_a_name_that_holds_only_most_of_the_host_time_is_not_said_to_hold_all(program):
