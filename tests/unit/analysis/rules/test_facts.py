@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.analysis.conftest import device, kernel
 from warpsight.analysis.base.result import Finding, in_order
-from warpsight.analysis.rules import waits
+from warpsight.analysis.rules import evidence, waits
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.selection import Rows
 
@@ -59,3 +59,17 @@ def test_findings_stand_in_the_order_in_which_they_are_read() -> None:
         error, loss, compute, host, large, small, note,
     )  # fmt: skip
     assert [one.class_name for one in (loss, note, small, host)] == ["loss", "note", "lever", "host"]
+
+
+def test_evidence_names_the_stack_that_holds_most_of_the_time() -> None:
+    class Named:
+        def stack_text(self, stack: int) -> str:
+            return f"stack {stack}" if stack != 3 else ""
+
+    def text(stacks: list[int], times: list[int]) -> list[str]:
+        return evidence._text(Named(), "launched by", np.array(stacks), np.array(times))
+
+    assert text([1, 1, 2, 0], [5, 5, 9, 100]) == ["launched by stack 1"]
+    assert text([1, 2, 2], [5, 9, -9]) == ["launched by stack 2"]
+    assert text([0, 0], [5, 5]) == []
+    assert text([3], [5]) == []
