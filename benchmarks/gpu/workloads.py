@@ -58,15 +58,29 @@ def llama() -> Any:
         return LlamaForCausalLM(config).to(torch.bfloat16)
 
 
-def add() -> Workload:
-    """5,000 in-place additions of a small tensor: bound by launches."""
+def add(count: int = 5000) -> Workload:
+    """In-place additions of a small tensor: bound by launches."""
     import torch
 
     x = torch.zeros(256, device="cuda")
 
     def step() -> None:
-        for _ in range(5000):
+        for _ in range(count):
             x.add_(1.0)
+
+    return _torch(step)
+
+
+def products() -> Workload:
+    """Four products of large matrices: bound by the GPU."""
+    import torch
+
+    x = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    y = torch.empty_like(x)
+
+    def step() -> None:
+        for _ in range(4):
+            torch.mm(x, x, out=y)
 
     return _torch(step)
 
@@ -222,8 +236,8 @@ def jax() -> Workload:
 
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
-    "add": add, "decode": decode, "decode8": lambda: decode(8), "train": train, "graph": graph, "streams": streams,
-    "unet": unet, "cupy": cupy, "jax": jax,
+    "add": add, "add500": lambda: add(500), "decode": decode, "decode8": lambda: decode(8), "decode2": lambda: decode(2),
+    "train": train, "products": products, "graph": graph, "streams": streams, "unet": unet, "cupy": cupy, "jax": jax,
 }  # fmt: skip
 
 

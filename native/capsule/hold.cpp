@@ -38,6 +38,7 @@ std::string CapsuleRecorder::hold(const Addresses& addresses) {
     if (address.certain) return address.what + " is " + unknown;
     incomplete(address.what + " may be " + unknown);
   }
+  if (hung_ && !request_.everything) return take_hung(std::move(fresh));
   if (request_.everything) {
     std::vector<Block> all;
     for (const Block& block : memory_.all())
@@ -138,7 +139,7 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
     add("allocation", held->number, held->block.address, held->block.size, of_host(held->block));
   }
   for (const HeldGlobal& held : globals) add("global", held.number, held.address, held.size, false);
-  return snapshots_.take(context_, pieces);
+  return hung_ ? snapshots_.take_aside(context_, pieces) : snapshots_.take(context_, pieces);
 }
 
 }  // namespace warpsight

@@ -12,6 +12,8 @@ thread_local bool t_loading = false;
 
 constexpr unsigned kThreads = 256, kMostBlocks = 4096;
 
+}  // namespace
+
 void search_host(const Searched& memory, const std::vector<Block>& blocks, std::vector<uint32_t>* found) {
   const auto* words = reinterpret_cast<const uint64_t*>((memory.address + 7) / 8 * 8);
   const auto* end = reinterpret_cast<const uint64_t*>((memory.address + memory.size) / 8 * 8);
@@ -23,8 +25,6 @@ void search_host(const Searched& memory, const std::vector<Block>& blocks, std::
       (*found)[static_cast<size_t>(after - 1 - blocks.begin())] = 1;
   }
 }
-
-}  // namespace
 
 bool Reach::loading() { return t_loading; }
 

@@ -17,6 +17,9 @@ struct Searched {
   bool host;
 };
 
+// Marks in `found` which of `blocks` (by address, without overlap) memory of the host points into.
+void search_host(const Searched& memory, const std::vector<Block>& blocks, std::vector<uint32_t>* found);
+
 class Reach {
  public:
   // Which of `blocks` (by address, without overlap) the memory points into: one number for each, not zero

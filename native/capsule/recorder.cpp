@@ -53,6 +53,7 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
         return kernel != nullptr && kernel->wanted;
       }),
       snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
+      recent_(request_.hangs ? new RecentLaunches : nullptr),
       armed_(request_.signal == 0) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
@@ -95,12 +96,13 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
 
 Followed CapsuleRecorder::needed() const {
   const bool launches_count = request_.range.empty() && armed_.load(std::memory_order_relaxed);
-  return launches_count ? Followed::writes : Followed::memory;
+  return launches_count || request_.hangs ? Followed::writes : Followed::memory;
 }
 
 void CapsuleRecorder::armed() {
   std::lock_guard<std::timed_mutex> lock(mutex_);
-  if (state_.load() == State::waiting && request_.range.empty()) follow(needed());
+  if (state_.load() != State::waiting || cut_hung()) return;
+  if (request_.range.empty()) follow(needed());
 }
 
 void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
@@ -117,6 +119,8 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
 
 // What a launch, copy or fill outside of the range may write.
 void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call) {
+  if (recent_ != nullptr && (work.kind == WorkKind::graph || kernel != nullptr))
+    recent_->add(call.context, work, kernel);
   if (work.kind == WorkKind::copy || work.kind == WorkKind::set)
     return notes_.add(call.functionName, &work.destination, 1);
   if (work.kind != WorkKind::launch || kernel == nullptr || work.params == nullptr) return;

@@ -19,6 +19,7 @@
 #include "capsule/notes.h"
 #include "capsule/output.h"
 #include "capsule/reach.h"
+#include "capsule/recent.h"
 #include "capsule/request.h"
 #include "capsule/snapshot.h"
 #include "capsule/work.h"
@@ -89,6 +90,8 @@ class CapsuleRecorder {
   // operation that hung or failed.
   bool await(CUresult* result);
   void keep_unfinished(const std::string& what);
+  // Cuts out the launch that the launcher says hangs; false when it says nothing.
+  bool cut_hung();
   void begin_operation(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
   void end_operation(bool succeeded);
   void before_free(uint64_t address);
@@ -113,6 +116,7 @@ class CapsuleRecorder {
   std::string add_blocks(const std::vector<Block>& blocks, const std::string& reached,
                          std::vector<Held*>* fresh);
   std::string transitive(std::vector<Held*>* fresh);
+  std::string take_hung(std::vector<Held*> fresh);
   std::string take(const std::vector<Held*>& blocks, const std::vector<HeldGlobal>& globals,
                    const char* when);
   std::string describe_device(CUcontext context);
@@ -129,11 +133,12 @@ class CapsuleRecorder {
   Notes notes_;
   Snapshots snapshots_;
   Reach reach_;
-  std::atomic<State> state_{State::waiting};  // changed under `mutex_`, read on the launch path
-  std::atomic<uint64_t> matched_{0};          // launches that the request asks for, so far
-  std::atomic<bool> armed_;                   // launches and ranges count
-  std::atomic<bool> prepared_{false};         // prepare() was called
-  std::atomic<bool> textures_{false};         // the program has made texture or surface objects
+  const std::unique_ptr<RecentLaunches> recent_;  // null: none are kept
+  std::atomic<State> state_{State::waiting};      // changed under `mutex_`, read on the launch path
+  std::atomic<uint64_t> matched_{0};              // launches that the request asks for, so far
+  std::atomic<bool> armed_;                       // launches and ranges count
+  std::atomic<bool> prepared_{false};             // prepare() was called
+  std::atomic<bool> textures_{false};             // the program has made texture or surface objects
 
   std::timed_mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
   uint64_t chosen_ = 0;     // launches that counted and have a number
@@ -153,6 +158,7 @@ class CapsuleRecorder {
   uint64_t log_end_ = 0;                                // of the log when the range began
   uint64_t slowest_ns_ = 0;                             // of the range that is kept
   std::vector<std::pair<uint64_t, uint64_t>> slowest_extents_;
+  bool hung_ = false;  // the operation is under way, and will not end
   std::vector<std::string> incomplete_;
   std::string pending_;    // the operation that is under way, in JSON; empty: none
   bool timed_ = false;     // it is

@@ -14,6 +14,7 @@ void set(CapsuleRequest* request, std::string_view key, const std::string& value
   if (key == "everything") request->everything = value == "1";
   if (key == "contents") request->contents = value == "1";
   if (key == "shadow") request->shadow = value == "1";
+  if (key == "hangs") request->hangs = value == "1";
   if (key == "limit") request->limit = strtoull(value.c_str(), nullptr, 10);
   if (key == "signal") request->signal = atoi(value.c_str());
   if (key == "keep")

@@ -19,6 +19,7 @@ struct CapsuleRequest {
   bool contents = true;              // copy what memory holds
   bool shadow = true;                // copy within the GPU first when it has room
   uint64_t limit = ~0ull;            // bytes of an allocation whose contents come along
+  bool hangs = false;                // the launch that the launcher says hangs, whatever else is asked for
   int signal = 0;                    // nothing is counted before this one has come; 0: from the start
   Keep keep = Keep::all;
   uint64_t patience_ns = 0;  // work that takes longer hangs

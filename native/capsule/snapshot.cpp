@@ -8,6 +8,7 @@ namespace warpsight {
 namespace {
 
 constexpr uint64_t kPart = 8u << 20;          // bytes of one transfer to the host
+constexpr uint64_t kHostPart = 1u << 20;      // of one write of the host's memory
 constexpr uint64_t kLeftFree = 512ull << 20;  // of the GPU's memory, at least, for the program
 constexpr unsigned kHoldWorkers = 8, kLaterWorkers = 2;
 constexpr uint64_t kSmall = 2u << 20;  // what costs less than pinning memory for its transfer
@@ -17,19 +18,18 @@ uint64_t up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 std::vector<Piece> parts_of(const std::vector<Piece>& pieces) {
   std::vector<Piece> parts;
   for (const Piece& piece : pieces) {
-    for (uint64_t at = 0; at < piece.size; at += kPart)
-      parts.push_back({piece.address + at, std::min(kPart, piece.size - at), piece.offset + at, piece.host});
+    const uint64_t most = piece.host ? kHostPart : kPart;
+    for (uint64_t at = 0; at < piece.size; at += most)
+      parts.push_back({piece.address + at, std::min(most, piece.size - at), piece.offset + at, piece.host});
   }
   return parts;
 }
 
-// One thread's way from the GPU to the output: a stream and a pinned buffer.
+// One thread's way from the GPU to the output: a stream and a pinned buffer, made for the first part of the
+// GPU's memory.
 class Lane {
  public:
-  explicit Lane(CUcontext context) : result_(cu().cuCtxSetCurrent(context)) {
-    if (result_ == CUDA_SUCCESS) result_ = cu().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
-    if (result_ == CUDA_SUCCESS) result_ = cu().cuMemHostAlloc(&buffer_, kPart, 0);
-  }
+  explicit Lane(CUcontext context) : context_(context) {}
   ~Lane() {
     if (buffer_ != nullptr) cu().cuMemFreeHost(buffer_);
   }
@@ -39,6 +39,7 @@ class Lane {
   std::string move(const Piece& part, Output* output) {
     const void* bytes = reinterpret_cast<const void*>(part.address);
     if (!part.host) {
+      if (buffer_ == nullptr && result_ == CUDA_SUCCESS) make();
       if (result_ == CUDA_SUCCESS) result_ = cu().device_to_host(buffer_, part.address, part.size, stream_);
       if (result_ == CUDA_SUCCESS) result_ = cu().cuStreamSynchronize(stream_);
       if (result_ != CUDA_SUCCESS) return failure("copying memory to the host", result_);
@@ -48,7 +49,14 @@ class Lane {
   }
 
  private:
-  CUresult result_;
+  void make() {
+    result_ = cu().cuCtxSetCurrent(context_);
+    if (result_ == CUDA_SUCCESS) result_ = cu().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+    if (result_ == CUDA_SUCCESS) result_ = cu().cuMemHostAlloc(&buffer_, kPart, 0);
+  }
+
+  const CUcontext context_;
+  CUresult result_ = CUDA_SUCCESS;
   CUstream stream_ = nullptr;
   void* buffer_ = nullptr;
 };
@@ -68,6 +76,33 @@ std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
     bytes_ += bytes;
   }
   return copy(context, now, kHoldWorkers, nullptr);
+}
+
+// No buffer is pinned or freed, as that may wait for the GPU.
+std::string Snapshots::take_aside(CUcontext context, const std::vector<Piece>& pieces) {
+  OwnCalls own;
+  InContext here(context);
+  if (aside_ == nullptr) {
+    const CUresult result = cu().cuStreamCreate(&aside_, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) return failure("making a stream for copies", result);
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const Piece& piece : pieces) bytes_ += piece.size;
+  }
+  return copy_small(parts_of(pieces), aside_);
+}
+
+std::string Snapshots::take_rows(uint64_t address, uint64_t bytes, uint64_t rows, uint64_t pitch,
+                                 uint64_t offset) {
+  std::vector<Piece> pieces;
+  for (uint64_t i = 0; i < rows; ++i)
+    pieces.push_back({address + i * pitch, bytes, offset + i * bytes, true});
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bytes_ += bytes * rows;
+  }
+  return copy(nullptr, pieces, kHoldWorkers, nullptr);
 }
 
 std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers,

@@ -29,6 +29,10 @@ class Snapshots {
   // Copies all pieces; on return the program may change them. Within the GPU when it has room for a second
   // copy, which is written out after end(), else to the output at once. "" or what failed.
   std::string take(CUcontext context, std::vector<Piece> pieces);
+  // The same of memory that work under way uses: waits for nothing else on the GPU.
+  std::string take_aside(CUcontext context, const std::vector<Piece>& pieces);
+  // The same of rows of the host's memory, packed.
+  std::string take_rows(uint64_t address, uint64_t bytes, uint64_t rows, uint64_t pitch, uint64_t offset);
   // Nothing more is taken: once all is written, the line "whole" is logged.
   void end();
   // Waits for that.
@@ -50,8 +54,9 @@ class Snapshots {
 
   Output& output_;
   const bool shadow_allowed_;
-  std::mutex mutex_;    // protects what follows
-  uint64_t bytes_ = 0;  // copied
+  CUstream aside_ = nullptr;  // of take_aside
+  std::mutex mutex_;          // protects what follows
+  uint64_t bytes_ = 0;        // copied
   std::condition_variable changed_;
   std::deque<Shadow> shadows_;  // to be written out
   bool ending_ = false;

@@ -56,6 +56,7 @@ void CudaRecorder::start() {
   }
   if (state_ != State::held && !subscribe()) return;
   begin();
+  if (session_ == 1) watch_exit();
 }
 
 bool CudaRecorder::subscribe() {
@@ -125,6 +126,7 @@ void CudaRecorder::range(bool open) {
   enable_range_callbacks(subscriber_, true);
   range_ended_ = now_ns();
   state_ = State::ending;
+  if (session_ == 1 && ranges_ == 1) watch_exit();
 }
 
 void CudaRecorder::switch_kinds_off() {

@@ -68,6 +68,18 @@ void join_ended(Runtime& r) {
   if (ended) pthread_join(thread, nullptr);
 }
 
+// Waits for what a recorder is doing at this moment.
+void leave() {
+  Runtime& r = runtime();
+  if (r.pid != getpid()) return;
+  timespec until;  // that lock knows no other clock
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kExitFlushMs / 1000;
+  const bool locked = pthread_mutex_timedlock(&r.recorder_lock, &until) == 0;
+  r.leaving = true;
+  if (locked) pthread_mutex_unlock(&r.recorder_lock);
+}
+
 void at_exit() {
   end_attach();
   Runtime& r = runtime();
@@ -316,7 +328,7 @@ void apply_record(Runtime& r, bool record) {
   r.wants_record = record;
   set_recording(records_now(r));
   for (Registered& each : r.recorders) {
-    if (each.started == record) continue;
+    if (each.started == record || r.leaving) continue;
     each.started = record;
     if (record) {
       each.recorder->start();
@@ -350,6 +362,8 @@ bool switch_range(bool open, uint32_t ms) {
 }
 
 bool in_range() { return runtime().in_range; }
+
+void watch_exit() { atexit(leave); }
 
 void add_recorder(Recorder* recorder) {
   Runtime& r = runtime();

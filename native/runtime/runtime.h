@@ -55,6 +55,10 @@ void add_recorder(Recorder* recorder);
 bool switch_range(bool open, uint32_t ms);
 bool in_range();  // for recorders, inside of their methods
 
+// What a recorder calls lives in libraries that clean up in exit(). From now on exit() tells us before those
+// that are there today: then recorders are flushed, and neither ticked nor stopped.
+void watch_exit();
+
 // The hot check: false before start, after stop, while dormant and in a forked child. One load; it acquires
 // what the recorders set up before the recording began (tables, kinds, the interpreter's layout).
 extern volatile bool g_recording;

@@ -46,6 +46,7 @@ struct Runtime {
       PTHREAD_MUTEX_INITIALIZER;          // no two recorder methods at once; taken before `lock`
   std::vector<Registered> recorders;      // under recorder_lock
   bool recorders_started = false;         // under recorder_lock: what fork asks
+  std::atomic<bool> leaving{false};       // exit() has begun; set under recorder_lock
   std::atomic<bool> wants_record{false};  // the launcher says record; changed under recorder_lock
   bool in_range = false;                  // under recorder_lock: of settings().capture_range
   Connection connection;

@@ -61,7 +61,7 @@ void tell_recorders_of_exit(Runtime& r) {
 void tick_recorders(Runtime& r) {
   pthread_mutex_lock(&r.recorder_lock);
   for (const Registered& each : r.recorders) {
-    if (!each.started) continue;
+    if (!each.started || r.leaving) continue;
     each.recorder->flush(false);
     each.recorder->tick();
   }
@@ -167,8 +167,9 @@ void wait_to_take_over(Runtime& r, const ArenaHeader* header) {
   }
 }
 
-// Everything the recording still needs, then says to whoever waits that this thread is done.
-void wind_up(Runtime& r, bool exiting, bool stopped) {
+// Everything the recording still needs, then says to whoever waits that this thread is done. False when it
+// must not end before the process does.
+bool wind_up(Runtime& r, bool exiting, bool stopped) {
   ArenaHeader* header = arena();
   if (!exiting) apply_record(r, false);
   set_recording(false);
@@ -191,10 +192,12 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   }
   r.requests.served = r.requests.asked;
   r.thread_alive = false;
-  if (exiting) r.joinable = false;
+  const bool stays = exiting || r.leaving;
+  if (stays) r.joinable = false;
   r.phase.store(exiting ? Phase::disabled : Phase::stopped, std::memory_order_release);
   pthread_cond_broadcast(&r.served);
   pthread_mutex_unlock(&r.lock);
+  return !stays;
 }
 
 }  // namespace
@@ -220,13 +223,15 @@ void* worker_main(void*) {
     periodic(r, &deadlines, now);
     end = serve(r);
   }
+  // The process ends by itself, and asks for what there is, in a moment.
+  while (r.leaving && !end && !(end = serve(r))) sleep_until_woken(r);
   pthread_mutex_lock(&r.lock);
   const bool exiting = r.requests.exit;
   pthread_mutex_unlock(&r.lock);
-  wind_up(r, exiting, stop);
+  const bool may_end = wind_up(r, exiting, stop);
   // CUPTI and the driver keep something for every thread that calls them, and take it down when that thread
   // ends. While the process exits they take down the rest: so this thread stays until there is no process.
-  while (exiting) pause();
+  while (!may_end) pause();
   return nullptr;
 }
 

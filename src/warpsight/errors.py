@@ -23,8 +23,9 @@ class TraceError(WarpsightError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether there was not enough memory: Python's own error, NumPy's, Arrow's or DuckDB's."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException"
+    """Whether there was not enough memory: Python's own error, NumPy's, Arrow's or DuckDB's; or none for another thread."""
+    no_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    return no_thread or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException"
 
 
 #: What to say then, after what was being done.

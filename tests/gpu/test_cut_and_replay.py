@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from warpsight.replay.capsule.store import Capsule
+
 pytestmark = pytest.mark.gpu
 
 HERE = Path(__file__).parent
@@ -124,6 +126,16 @@ def test_a_launch_that_hangs_is_cut_out_and_hangs_again(tmp_path: Path) -> None:
     )
     assert "number 12 (from 0)" in done.stderr, done.stderr
     assert "did not end within 3 s" in _warpsight("replay", capsule, "--timeout", "3").stderr
+
+
+def test_a_trigger_on_a_hang_cuts_out_the_launch_that_hangs(tmp_path: Path) -> None:
+    options = ("--ring", "60s", "--trigger", "hang=1", "--capsule", "trigger", "-o", tmp_path / "x.warp")
+    done = _warpsight("record", *options, "--", _built(tmp_path, "replay/troubled"), "hang", "8")
+    assert "the work hung" in done.stderr, done.stderr
+    capsule = Capsule.open(tmp_path / "x.capsule")
+    (total,) = capsule.manifest.allocations
+    assert int.from_bytes(capsule.bytes_of(total.before or [])[:4], "little") == sum(range(12))
+    assert "did not end within 3 s" in _warpsight("replay", capsule.path, "--timeout", "3").stderr
 
 
 @pytest.mark.parametrize(("kind", "which", "code"), [("slow", "slowest", 0), ("fault", "faulted", 6)])

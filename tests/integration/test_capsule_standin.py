@@ -471,6 +471,27 @@ def test_a_trigger_of_the_ring_cuts_the_next_step_out(programs: Programs, tmp_pa
     assert [one.kind for one in browsing.overview(capsule).operations] == ["launch", "launch"]
 
 
+def test_a_hang_cuts_out_the_launch_that_hangs(programs: Programs, tmp_path: Path) -> None:
+    """No step follows. The stand-in reports no work as complete, so the first launch is the one that hangs."""
+    go = tmp_path / "go"
+    options = ["--ring", "60s", "--trigger", "hang=1", "--capsule", "trigger", "-o", tmp_path / "x.warp"]
+    steps = ["range:warpsight:step", "add", "fill:3", f"await:{go}"]
+    started = programs.start("record", *options, "--", programs.folder / "program", *steps)
+    while not any('"kind":"end"' in log.read_text() for log in tmp_path.glob(".x.capsule-*/*/log")):
+        assert started.poll() is None, started.communicate()[0]
+        time.sleep(0.01)
+    go.touch()
+    output, _ = started.communicate()
+    capsule = Done(started.returncode, output, tmp_path / "x.capsule").capsule
+    (launch,) = capsule.manifest.operations
+    assert isinstance(launch, m.Launch) and capsule.manifest.functions[launch.function].name == "add_listed"
+    assert len(capsule.manifest.allocations) == 5  # the inputs, through the list of their addresses
+    expected = 4 * np.arange(COUNT, dtype=np.float32) + 1  # the stand-in has run it
+    assert floats(capsule, the_output(capsule), "before").tolist() == expected.tolist()
+    assert all(one.after is None for one in capsule.manifest.allocations)
+    assert "the work hung" in output
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

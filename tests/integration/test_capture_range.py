@@ -193,3 +193,23 @@ def test_the_variable_says_the_same(standin: Standin, tmp_path: Path) -> None:
         options=(), WARPSIGHT_CAPTURE_RANGE="profiler-api",
     )  # fmt: skip
     assert counts(trace) == {"yes": (5, 5)}
+
+
+def test_a_program_that_ends_with_its_range_ends_well(standin: Standin, tmp_path: Path) -> None:
+    """CUPTI cleans up in exit(), long enough here for a flush period to pass: nothing may be switched off after it."""
+    trace = recorded(
+        standin, tmp_path / "t.warp", "init", "profiler_start", "launch:inside:700", "sync", "profiler_stop", "exit:0",
+        options=(*RANGE, "--flush", "50"), STANDIN="slow_exit_ms=500",
+    )  # fmt: skip
+    assert counts(trace) == {"inside": (700, 700)}
+    assert not losses(trace)
+
+
+def test_a_recording_that_is_over_while_the_program_exits_harms_neither(
+    standin: Standin, tmp_path: Path
+) -> None:
+    trace = recorded(
+        standin, tmp_path / "t.warp", "init", "launch:work:5", "sync", "exit:0",
+        options=("--for", "0.7"), STANDIN="slow_exit_ms=1500",
+    )  # fmt: skip
+    assert counts(trace) == {"work": (5, 5)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,25 @@ def test_the_programs_end_is_the_launchers(
 ) -> None:
     done = record(library, tmp_path / "a.warp", program(end))
     assert (done.code, done.events, done.exits) == (code, 100, [told])
+    by = signal.Signals(code - 128).name if code > 130 else ""
+    assert f"the program was ended by {by}" in done.err if by else "ended by" not in done.err
+
+
+def test_a_preloaded_librarys_signal_handlers_are_left_to_it(library: Path, tmp_path: Path) -> None:
+    """Python cannot put such a handler back once it has replaced it."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "handlers.c").write_text(
+        "#include <signal.h>\nstatic void quiet(int n) {}\n"
+        "__attribute__((constructor)) static void begin(void) { signal(SIGUSR1, quiet); signal(SIGINT, quiet); }\n"
+    )
+    preloaded = tmp_path / "handlers.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", preloaded, tmp_path / "handlers.c"], check=True, timeout=TIMEOUT
+    )
+    done = record(library, tmp_path / "a.warp", program(), LD_PRELOAD=str(preloaded))
+    assert (done.code, done.events) == (0, 100), done.err
 
 
 @pytest.mark.parametrize(

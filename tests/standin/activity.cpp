@@ -285,6 +285,7 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   return CUPTI_SUCCESS;
 }
 EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  note_use_of_contexts("cuptiActivityDisable");
   std::lock_guard<std::mutex> guard(g_lock);
   g_kinds.erase(kind);
   return CUPTI_SUCCESS;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include <unistd.h>
 
@@ -60,7 +61,19 @@ thread_local Caller t_caller;
 // Time for such a thread to be seen.
 __attribute__((destructor)) void linger() { usleep(10000); }
 
+std::atomic<bool> g_torn_down{false};
+
+// CUPTI's own part of exit(): contexts are gone afterwards, and only flushing bears that.
+void tear_down() {
+  g_torn_down = true;
+  usleep(static_cast<useconds_t>(option("slow_exit_ms", 0)) * 1000);
+}
+
 }  // namespace
+
+void note_use_of_contexts(const char* function) {
+  if (g_torn_down) violation((std::string(function) + " after the process began to exit").c_str());
+}
 
 void note_caller() { t_caller.called = true; }
 
@@ -121,6 +134,8 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_Callback
   if (g_attempts++ < option("refuse_subscribe", 0)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   std::lock_guard<std::mutex> guard(g_lock);
   if (g_callback != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+  static const int registered = atexit(tear_down);
+  (void)registered;
   g_callback = callback;
   g_userdata = userdata;
   *handle = reinterpret_cast<CUpti_SubscriberHandle>(0x51);
@@ -128,6 +143,7 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_Callback
 }
 
 EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  note_use_of_contexts("cuptiUnsubscribe");
   std::lock_guard<std::mutex> guard(g_lock);
   g_callback = nullptr;
   g_enabled.clear();
@@ -171,6 +187,7 @@ EXPORT CUptiResult cuptiFinalize() {
   if (t_exit_depth == 0 && getenv("STANDIN_FOREIGN_FINALIZE") == nullptr) {
     violation("cuptiFinalize outside the exit of a call");
   }
+  note_use_of_contexts("cuptiFinalize");
   reset_activity();
   std::lock_guard<std::mutex> guard(g_lock);
   g_callback = nullptr;

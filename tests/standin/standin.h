@@ -17,6 +17,7 @@ long option(const char* name, long otherwise);
 
 // Of every call that keeps something for its thread.
 void note_caller();
+void note_use_of_contexts(const char* function);  // a broken rule once CUPTI has cleaned up in exit()
 
 // A CUDA call as CUPTI's callbacks see it: construct at entry; the destructor is the exit.
 class Call {

@@ -39,12 +39,13 @@ def host_names(execution: Execution, pieces: Iterable[Piece]) -> Judged:
         name for name in specific if scopes[name].kind in ANNOUNCED and shares[name] < SPLIT / 2
     )
     written = {name for name in specific if scopes[name].kind != "library"}
-    surest = max((shares[name] for name in written), default=0.0)
-    if surest >= SURELY:
+    guessed = _guessed(execution, total)
+    sure = {name for name in written if scopes[name].kind in ANNOUNCED} if guessed else written
+    if max((shares[name] for name in sure), default=0.0) >= SURELY:
         return frozenset(name for name in written if shares[name] >= PERHAPS), never
     # Nothing known is around most of it but what is around everything, or what is known of frames may mislead.
     most = max((shares[name] for name in specific), default=0.0)
-    if most < SPLIT or max(shares.values()) < PERHAPS or _guessed(execution, total):
+    if most < SPLIT or max(shares.values()) < PERHAPS or guessed:
         return None, never
     return frozenset(name for name in shares if shares[name] >= SPLIT), never
 

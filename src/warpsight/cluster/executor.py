@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -37,6 +39,12 @@ class Executor(Protocol):
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
         """One outcome for each item, in the order in which they end. Function and items are pickled."""
         ...
+
+
+def _begin_worker(scratch: str) -> None:
+    """Leave Ctrl-C, which a terminal sends to workers too, to the process that ends them and removes their temporary files."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tempfile.tempdir = scratch
 
 
 def _run_in_worker(function: Callable[[T], R], place: int, item: T) -> _ItemOutcome[R]:
@@ -100,7 +108,10 @@ class LocalExecutor:
         self, function: Callable[[T], R], items: dict[int, T], workers: int
     ) -> Iterator[_ItemOutcome[R]]:
         # Not forked: the threads of DuckDB and Arrow do not survive that.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with (
+            tempfile.TemporaryDirectory(prefix="warpsight-") as scratch,
+            ProcessPoolExecutor(workers, get_context("spawn"), _begin_worker, (scratch,)) as pool,
+        ):
             futures: list[Future[_ItemOutcome[R]]] = []
             try:
                 with _without_main():
@@ -111,6 +122,10 @@ class LocalExecutor:
                     yield future.result()
             except BrokenProcessPool:
                 return
+            except BaseException:  # Ctrl-C: nobody waits for what the workers still do
+                for process in list(pool._processes.values()):
+                    process.terminate()
+                raise
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ from warpsight.debug.sanitizer_report import SanitizerFinding, findings
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
 from warpsight.recorder.launch import check_runnable
+from warpsight.recorder.signals import run_to_end
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 #: The tool's own words about itself, in its text output.
@@ -77,30 +75,14 @@ def sanitize(
             "--log-file", str(folder / f"{tool}.%p.txt"), *extra, *program,
         ]  # fmt: skip
         before = set(folder.iterdir())
-        code = _run(command)
+        try:
+            code = run_to_end(command, below=True)
+        except OSError as error:
+            raise WarpsightError(f"{path}: {error.strerror or error}") from None
         new = sorted(set(folder.iterdir()) - before)
         run = _collect(code, [f for f in new if f.suffix == ".xml"], [f for f in new if f.suffix == ".txt"])
         complete(run.findings, program)
         return run
-
-
-def _run(command: Sequence[str]) -> int:
-    """The exit code; Ctrl-C reaches the program alone, which shares our terminal."""
-    ours = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
-    try:
-        process = subprocess.Popen(command, preexec_fn=_restore_interrupt)
-        code = process.wait()
-    except OSError as error:
-        raise WarpsightError(f"{command[0]}: {error.strerror or error}") from None
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, previous)
-    return code if code >= 0 else 128 - code
-
-
-def _restore_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _collect(code: int, reports: Sequence[Path], logs: Sequence[Path]) -> SanitizerRun:

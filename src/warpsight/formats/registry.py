@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError, choices
 from warpsight.formats.selection import Selection
@@ -213,7 +213,7 @@ def _tables() -> tuple[dict[str, Reader], dict[str, Exporter]]:
     return dict(sorted(readers.items(), key=lambda item: item[1].rank)), exporters
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """`READERS` and `EXPORTERS`, gathered on first use: looking for entry points takes some milliseconds."""
     if name == "READERS":
         return _tables()[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model import work
+from warpsight.model import intervals, work
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class Calls:
     process: Column
     correlation: Column
     stack: Column
-    name_id: Column
     function: Column
     functions: list[str]
     unreturned: Column
@@ -95,21 +94,33 @@ def by_thread(trace: StoredTrace, rows: Rows = _ALL) -> ByThread:
 
 
 def _by_thread(found: Calls, rows: Rows) -> ByThread:
-    index = np.concatenate([np.arange(found.launches, len(found)), np.arange(found.launches)])
-    index = index.astype(np.int32) if len(found) < 1 << 31 else index
-    keep = np.ones(len(found), bool)
-    if rows.begin is not None:
-        keep &= found.start >= rows.begin
-    if rows.end is not None:
-        keep &= found.start < rows.end
-    if rows.processes:
-        keep &= np.isin(found.process, list(rows.processes))
-    if not keep.all():
-        index = index[keep[index]]
-    thread, distinct = work.numbered([found.process[index], found.thread[index]])
-    order = work.by_group(thread, found.start[index])
-    threads = tuple(zip(*(column.tolist() for column in distinct), strict=True)) if len(index) else ()
-    return ByThread(index[order], thread[order], threads)
+    index = None
+    process, thread = found.process, found.thread
+    if rows != _ALL:
+        keep = np.ones(len(found), bool)
+        if rows.begin is not None:
+            keep &= found.start >= rows.begin
+        if rows.end is not None:
+            keep &= found.start < rows.end
+        if rows.processes:
+            keep &= np.isin(found.process, list(rows.processes))
+        index = np.flatnonzero(keep)
+        process, thread = process[index], thread[index]
+    small = np.int32 if len(found) < 1 << 31 else np.int64
+    number, distinct = work.numbered([process, thread])
+    threads = tuple(zip(*(column.tolist() for column in distinct), strict=True)) if len(number) else ()
+    parts: list[Column] = [np.zeros(0, small)]
+    for own in work.split(number, len(threads)):
+        mine = own if index is None else index[own]
+        launches = np.searchsorted(mine, found.launches)
+        mine = np.concatenate([mine[launches:], mine[:launches]], dtype=small, casting="same_kind")
+        if not intervals.ascending(moments := found.start[mine]):
+            mine = mine[np.argsort(moments, kind="stable")]
+        parts.append(mine)
+    counts = [len(part) for part in parts[1:]]
+    return ByThread(
+        np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads
+    )
 
 
 def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
@@ -124,7 +135,7 @@ def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls
 
 
 def _all(trace: StoredTrace) -> Calls:
-    columns, texts = trace.columns(("launch", "api"), {**_NUMBERS, "name_id": 0}, ["function"])
+    columns, texts = trace.columns(("launch", "api"), _NUMBERS, ["function"])
     functions, count = texts["function"] or ["?"], trace.count("launch")
     duration = columns.pop("duration")
     unreturned = np.flatnonzero(duration == NO_DURATION)
@@ -134,7 +145,7 @@ def _all(trace: StoredTrace) -> Calls:
         end[unreturned] = max(int(end.max()), int(work.everything(trace).work.end.max(initial=0)))
     kind = np.int16 if len(functions) < 1 << 15 else np.int32
     found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
-                  columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
+                  columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
     work.protect(found)
     return found
 
@@ -144,7 +155,7 @@ def _launches(found: Calls) -> Calls:
     first = slice(0, found.launches)
     found = Calls(
         found.start[first], found.end[first], found.thread[first], found.process[first], found.correlation[first],
-        found.stack[first], found.name_id[first], found.function[first], found.functions,
+        found.stack[first], found.function[first], found.functions,
         found.unreturned[found.unreturned < found.launches], found.launches,
     )  # fmt: skip
     work.protect(found)

@@ -43,15 +43,23 @@ def union(start: Times, end: Times) -> Intervals:
         start, end = start[real], end[real]
     if not len(start):
         return EMPTY
-    if (start[1:] < start[:-1]).any():
+    if not ascending(start):
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
-    reach = np.maximum.accumulate(end)
-    first = np.empty(len(start), bool)
-    first[0] = True
-    np.greater(start[1:], reach[:-1], out=first[1:])
-    last = np.append(np.flatnonzero(first)[1:] - 1, len(start) - 1)
-    return Intervals(start[first], reach[last])
+    reached = reach(end)
+    first = np.append(0, np.flatnonzero(start[1:] > reached[:-1]) + 1)
+    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1])
+
+
+def ascending(times: Column) -> bool:
+    """Whether no value is less than the one before it."""
+    return not bool((times[1:] < times[:-1]).any())
+
+
+def reach(end: Column) -> Column:
+    """The furthest end so far."""
+    furthest: Column = end if ascending(end) else np.maximum.accumulate(end)
+    return furthest
 
 
 def merged(*sets: Intervals) -> Intervals:

@@ -187,15 +187,11 @@ class StoredTrace:
     def arrow(self, name: str) -> pa.Table:
         """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
         schema = TABLES[name].schema()
-        pieces = [
-            store.conform(TABLES[name], pq.ParquetFile(file, metadata=self._footer(file)).read())
-            for file in self._files[name]
-        ]
+        pieces = [store.read_part(TABLES[name], file, self._footer(file)) for file in self._files[name]]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def columns(

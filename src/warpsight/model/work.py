@@ -27,6 +27,10 @@ Column = NDArray[Any]
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
+#: Groups up to which a pass for each of them is quicker than sorting.
+_FEW = 16
+#: Groups up to which rows are summed in blocks.
+_FEW_SUMS = 4096
 #: Stands for a time that was not recorded.
 NO_TIME = np.iinfo(np.int64).min
 
@@ -315,12 +319,13 @@ def protect(found: object) -> None:
 
 def summed(group: Column, values: Column, groups: int) -> Column:
     """The sum of the values (not below 0) of each group, exact; groups are numbers from 0 to `groups` - 1."""
-    out: Column
-    if len(values) and int(values.max()) * len(values) < 1 << 53:  # then floats are exact, and much quicker
-        out = np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+    out: Column = np.zeros(groups, np.int64)
+    if int(values.max(initial=0)) * len(values) >= 1 << 53:
+        np.add.at(out, group, values)
         return out
-    out = np.zeros(groups, np.int64)
-    np.add.at(out, group, values)
+    # Floats are exact then, and much quicker.
+    for block in _blocks(len(values)) if groups <= _FEW_SUMS else (slice(None),):
+        out += np.bincount(group[block], values[block], groups).astype(np.int64)
     return out
 
 
@@ -328,25 +333,22 @@ def split(group: Column, groups: int) -> list[Column]:
     """The indices of each group's rows, in their order; groups are numbers from 0 to `groups` - 1."""
     if groups == 1:
         return [np.arange(len(group))]
+    if groups <= _FEW:
+        return [np.flatnonzero(group == number) for number in range(groups)]
     small = group.astype(np.int16) if groups < 32_768 else group
     order = np.argsort(small, kind="stable")
     return np.split(order, np.searchsorted(small[order], np.arange(1, groups))) if groups else []
 
 
 def by_group(group: Column, time: Column) -> Column:
-    """The stable order by (group, time); quick on rows that are nearly in that order within each group.
-
-    Groups are numbers from 0. Two stable sorts, the less important key first: the first finds runs that ascend already, the
-    second counts.
-    """
-    order: Column = np.arange(len(time), dtype=np.int32 if len(time) < 1 << 31 else np.int64)
-    if bool((time[1:] < time[:-1]).any()):
-        order = np.argsort(time, kind="stable").astype(order.dtype)
-        group = group[order]
-    if bool((group[1:] < group[:-1]).any()):
-        small = group.astype(np.int16) if int(group.max()) < 32_768 else group
-        order = order[np.argsort(small, kind="stable")]
-    return order
+    """The stable order by (group, time); quick on rows that are in that order within each group. Groups are numbers from 0."""
+    small = np.int32 if len(time) < 1 << 31 else np.int64
+    parts = [np.zeros(0, small)]
+    for rows in split(group, int(group.max(initial=-1)) + 1):
+        moments = time[rows]
+        own = rows if intervals.ascending(moments) else rows[np.argsort(moments, kind="stable")]
+        parts.append(own.astype(small))
+    return np.concatenate(parts)
 
 
 def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
@@ -364,14 +366,23 @@ def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
         if span * width > limit and span > 1:
             values, code = distinct(code)
             span = len(values)
-        kind = np.int32 if span * width < 1 << 31 else np.int64
-        code = code.astype(kind, copy=False) * kind(width)
-        code += np.subtract(column, low, dtype=np.promote_types(column.dtype, kind)).astype(kind, copy=False)
         span *= width
-    _, code = distinct(code)
-    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
-    first[code[::-1]] = np.arange(rows)[::-1]
+        code = code.astype(np.int32 if span < 1 << 31 else np.int64, copy=False)
+        for block in _blocks(rows):
+            part = code[block]
+            part *= width
+            np.add(part, np.subtract(column[block], low, dtype=np.int64), out=part, casting="unsafe")
+    values, code = distinct(code)
+    first = np.zeros(len(values), np.int64)
+    for block in reversed(_blocks(rows)):
+        part = code[block]
+        first[part[::-1]] = np.arange(block.start + len(part) - 1, block.start - 1, -1)
     return code, [c[first] for c in columns]
+
+
+def _blocks(rows: int) -> list[slice]:
+    """Rows in pieces whose intermediate results stay in the processor's cache."""
+    return [slice(first, first + 65_536) for first in range(0, rows, 65_536)]
 
 
 def distinct(column: Column) -> tuple[Column, Column]:
@@ -384,10 +395,14 @@ def distinct(column: Column) -> tuple[Column, Column]:
     if high - low > 4 * len(column) + 1024:
         values, place = np.unique(column, return_inverse=True)
         return values, place.astype(np.int32)
-    shifted = np.subtract(column, low, dtype=np.promote_types(column.dtype, np.int32))
     there = np.zeros(high - low + 1, bool)
-    there[shifted] = True
-    return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - np.int32(1))[shifted]
+    out = np.empty(len(column), np.int32)
+    for block in _blocks(len(column)):
+        there[np.subtract(column[block], low, dtype=np.int64)] = True
+    number = np.cumsum(there, dtype=np.int32) - np.int32(1)
+    for block in _blocks(len(column)):
+        number.take(np.subtract(column[block], low, dtype=np.int64), out=out[block], mode="clip")
+    return np.flatnonzero(there) + low, out
 
 
 def matching(trace: StoredTrace, pattern: str) -> list[int]:

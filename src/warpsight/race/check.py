@@ -23,7 +23,7 @@ from warpsight.race.suspects import (
     from_races,
     merged,
 )
-from warpsight.recorder.launch import StartError
+from warpsight.recorder.launch import EndedError, StartError, check_uninterrupted
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import checked, races
@@ -163,7 +163,8 @@ def _traced(
 ) -> tuple[list[Suspect], DetectorResult, list[EventTrace]]:
     try:
         traced = tracing.trace(program, selection, out)
-    except StartError:
+        check_uninterrupted(traced.code)
+    except (StartError, EndedError):
         raise
     except WarpsightError as error:
         return [], DetectorResult(EVENTS, None, (str(error),)), []
@@ -186,8 +187,10 @@ def _on_device(
     program: Sequence[str], selection: tracing.TraceSelection, out: Path
 ) -> tuple[list[Suspect], DetectorResult]:
     try:
-        answer = checked(tracing.trace(program, selection, out).files)
-    except StartError:
+        traced = tracing.trace(program, selection, out)
+        check_uninterrupted(traced.code)
+        answer = checked(traced.files)
+    except (StartError, EndedError):
         raise
     except WarpsightError as error:
         return [], DetectorResult(ON_DEVICE, None, (str(error),))
@@ -199,7 +202,8 @@ def _on_device(
 def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], DetectorResult]:
     try:
         run = sanitize("racecheck", program)
-    except StartError:
+        check_uninterrupted(run.code)
+    except (StartError, EndedError):
         raise
     except WarpsightError as error:
         return [], DetectorResult(RACECHECK, None, (str(error),))
@@ -212,6 +216,8 @@ def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[E
     """What delays did; that they could not be tried loses nothing of what the detectors found."""
     try:
         return provoke(suspicious(traces))
+    except EndedError:
+        raise
     except WarpsightError as error:
         return Provoked("not tried", 0, 0, 0, 0, f"not tried: {error}")
 

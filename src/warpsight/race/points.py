@@ -23,6 +23,7 @@ from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import CLASSES, DELAY, EXECUTED, KINDS
 from warpsight.race.delays import HOST_LAUNCH
 from warpsight.race.plan import Point
+from warpsight.recorder.launch import check_uninterrupted
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
@@ -116,6 +117,7 @@ def discover(
         )
     with tempfile.TemporaryDirectory(prefix="warpsight-points-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "points.events"))
+        check_uninterrupted(traced.code)
         traces = [EventTrace(file) for file in traced.files]
         points = sorted(
             {

@@ -20,7 +20,7 @@ from warpsight.race import check, counter, delays, plan, points, stressing
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, DiscoveredPoints
-from warpsight.recorder.launch import check_runnable
+from warpsight.recorder.launch import check_runnable, check_uninterrupted
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
 
@@ -97,7 +97,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
         path, log = Path(folder, "plan.json"), Path(folder, "log")
         plan.write(probe, path)
         check_runnable(made.command[0])
-        tracing.run_injected(made.command, delays.environment(path, log))
+        check_uninterrupted(tracing.run_injected(made.command, delays.environment(path, log)))
         done = delays.delays_done(log).filter(pc.field("occurrence") != delays.UNCOUNTED)
         shapes = [launch.said for file in delays.logs(log) for launch in EventTrace(file).launches.values()]
     if not len(done):

@@ -34,6 +34,24 @@ class StartError(WarpsightError):
         self.exit_code = exit_code
 
 
+class EndedError(WarpsightError):
+    """A program that was to end by itself was ended by a signal; the exit code is the shell's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"the program was ended by {signal.Signals(number).name}, and is not run again")
+        self.exit_code = 128 + number
+
+
+def check_uninterrupted(code: int) -> None:
+    """Refuse to go on with further runs of a program that Ctrl-C, SIGTERM or SIGHUP ended.
+
+    Raises:
+        EndedError: naming the signal.
+    """
+    if code - 128 in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        raise EndedError(code - 128)
+
+
 def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
                   joining: Callable[[], None]) -> Server:  # fmt: skip
     """Become the command inside a recording that is already there (then this does not return), or start one.
@@ -139,6 +157,17 @@ class LaunchedProgram:
     def exit_code(self) -> int | None:
         """The program's exit code; None when it has not ended, or never ran."""
         return None if self._status is None else exit_code(self._status)
+
+    @property
+    def ended_by(self) -> str:
+        """The signal that ended the program, as `SIGSEGV`; empty when none did."""
+        if self._status is None or not os.WIFSIGNALED(self._status):
+            return ""
+        number = os.WTERMSIG(self._status)
+        try:
+            return signal.Signals(number).name
+        except ValueError:  # a real-time signal
+            return f"signal {number}"
 
     def _main_ended(self) -> bool:
         self._reap_adopted()

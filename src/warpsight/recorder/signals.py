@@ -6,8 +6,10 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
@@ -52,7 +54,9 @@ class Signals:
         A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
         """
         came: list[int] = []
-        handlers = {s: signal.signal(s, lambda number, _: came.append(number)) for s in self._held}
+        # A handler that a preloaded library installed is None here: it keeps its signal, as it could not be put back.
+        replaced = [s for s in self._held if signal.getsignal(s) is not None]
+        handlers = {s: signal.signal(s, lambda number, _: came.append(number)) for s in replaced}
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
         try:
             yield
@@ -90,6 +94,40 @@ class Signals:
             if number != signal.SIGCHLD:
                 self.seen.append(number)
                 act(number, code == _FROM_KERNEL)
+
+
+def run_to_end(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, below: bool = False
+) -> int:
+    """Run a program that shares our terminal: its exit code, 128 + signal.
+
+    Signals sent to us go to it, or to all that runs below it, so that a tool outlives its program and reports; what a key on the
+    terminal sends they have themselves. Only the main thread passes signals on.
+
+    Raises:
+        OSError: when it cannot be started.
+    """
+
+    def pass_on(number: int, whole_group: bool) -> None:
+        from warpsight.recorder.inspect.look import descendants
+
+        if whole_group:
+            return
+        for pid in (descendants(child.pid)[1:] if below else ()) or (child.pid,):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if threading.current_thread() is not threading.main_thread():
+        code = subprocess.call(command, env=environment, close_fds=False)
+    else:
+        with Signals() as signals:
+            with signals.open_for_child():
+                child = subprocess.Popen(command, env=environment, close_fds=False)
+            signals.wait(lambda: child.poll() is not None, pass_on)
+        code = child.returncode
+    return 128 - code if code < 0 else code
 
 
 def _next(waited: Iterable[int], seconds: float) -> tuple[int, int] | None:

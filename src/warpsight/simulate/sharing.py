@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,9 +27,12 @@ def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Pr
 
     A kernel that begins on an idle device spreads its blocks over all multiprocessors. One that begins beside others takes
     what they leave, with as many blocks on each multiprocessor as fit. A kernel whose blocks no longer find room at once needs
-    further waves. `lean` -1 takes all kernels as packed, 1 as spread.
+    further waves, and a wave of few blocks takes less time: they have memory and multiprocessors to themselves. `lean` -1
+    takes all kernels as packed; 1 takes them as spread, and each wave as long as a full one.
     """
     room = _Room.of(trace, program)
+    if lean == 1:
+        room = replace(room, fitting=np.ones(len(program)))
     kernel = program.graph.kind <= COMMUNICATION
     base = program.duration
     changed = program
@@ -50,9 +53,13 @@ def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Pr
 
 @dataclass(frozen=True)
 class _Room:
-    """What each device node takes of the device: `spread` and `packed` are parts of the multiprocessors, at most 1."""
+    """What each device node takes of the device: `spread` and `packed` are parts of the multiprocessors, at most 1.
+
+    `fitting`: blocks that run on a multiprocessor at a time.
+    """
 
     waves: Column
+    fitting: Column
     spread: Column
     packed: Column
 
@@ -78,18 +85,31 @@ class _Room:
                     blocks_per_multiprocessor(of_device, int(threads), registers, shared)[0], 1
                 )
         waves, spread, packed = (np.zeros(len(program)) for _ in range(3))
+        at_a_time = np.ones(len(program))
+        at_a_time[: len(work)] = fitting[work.name_id]
         waves[: len(work)] = (blocks / (units * fitting))[work.name_id]
         spread[: len(work)] = np.minimum(blocks / units, 1)[work.name_id]
         packed[: len(work)] = np.minimum(np.ceil(blocks / fitting) / units, 1)[work.name_id]
-        return cls(waves, spread, packed)
+        return cls(waves, at_a_time, spread, packed)
 
     def slowdown(self, nodes: Column, taken: float) -> Column:
         """How many times as long kernels take while others take a part of the multiprocessors."""
         if taken >= 1:
             return 1 + self.packed[nodes]
         tight = self.packed[nodes] + taken > 1
-        before, after = np.ceil(self.waves[nodes]), np.ceil(self.waves[nodes] / (1 - taken) - 1e-9)
-        return np.where(tight, np.maximum(after / np.maximum(before, 1), 1), 1.0)
+        waves, fitting = self.waves[nodes], self.fitting[nodes]
+        before, after = _wave_time(waves, fitting), _wave_time(waves / (1 - taken), fitting)
+        return np.where(tight, np.maximum(after / np.maximum(before, 1 / fitting), 1), 1.0)
+
+
+def _wave_time(waves: Column, fitting: Column) -> Column:
+    """How long waves take, in full ones; the last takes as long as the blocks that it puts on a multiprocessor need there.
+
+    1.18 waves of four blocks a multiprocessor: 1.25, as the last one puts one block on some of them.
+    """
+    full = np.floor(waves + 1e-9)
+    out: Column = full + np.ceil((waves - full) * fitting - 1e-9) / fitting
+    return out
 
 
 def _beside(times: Times, nodes: Column, others: Column) -> Column:

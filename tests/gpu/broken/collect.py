@@ -341,7 +341,8 @@ def dump_of_hang(command: list[str], folder: Path) -> Path | None:
         if launched(process, log):
             time.sleep(0.5)  # the kernels' start is not visible from outside
             trigger(folder, process)
-            until(lambda: process.poll() is not None, LIMIT * 2)
+            # The dump of a grid that fills the GPU has tens of MB, and comes slowly.
+            until(lambda: process.poll() is not None, LIMIT * 8)
     finally:
         end(process)
     found = cores(folder)

@@ -12,6 +12,13 @@ import warpsight as ws
 ODD = 13
 
 
+def product(factor: torch.Tensor, count: int) -> torch.Tensor:
+    """`count` products of a matrix with itself, the last of which counts: longer than another process has the GPU in turn."""
+    for _ in range(count):
+        found = factor @ factor
+    return found
+
+
 def main() -> None:
     kind = sys.argv[1]
     small, large = torch.randn(256, 256, device="cuda"), torch.randn(4096, 4096, device="cuda")
@@ -21,7 +28,7 @@ def main() -> None:
     for number in range(1, 21):
         ws.step()
         odd = number == ODD
-        found = torch.relu(large @ large if odd and kind == "slow" else small @ small)
+        found = torch.relu(product(large, 10) if odd and kind == "slow" else product(small, 1))
         found[rows + 10_000 if odd and kind == "fault" else rows].sum()
         torch.cuda.synchronize()
         time.sleep(1.0 if odd and kind == "pause" else 0.01)

@@ -1,9 +1,10 @@
 // Twenty launches of a kernel that waits for as many µs as it is told: `troubled slow`, where the 13th (12
-// from 0) takes longest; `troubled hang`, where it never ends; `troubled fault`, where it writes to no
-// memory.
+// from 0) takes longest; `troubled hang [SECONDS]`, where it never ends and the program does after that time;
+// `troubled fault`, where it writes to no memory.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 __global__ void wait_for(int* out, int number, long long ns) {
@@ -15,7 +16,7 @@ __global__ void wait_for(int* out, int number, long long ns) {
   *out += number;
 }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   int* out;
   cudaMalloc(&out, sizeof(int));
   cudaMemset(out, 0, sizeof(int));
@@ -28,7 +29,7 @@ int main(int, char** argv) {
                                    : 20000 + 1000 * i);
   }
   if (hang) {
-    sleep(3);
+    sleep(argc > 2 ? atoi(argv[2]) : 3);
     _exit(3);
   }
   return cudaDeviceSynchronize() != cudaSuccess;

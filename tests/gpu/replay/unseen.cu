@@ -93,6 +93,15 @@ void fan() {
     }
   }
 }
+void crowded() {
+  for (int i = 0; i < 12; ++i) {
+    scale_all<<<264, 1024, 0, one>>>(reinterpret_cast<float4*>(large), kLarge / 8, 1.0001f);
+    iterate<<<50, 512, 0, two>>>(small, 1500);
+    cudaEventRecord(made, two);
+    cudaStreamWaitEvent(one, made, 0);
+    refine<<<400, 256, 0, one>>>(small + (1 << 19), 2500);
+  }
+}
 void clears() {
   for (int i = 0; i < 120; ++i) {
     cudaMemsetAsync(small, 0, 1 << 16, one);
@@ -106,7 +115,7 @@ struct Named {
 };
 const Named kSteps[] = {{"pipeline", pipeline}, {"contended", contended}, {"shapes", shapes},
                         {"stages", stages},     {"download", download},   {"fan", fan},
-                        {"clears", clears}};
+                        {"crowded", crowded},   {"clears", clears}};
 
 int main(int, char** argv) {
   cudaMalloc(&large, kLarge * sizeof(float));

@@ -152,11 +152,14 @@ void tell_loaded(uint32_t id, const char* image, size_t size) {
   tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &resource);
 }
 
+std::atomic<uint32_t> g_correlation{0};
+
 // A call of the driver: tells its begin, and its end when it is destroyed.
 class Call {
  public:
   Call(uint32_t cbid, const char* name, const void* params, const char* symbol = nullptr) : cbid_(cbid) {
     data_.context = kContext;
+    data_.correlationId = ++g_correlation;
     data_.functionName = name;
     data_.functionParams = params;
     data_.symbolName = symbol;

@@ -15,6 +15,8 @@ from warpsight.analysis.base.frames import is_library, user_frames
         "<lambda> (train.py:3)",
         "run.<locals>.turn (train.py:9)",
         "<module> (<stdin>:1)",
+        "step (<string>:3)",
+        "<string>(3): step",
         "<module> (<ipython-input-3-0a1b>:2)",
         "/tmp/ipykernel_77/1234.py",
         "operator<(Key const&, Key const&) (sort.cpp:12)",
@@ -28,6 +30,8 @@ def test_the_users_own_frames(frame: str) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
+        "Config.__init__ (<string>:2)",
+        "<module> (<string>:1)",
         "enqueue_knl_scale (<generated: 'invoker'>:12)",
         "<generated: 'invoker'>",
         "forward (<eval_with_key>.7:9)",

@@ -432,6 +432,32 @@ def test_layers_in_one_run_of_a_module_are_no_iterations(tmp_path, runs, expecte
 
 
 @pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("work", []),
+        ("waits", [("repetition of 5 kernels and copies", 8)]),
+        ("nothing", [("repetition of 5 kernels and copies", 8)]),
+    ],
+)
+def test_layers_between_other_work_of_one_pass_are_no_iterations(tmp_path, between, expected):
+    """Eight times the same work in a program of a framework: right between other work, after a wait and before one, or alone."""
+
+    def build(writer):
+        writer.add("op", [{"start": 900_000, "duration": 9_000_000, "name_id": writer.name("aten::linear"), "thread": 7,
+                           "process": 0}])  # fmt: skip
+        pieces = [["embed", "position"], *[["norm", "qkv", "attend", "project", "mlp"]] * 8, ["head", "pick"]]
+        time, number = 1_000_000, 1
+        for place, names in enumerate(pieces):
+            if between == "waits" and place in (1, 9):
+                waited(writer, time - 90_000, 80_000)
+            if between != "nothing" or len(names) == 5:
+                launches(writer, time, 10 * time, names, number)
+            time, number = time + 200_000, number + len(names)
+
+    assert announced(tmp_path / f"{between}.warp", build) == expected
+
+
+@pytest.mark.parametrize(
     ("lost", "source"),
     [
         ((3, 17, 18, 40), "repetition of 4 kernels and copies"),
@@ -454,6 +480,27 @@ def test_turns_whose_launches_were_lost_are_counted(tmp_path, lost, source):
                                        "device": 0, "graph_level": False}])  # fmt: skip
     with open_trace(path) as trace:
         assert [(one.source, len(one)) for one in find(trace)] == [(source, 12)]
+
+
+def test_a_wait_stands_before_the_lost_launches_of_the_work_that_began_after_it(tmp_path):
+    """The host waits after each turn, of which the first launches are lost: more of some turns, fewer of others."""
+    lost = (0, 1, 0, 2, 0, 3, 3, 3, 3, 1, 0, 3, 0, 3, 3, 0)
+
+    def build(writer):
+        time = 1_000_000
+        for turn, missing in enumerate(lost):
+            for place, name in enumerate("abcd"):
+                both = {"process": 0, "correlation": 1 + turn * 4 + place, "name_id": writer.name(name)}
+                if place >= missing:
+                    writer.add("launch", [{**both, "start": time, "duration": 4_000, "function": "f", "thread": 7,
+                                           "captured": False}])  # fmt: skip
+                writer.add("kernel", [{**both, "start": time + 9_000, "duration": 10_000, "context": 1, "stream": 7,
+                                       "device": 0, "graph_level": False}])  # fmt: skip
+                time += 20_000
+            waited(writer, time, 100_000)
+            time += 200_000
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of 4 kernels and copies", len(lost))]
 
 
 def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_host(tmp_path):

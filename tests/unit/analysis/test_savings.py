@@ -327,3 +327,63 @@ def test_a_slow_iteration_is_re_timed_on_its_own(tmp_path, monkeypatch):
         (found,) = (one for one in verdict(trace).findings if one.kind == "compute")
     assert "the median and slowest iterations re-timed" in found.evidence[-1]
     assert found.saves_ns == pytest.approx(whole.saves_ns, rel=0.25)
+
+
+def loading(recorder, name, late):
+    """Fifty launched kernels, then a call that loads code and returns so long after they have ended, then one more."""
+    for _ in range(50):
+        recorder.kernel(name, 900 * US)
+    recorder.call(
+        "api", "cudaOccupancyMaxActiveBlocksPerMultiprocessor", recorder.free + late - recorder.clock
+    )
+    recorder.kernel(name, 900 * US)
+
+
+def test_a_long_call_that_returns_when_the_device_is_done_waited_for_it(tmp_path):
+    def build(recorder, writer):
+        loading(recorder, writer.name("kernel"), 40 * US)
+
+    kernel = findings(tmp_path, recorded(build))["compute", "kernel"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_long_call_that_returns_later_than_the_device_did_not_wait(tmp_path):
+    def build(recorder, writer):
+        loading(recorder, writer.name("kernel"), 5_000 * US)
+
+    assert findings(tmp_path, recorded(build))["compute", "kernel"].saves_ns <= 1_000 * US
+
+
+def test_copies_of_pageable_memory_save_what_their_calls_take(tmp_path):
+    """The call stages the memory for as long as the copy takes, and its copy begins while it does."""
+
+    def build(recorder, writer):
+        name = writer.name("step")
+        for _ in range(20):
+            pageable_copy(recorder, 100 * US, wait=True)
+            recorder.rows["api"][-1]["function"] = "cudaMemcpyAsync"
+            recorder.rows["memcpy"][-1]["asynchronous"] = True
+            recorder.rows["api"][-1]["duration"] -= 20 * US
+            recorder.clock -= 20 * US
+            recorder.kernel(name, 50 * US)
+
+    copies = findings(tmp_path, recorded(build))["copy", "memcpy HtoD, pageable"]
+    assert 0.95 * 20 * 100 * US <= copies.saves_ns <= 20 * 110 * US
+
+
+def test_a_kernel_saves_its_faults_on_managed_memory(tmp_path):
+    """Pages come while the kernel runs, and go back when the host reads the result."""
+
+    def page(start, kind):
+        return {"start": start, "duration": 20 * US, "kind": kind, "source_kind": "managed", "bytes": 65536, "device": 0,
+                "destination_kind": "managed", "asynchronous": False, "context": 1, "stream": 0, "process": 0}  # fmt: skip
+
+    def build(recorder, writer):
+        recorder.kernel(writer.name("add"), 9_000 * US)
+        begin = recorder.rows["kernel"][-1]["start"]
+        recorder.synchronize()
+        recorder.rows["memcpy"] = [page(begin + (1 + 100 * number) * US, "HtoD") for number in range(80)]
+        recorder.rows["memcpy"].append(page(recorder.clock + 50 * US, "DtoH"))
+
+    kernel = findings(tmp_path, recorded(build))["compute", "add"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns

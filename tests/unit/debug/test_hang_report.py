@@ -56,7 +56,7 @@ def test_a_report_with_everything_it_can_hold(name: str, trace: str, tmp_path: P
     recorded = GOLDEN / f"{trace}.warp.zip"
     event = Incident("hang", "nothing completed for 5 s", end_of(recorded) + 5_000_000, pid=os.getpid())
     event.suspects = [
-        StuckProcess(os.getpid(), 5.04, Outstanding(2, 7, 7), 100),
+        StuckProcess(os.getpid(), 5.04, Outstanding(2, 7, 9, 1, 7), 100),
         StuckProcess(1, 5.0, None, 0),
     ]
     event.processes = look.look([os.getpid()], 30)

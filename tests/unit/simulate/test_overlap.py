@@ -72,22 +72,25 @@ def test_time_in_ranges_is_counted_at_every_nanosecond(
 
 
 @pytest.mark.parametrize(
-    ("waves", "packed", "taken", "factor"),
+    ("waves", "fitting", "packed", "taken", "factor"),
     [
-        (1.0, 0.5, 0.5, 1.0),  # both fit
-        (1.0, 0.75, 0.5, 2.0),  # one wave on all becomes one on half, and another
-        (2.0, 1.0, 0.5, 2.0),
-        (3.0, 1.0, 0.25, 4 / 3),
-        (0.5, 0.6, 0.5, 1.0),  # half a wave fits into the half that is left
-        (0.0, 1.0, 0.5, 1.0),
-        (1.0, 0.25, 1.0, 1.25),  # others take everything: in turns
-        (1.0, 1.0, 2.0, 2.0),
+        (1.0, 1, 0.5, 0.5, 1.0),  # both fit
+        (1.0, 1, 0.75, 0.5, 2.0),  # one wave on all becomes one on half, and another
+        (2.0, 1, 1.0, 0.5, 2.0),
+        (3.0, 1, 1.0, 0.25, 4 / 3),
+        (0.5, 1, 0.6, 0.5, 1.0),  # half a wave fits into the half that is left
+        (0.0, 1, 1.0, 0.5, 1.0),
+        (1.0, 1, 1.0, 0.15, 2.0),  # a block a multiprocessor: the few that are left take as long as all
+        (1.0, 4, 1.0, 0.15, 1.25),  # four: one is left, alone
+        (0.6, 5, 0.6, 0.5, 2.0),  # three a multiprocessor, then six: five and one
+        (1.0, 1, 0.25, 1.0, 1.25),  # others take everything: in turns
+        (1.0, 1, 1.0, 2.0, 2.0),
     ],
 )
 def test_a_kernel_that_finds_no_room_needs_more_waves(
-    waves: float, packed: float, taken: float, factor: float
+    waves: float, fitting: int, packed: float, taken: float, factor: float
 ) -> None:
-    room = sharing._Room(np.array([waves]), np.zeros(1), np.array([packed]))
+    room = sharing._Room(np.array([waves]), np.array([float(fitting)]), np.zeros(1), np.array([packed]))
     assert room.slowdown(np.array([0]), taken)[0] == pytest.approx(factor)
 
 

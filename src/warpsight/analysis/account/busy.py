@@ -28,13 +28,17 @@ class Busy:
     Attributes:
         own: Each row's share of the instants that belong to its tier.
         total: Time of each tier: compute, communication, copy.
-        idle_begin: Begin of each stretch without any work between the first and the last.
+        begin: Begin of the first work that has a length.
+        end: End of the last.
+        idle_begin: Begin of each stretch without any work between them.
         idle_end: Its end.
-        next: The row that begins there.
+        next: The row that begins there, of those given to :func:`busy`.
     """
 
     own: Column
     total: tuple[int, int, int]
+    begin: int
+    end: int
     idle_begin: Column
     idle_end: Column
     next: Column
@@ -42,31 +46,43 @@ class Busy:
     @property
     def span(self) -> int:
         """From the begin of the first work to the end of the last, ns; work of no length has no part in it."""
-        return sum(self.total) + int((self.idle_end - self.idle_begin).sum())
+        return self.end - self.begin
+
+    @property
+    def covered(self) -> Intervals:
+        """The moments with any work."""
+        if self.end <= self.begin:
+            return intervals.EMPTY
+        return Intervals(np.append(self.begin, self.idle_end), np.append(self.idle_begin, self.end))
 
 
 def busy(start: Column, end: Column, kind: Column) -> Busy:
     """The busy and idle time of rows sorted by `start`; `kind` indexes :data:`warpsight.model.work.KINDS`."""
     end = np.maximum(end, start)
     own = np.zeros(len(start))
-    total = []
+    covered = [0]  # by the tiers so far
     higher = intervals.EMPTY
     tier = TIER[kind]
-    counts = np.bincount(tier, minlength=3).cumsum()
+    done = 0
     for number in range(3):
         rows = np.flatnonzero(tier == number)
-        begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
-        mine = intervals.union(begin, stop)
-        own[rows] = _own(begin, stop, higher)
-        total.append(mine.total - intervals.intersection(mine, higher).total)
-        if not len(higher):
-            higher = mine
-        elif len(mine):  # the rows are sorted, so after the last tier their union needs no sort of its own
-            last = counts[number] == len(start)
-            higher = intervals.union(start, end) if last else intervals.merged(higher, mine)
+        done += len(rows)
+        if len(rows):
+            begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
+            own[rows] = _own(begin, stop, higher)
+            if done == len(start):  # the rows are sorted, so their union needs no sort of its own
+                higher = intervals.union(start, end)
+            else:
+                mine = intervals.union(begin, stop)
+                higher = intervals.merged(higher, mine) if len(higher) else mine
+        covered.append(higher.total)
+    total = np.diff(covered).tolist()
     following = np.searchsorted(start, higher.start[1:], "left")
     following = following.astype(np.int32) if len(start) < 1 << 31 else following
-    return Busy(own, (total[0], total[1], total[2]), higher.end[:-1], higher.start[1:], following)
+    first, final = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
+    return Busy(
+        own, (total[0], total[1], total[2]), first, final, higher.end[:-1], higher.start[1:], following
+    )
 
 
 def _own(start: Column, end: Column, higher: Intervals) -> Column:
@@ -74,9 +90,8 @@ def _own(start: Column, end: Column, higher: Intervals) -> Column:
     own = (end - start).astype(float)
     if not len(start):
         return own
-    reach = np.maximum.accumulate(end)
     first = np.ones(len(start), bool)  # begins when all before it have ended
-    np.greater_equal(start[1:], reach[:-1], out=first[1:])
+    np.greater_equal(start[1:], intervals.reach(end)[:-1], out=first[1:])
     alone = first & np.append(first[1:], True)
     if len(higher):
         covered = intervals.coverage(higher, start, end)

@@ -86,7 +86,7 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
         worked
     ):  # each device's stretches are a part of all: one copy serves both
         mine = slice(edges[place], edges[place + 1])
-        worked[place] = index, replace(one, idle_begin=begin[mine], idle_end=end[mine])
+        worked[place] = index, replace(one, idle_begin=begin[mine], idle_end=end[mine], next=row[mine])
     ended_by = call[row]
     if len(calls) and len(row):
         # A call of -1 reads the last one here, and is put right below.

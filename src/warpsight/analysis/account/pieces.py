@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from warpsight.analysis.account import calls_held
 from warpsight.analysis.account.calls_held import HeldTime
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
-    CLASSES,
     HOST,
     LAUNCH,
     OTHER_STREAM,
@@ -57,7 +57,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.gap)
 
-    @property
+    @cached_property
     def length(self) -> Column:
         """Length of each piece, ns."""
         out: Column = self.end - self.begin
@@ -65,9 +65,10 @@ class Pieces:
 
     def of(self, *kinds: int) -> Column:
         """Indices of the pieces of some classes."""
-        chosen = np.zeros(len(CLASSES), bool)
-        chosen[list(kinds)] = True
-        return np.flatnonzero(chosen[self.kind])
+        chosen = np.zeros(len(self), bool)
+        for kind in kinds:
+            chosen |= self.kind == kind
+        return np.flatnonzero(chosen)
 
 
 def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
@@ -83,8 +84,8 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     )
     parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8), unlaunched))
     for place, part in enumerate(parts):
-        real = part[2] > part[1]
-        if not real.all():
+        real = np.flatnonzero(part[2] > part[1])
+        if len(real) < len(part[2]):
             parts[place] = tuple(column[real] for column in part)
     del part
     # One column at a time: both forms of all columns are twice the memory.

@@ -17,6 +17,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing, share
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
+from warpsight.model.work import summed
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -48,36 +49,30 @@ def spans(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
 
 
-def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP) -> Result:
+def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP, every: bool = True) -> Result:
     """Every idle gap of every device, cut along time by cause; the causes add up to the idle time of the account.
 
     Returns:
         Table `causes`: class, name, gaps it has a part in, time (ns), share of the idle time, its longest piece. Table `top`:
-        the longest gaps, the part of each class, what ended it and where the host was. Table `gaps`: all of them by device
-        and begin, with the time of each class.
+        the longest gaps, the part of each class, what ended it and where the host was. Table `gaps`, with `every`: all of them
+        by device and begin, with the time of each class.
     """
     found = account(trace, rows)
-    parts = _parts(found)
     longest = _longest(found.gaps.end - found.gaps.begin, top)
-    tables = {"causes": _causes(found), "top": _top(trace, found, parts, longest), "gaps": _all(found, parts)}
+    tables = {"causes": _causes(found), "top": _top(trace, found, longest)}
+    if every:
+        tables["gaps"] = _all(found)
     return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
-
-
-def _parts(found: Account) -> dict[int, Column]:
-    """Time of each idle class in each gap, ns."""
-    out = {}
-    for kind in IDLE:
-        mine = found.pieces.of(kind)
-        out[kind] = np.zeros(len(found.gaps), np.int64)
-        np.add.at(out[kind], found.pieces.gap[mine], found.pieces.length[mine])
-    return out
 
 
 def _longest(length: Column, top: int) -> Column:
     """Indices of the longest gaps, the longest first, of equal ones the earliest first."""
     near = np.arange(len(length))
-    if 0 < top < len(length):  # of a million gaps only the candidates are sorted
-        near = np.flatnonzero(length >= np.partition(length, len(length) - top)[len(length) - top])
+    if (
+        0 < top < len(length)
+    ):  # of a million gaps only those are sorted that are as long as the longest of many parts of them
+        longest = np.maximum.reduceat(length, np.arange(top) * len(length) // top)
+        near = np.flatnonzero(length >= longest.min())
     out: Column = near[np.argsort(-length[near], kind="stable")]
     return out[:top] if top else out
 
@@ -91,8 +86,10 @@ def _causes(found: Account) -> pa.Table:
         if entry.kind not in IDLE:
             continue
         mine = pieces_of(found, entry.kind, entry.name)
+        touched = np.zeros(len(found.gaps), bool)
+        touched[pieces.gap[mine]] = True
         listed.append({
-            "class": entry.class_name, "name": entry.name, "gaps": len(np.unique(pieces.gap[mine])), "time": entry.time,
+            "class": entry.class_name, "name": entry.name, "gaps": np.count_nonzero(touched), "time": entry.time,
             "share": entry.time / idle, "longest": int(length[mine].max(initial=0)),
         })  # fmt: skip
     spec = "class:string name:string gaps:int64 time:int64:ns share:float64 longest:int64:ns"
@@ -109,51 +106,63 @@ def pieces_of(found: Account, kind: int, name: str) -> Column:
     return out
 
 
-def _top(trace: StoredTrace, found: Account, parts: dict[int, Column], rows: Column) -> pa.Table:
+def _top(trace: StoredTrace, found: Account, rows: Column) -> pa.Table:
     """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
     names = names_of.texts(trace, "short")
-    where = np.full(len(found.pieces), -1)
-    for place, one in enumerate(found.host):
-        where[one.pieces] = place
-    host_of = np.full(len(found.gaps), -1)
-    mine = found.pieces.of(HOST)
+    pieces = found.pieces
+    mine = np.flatnonzero(np.isin(pieces.gap, rows))
     # Of several names in a gap the longest piece's is written last.
-    mine = mine[np.argsort(found.pieces.length[mine], kind="stable")]
-    host_of[found.pieces.gap[mine]] = where[mine]
-    listed = [_described(found, parts, gap, names, int(host_of[gap])) for gap in rows.tolist()]
+    mine = mine[np.argsort(pieces.length[mine], kind="stable")]
+    times: dict[int, dict[str, int]] = {gap: {} for gap in rows.tolist()}
+    gap_of = pieces.gap[mine].tolist()
+    for gap, kind, time in zip(gap_of, pieces.kind[mine].tolist(), pieces.length[mine].tolist(), strict=True):
+        times[gap][CLASSES[kind]] = times[gap].get(CLASSES[kind], 0) + time
+    host = np.full(len(mine), -1)
+    for number, one in enumerate(found.host):
+        place = np.minimum(np.searchsorted(one.pieces, mine), len(one.pieces) - 1)
+        host[one.pieces[place] == mine] = number
+    host_of = {
+        gap: found.host[number].name for gap, number in zip(gap_of, host.tolist(), strict=True) if number >= 0
+    }
+    listed = [_described(found, times[gap], gap, names, host_of.get(gap)) for gap in rows.tolist()]
     spec = "device:int16 begin:int64:ns duration:int64:ns causes:string next:string call:string host:string"
     return table(spec, listed)
 
 
 def _described(
-    found: Account, parts: dict[int, Column], gap: int, names: Mapping[int, str], host: int
+    found: Account, times: dict[str, int], gap: int, names: Mapping[int, str], host: str | None
 ) -> dict[str, Any]:
     row, call = int(found.gaps.row[gap]), int(found.gaps.call[gap])
-    times = {CLASSES[kind]: int(part[gap]) for kind, part in parts.items() if part[gap]}
     kind = int(found.work.kind[row])
     return {
         "device": found.gaps.devices[int(found.gaps.device[gap])],
         "begin": int(found.gaps.begin[gap]),
         "duration": int(found.gaps.end[gap] - found.gaps.begin[gap]),
         "causes": ", ".join(
-            f"{name} {time / 1e3:,.1f} µs" for name, time in sorted(times.items(), key=lambda item: -item[1])
+            f"{name} {times[name] / 1e3:,.1f} µs"
+            for name in sorted(times, key=lambda name: (-times[name], CLASSES.index(name)))
         ),
         "next": names.get(int(found.work.name_id[row]), "?") if kind < 2 else ("copy", "fill")[kind - 2],
         "call": found.calls.functions[int(found.calls.function[call])] if call >= 0 else None,
-        "host": found.host[host].name if host >= 0 else None,
+        "host": host,
     }
 
 
-def _all(found: Account, parts: dict[int, Column]) -> pa.Table:
-    """Every gap as a row, without a Python object per gap."""
+def _all(found: Account) -> pa.Table:
+    """Every gap as a row, with the time of each idle class in it."""
     ns = {"unit": "ns"}
     gaps = found.gaps
+    pieces = found.pieces
+    parts = {kind: pieces.of(kind) for kind in IDLE}
     device = [-1 if device is None else device for device in gaps.devices] or [-1]
     columns: dict[str, Column] = {
         "device": np.array(device, np.int16)[gaps.device],
         "begin": gaps.begin,
         "duration": gaps.end - gaps.begin,
-        **{CLASSES[kind]: part for kind, part in parts.items()},
+        **{
+            CLASSES[kind]: summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+            for kind, mine in parts.items()
+        },
     }
     fields = [
         pa.field(name, pa.from_numpy_dtype(values.dtype), metadata=None if name == "device" else ns)

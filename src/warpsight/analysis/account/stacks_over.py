@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
+from warpsight.model import calls as host_calls
 from warpsight.model import stacks as model_stacks
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
@@ -105,7 +106,7 @@ def over(
     weight = (ends - begins)[which] / np.maximum(count[which], 1)
     seen = stack[sample] if len(stack) else np.zeros(0, np.int64)
     left = np.flatnonzero((count == 0) & (call >= 0))
-    before = _call_before(on, calls, begins[left])
+    before = _call_before(trace, on, calls, begins[left])
     after = calls.stack[call[left]].astype(np.int64) if len(calls) else np.zeros(0, np.int64)
     good = (before > 0) & (after > 0)
     unseen = float((ends - begins)[count == 0].sum() - (ends - begins)[left[good]].sum())
@@ -141,19 +142,24 @@ def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
     return at[order], columns["stack"][good][order].astype(np.int64)
 
 
-def _call_before(on: Axis, calls: Calls, at: Column) -> Column:
+def _call_before(trace: StoredTrace, on: Axis, calls: Calls, at: Column) -> Column:
     """The stack of the last call with one that began before each moment on its thread, 0 none."""
-    rows = np.flatnonzero(calls.stack > 0)
-    number = on.number(calls.process[rows], calls.thread[rows])
-    rows, number = rows[number >= 0], number[number >= 0]
-    if not len(rows):
-        return np.zeros(len(at), np.int64)
-    places = on.at(number, calls.start[rows])
-    order = np.argsort(places, kind="stable")
-    places, rows = places[order], rows[order]
-    last = np.searchsorted(places, at, "left") - 1
-    same = (last >= 0) & (places[np.maximum(last, 0)] // on.width == at // on.width)
-    return np.where(same, calls.stack[rows[np.maximum(last, 0)]], 0).astype(np.int64)
+    out = np.zeros(len(at), np.int64)
+    order = host_calls.by_thread(trace)
+    edges = np.searchsorted(order.thread, np.arange(len(order.threads) + 1))
+    for number, thread in enumerate(order.threads):
+        place = on.keys.get(thread, -1)
+        mine = np.flatnonzero(at // on.width == place)
+        if not len(mine):
+            continue
+        rows = order.call[edges[number] : edges[number + 1]]
+        rows = rows[calls.stack[rows] > 0]
+        mine = mine[np.argsort(at[mine], kind="stable")]  # neighbors are found next to each other
+        moment = at[mine] % on.width
+        last = np.searchsorted(calls.start[rows], moment + on.origin, "left") - 1
+        found = (last >= 0) & (moment > 0)  # at the begin of the axis nothing has begun
+        out[mine[found]] = calls.stack[rows[last[found]]]
+    return out
 
 
 def _common(tree: FunctionTree, one: Column, other: Column) -> Column:

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 #: Files and modules that are not part of the user's own program: installed packages, Python's own library, frameworks by the
 #: short paths that their profilers print, and code without a file (`<frozen os>`, `<built-in …>`, `<generated: 'f'>`), unless
-#: it was typed in (`<stdin>`, `<ipython-input-…>`). What Python calls code without a name (`<module>`, `<lambda>`) is no file.
+#: it was typed in (`<stdin>`, `<ipython-input-…>`, `<string>` of `python -c`, where dataclasses write their methods too, and
+#: multiprocessing its first line). What Python calls code without a name (`<module>`, `<lambda>`) is no file.
 _LIBRARY = re.compile(
     r"site-packages/|dist-packages/|lib/python\d|^nn\.Module|"
-    r"(^|\()<(?!stdin>|ipython-input|module>|lambda>|genexpr>|(list|dict|set)comp>|locals>)[^>]*>|"
+    r"(^|\()<(?!stdin>|string>|ipython-input|module>|lambda>|genexpr>|(list|dict|set)comp>|locals>)[^>]*>|"
+    r"(^|\.)__\w+__ \(<string>|^<module> \(<string>:1\)|^<string>\((1\): <module>|\d+\): __)|"
     r"(^|[/( ])(torch|jax|jaxlib|numpy|tensorflow|triton|importlib|contextlib|threading|runpy|multiprocessing|concurrent|"
     r"asyncio|functools|ipykernel|IPython|traitlets)(/|\.py|\.)"
 )

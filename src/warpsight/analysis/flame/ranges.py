@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from warpsight.model.calls import joined, of_work
 from warpsight.model.calls import load as load_calls
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import distinct
+from warpsight.model.work import distinct, numbered
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -93,11 +93,15 @@ def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, 
     edges, paths = _steps(ranges, rows)
     step = np.searchsorted(edges, time, side="right") - 1
     used, back = distinct(step)  # most steps see no call
-    numbers = [
-        table.setdefault(tuple(p for p in paths[s].tolist() if p >= 0) if s >= 0 else (), len(table))
-        for s in used.tolist()
-    ]
-    out: Column = np.array(numbers, np.int32)[back]
+    found = np.where(used[:, None] >= 0, paths[used], -1)
+    code, _ = numbered([np.zeros(len(used), np.int8), *found.T])
+    first = np.full(int(code.max(initial=-1)) + 1, len(code))
+    np.minimum.at(first, code, np.arange(len(code)))
+    number = np.zeros(len(first), np.int32)
+    for one in np.argsort(first).tolist():  # a chain comes again and again
+        chain = tuple(p for p in found[first[one]].tolist() if p >= 0)
+        number[one] = table.setdefault(chain, len(table))
+    out: Column = number[code[back]]
     return out
 
 

@@ -162,8 +162,8 @@ def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     path = trace_back(graph)
     labels = Labels(trace, graph)
     tables = {
-        "causes": _causes(path),
-        "steady": _causes(_steady(trace, rows, path)),
+        "causes": _causes(path, int(path.begin.min(initial=0)), int(path.end.max(initial=0))),
+        "steady": _causes(path, *_steady(trace, rows)),
         "on_path": _on_path(path, labels),
         "host": _host(trace, path),
         "path": segments(path, labels),
@@ -171,13 +171,10 @@ def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     return Result(tables, tuple(_findings(path, graph)))
 
 
-def _steady(trace: StoredTrace, rows: Rows, path: CriticalPath) -> CriticalPath:
-    """The part of a path within the steady state of the main loop."""
+def _steady(trace: StoredTrace, rows: Rows) -> tuple[int, int]:
+    """Begin and end of the steady state of the main loop, ns; equal without one."""
     windows = [w for w in (one.window() for one in iterations.find(trace, rows)) if w is not None]
-    begin, end = min((w[0] for w in windows), default=0), max((w[1] for w in windows), default=0)
-    first, last = np.clip(path.begin, begin, end), np.clip(path.end, begin, end)
-    kept = last > first
-    return CriticalPath(path.graph, first[kept], last[kept], path.cause[kept], path.point[kept])
+    return min((w[0] for w in windows), default=0), max((w[1] for w in windows), default=0)
 
 
 class Labels:
@@ -230,10 +227,17 @@ class Labels:
         return [self.texts[number] for number in self.of_points(point).tolist()]
 
 
-def _causes(path: CriticalPath) -> pa.Table:
-    length = path.end - path.begin
-    total = device_work.summed(path.cause, length, len(CAUSES))
-    count = np.bincount(path.cause, minlength=len(CAUSES))
+def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
+    """What the path was made of from `begin` to `end`."""
+    mine = slice(
+        int(np.searchsorted(path.end, begin, "right")), int(np.searchsorted(path.begin, end, "left"))
+    )
+    length, cause = path.end[mine] - path.begin[mine], path.cause[mine]
+    if len(length):  # the first and the last segment may reach beyond
+        length[0] -= max(begin - int(path.begin[mine][0]), 0)
+        length[-1] -= max(int(path.end[mine][-1]) - end, 0)
+    total = device_work.summed(cause, length, len(CAUSES))
+    count = np.bincount(cause, minlength=len(CAUSES))
     order = [i for i in np.argsort(-total, kind="stable").tolist() if count[i]]
     whole = max(int(total.sum()), 1)
     table = pa.table({
@@ -267,7 +271,10 @@ def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
         size = len(calls.functions)
         own = calls.function[call[path.point[calling] >> 1]]
         time, count = device_work.summed(own, length[calling], size), np.bincount(own, minlength=size)
-        whole = device_work.summed(calls.function[call], (calls.end - calls.start)[call], size)
+        if len(call) == len(calls):  # all of them: their order does not matter
+            whole = device_work.summed(calls.function, calls.end - calls.start, size)
+        else:
+            whole = device_work.summed(calls.function[call], (calls.end - calls.start)[call], size)
         rows += [(calls.functions[i], "call", int(time[i]), int(whole[i]), int(count[i]))
                  for i in np.flatnonzero(count).tolist()]  # fmt: skip
     names = ("name", "kind", "time", "total", "count")

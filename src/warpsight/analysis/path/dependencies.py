@@ -309,8 +309,10 @@ class _Builder:
         record = self.record_of[for_event]
         # A wait for an event that nobody recorded says as little of what it waits for as none.
         known = np.setdiff1d(waits.of_the_host, for_event[record < 0])
+        blocks = self._blocking()
+        told = np.concatenate([waiting[known], self.call[blocks]])
         parts += host.implicit_waits(
-            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[known]
+            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, told
         )
         for_event, record = for_event[record >= 0], record[record >= 0]
         for queue in np.unique(self.records.queue[record]).tolist():
@@ -319,7 +321,6 @@ class _Builder:
             parts.append((node, waiting[for_event[mine]], np.full(len(node), SYNC, np.int8)))
         listed, called = self.listed
         parts.append((listed, called, np.full(len(listed), SYNC, np.int8)))
-        blocks = self._blocking()
         parts.append((blocks, self.call[blocks], np.full(len(blocks), BLOCKING, np.int8)))
         node, call, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
         good = (node >= 0) & (call >= 0)

@@ -6,6 +6,7 @@ Points 2i and 2i + 1 are the begin and the end of the call at place i of :class:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ HANDOVER_SILENCE = 20_000
 #: Calls that wait for the device without saying so; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
+#: A call so long (ns) waited if it returned so soon after the device's work: by share of its length, and ns.
+_LONG, _SOON, _WAKING = 500_000, 0.02, 100_000
 #: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
 _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
@@ -35,15 +38,24 @@ def index_type(count: int) -> type[np.signedinteger[Any]]:
 
 @dataclass
 class Points:
-    """`previous` is the point before each on its thread, -1 at the first; `following` the one after it, -1 at the last.
+    """`previous` is the point before each on its thread, -1 at the first.
 
     `sequence` has the points in the order of their threads, None where that is 0, 1, 2 and so on.
     """
 
     time: Column
     previous: Column
-    following: Column
     sequence: Column | None = None
+
+    def following(self) -> Callable[[Column], Column]:
+        """A function from points to those after them on their threads, -1 at the last."""
+        if self.sequence is not None:
+            after = np.full(len(self.time), -1, self.previous.dtype)
+            known = np.flatnonzero(self.previous >= 0)
+            after[self.previous[known]] = known
+            return after.__getitem__
+        firsts = np.append(np.flatnonzero(self.previous < 0), len(self.time))  # one after the other
+        return lambda point: np.where(firsts[np.searchsorted(firsts, point + 1)] == point + 1, -1, point + 1)
 
     @classmethod
     def of(cls, start: Column, end: Column, thread: Column) -> Points:
@@ -53,23 +65,22 @@ class Points:
         """
         count = len(start)
         time = np.empty(2 * count, np.int64)
-        time[0::2], time[1::2] = start, np.maximum(end, start)
+        time[0::2] = start
+        np.maximum(end, start, out=time[1::2])
         same = thread[1:] == thread[:-1]
         nested = bool((same & (time[1:-1:2] > time[2::2])).any())
         kind = index_type(2 * count)
         if not nested:  # already in order
-            previous, following = (np.arange(by, 2 * count + by, dtype=kind) for by in (-1, 1))
-            firsts = 2 * np.flatnonzero(~same) + 2  # begins of the first calls of further threads
-            previous[firsts] = following[firsts - 1] = following[-1:] = -1
-            return cls(time, previous, following)
+            previous = np.arange(-1, 2 * count - 1, dtype=kind)
+            previous[2 * np.flatnonzero(~same) + 2] = -1  # begins of the first calls of further threads
+            return cls(time, previous)
         order = _nested_order(time, thread)
         owner = np.repeat(thread, 2)[order]
         linked = np.r_[False, owner[1:] == owner[:-1]]
-        previous, following = (np.full(2 * count, -1, kind) for _ in range(2))
+        previous = np.full(2 * count, -1, kind)
         at = np.flatnonzero(linked)
         previous[order[at]] = order[at - 1]
-        following[order[at - 1]] = order[at]
-        return cls(time, previous, following, order)
+        return cls(time, previous, order)
 
 
 def _nested_order(time: Column, thread: Column) -> Column:
@@ -90,7 +101,7 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     none = np.zeros(0, np.int64)
     if len(by_thread.threads) < 2:
         return none, none
-    time, previous, following = points.time, points.previous, points.following
+    time, previous, following = points.time, points.previous, points.following()
     before = previous[0::2]
     silent = time[0::2] - time[np.maximum(before, 0)]
     target = 2 * np.flatnonzero((before < 0) | (silent >= HANDOVER_SILENCE))
@@ -102,8 +113,9 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     later = first | (time[source] >= time[np.maximum(before, 0)])
     onward = target
     for _ in range(3):  # its end, the begin and the end of its next call
-        onward = np.where(following[onward] >= 0, following[onward], onward)
-    resumes = following[source]
+        after = following(onward)
+        onward = np.where(after >= 0, after, onward)
+    resumes = following(source)
     quiet = (resumes < 0) | (time[np.maximum(resumes, 0)] >= time[onward])
     chosen = first | (later & quiet & (source % 2 == 1))
     return target[chosen], source[chosen]
@@ -196,32 +208,42 @@ def implicit_waits(
     kind: int,
     listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Calls like cudaFree, and synchronizing ones whose wait is not `listed`: the work that ended while they ran."""
+    """Waits that no row tells: the work that ended while calls ran.
+
+    Calls like cudaFree wait, and synchronizing ones whose wait is not `listed`. Any other long call did where it returned as soon
+    as all work launched before it had ended: what loads code does, whatever asks for it.
+    """
     implicit = np.array([waits_implicitly(name) for name in calls.functions], bool)
     synchronizes = np.array([_SYNCHRONIZE.search(name) is not None for name in calls.functions], bool)
     one = np.array([_ONE.search(name) is not None for name in calls.functions], bool)
-    if not (implicit.any() or synchronizes.any()):
-        return []
+    gpu = np.array([api_names.is_gpu_api(name) for name in calls.functions], bool)
     function = calls.function[by_thread.call]
-    unlisted = synchronizes[function]
-    unlisted[listed[listed >= 0]] = False
-    at = np.flatnonzero(implicit[function] | unlisted)
+    length = (calls.end - calls.start)[by_thread.call]
+    told = np.zeros(len(function), bool)
+    told[listed[listed >= 0]] = True
+    sure = implicit[function] | (synchronizes[function] & ~told)
+    at = np.flatnonzero(sure | ((length >= _LONG) & gpu[function] & ~told))
     if not len(at) or not lines.queues:
         return []
     out = []
     call = by_thread.call[at]
+    last_end = np.full(len(at), NEVER, np.int64)
     for number in lines.queues:
-        of_process = calls.process[call] == queues[number].process
-        mine, row = at[of_process], call[of_process]
+        of_process = np.flatnonzero(calls.process[call] == queues[number].process)
+        row = call[of_process]
         node = lines.before(number, calls.start[row])
         ended = np.where(node >= 0, end[np.maximum(node, 0)], NEVER)
+        last_end[of_process] = np.maximum(last_end[of_process], ended)
         good = (ended > calls.start[row]) & (ended <= calls.end[row])
-        out.append((node[good], mine[good], np.full(int(good.sum()), kind, np.int8)))
-    node, place, kinds = (np.concatenate(column) for column in zip(*out, strict=True))
+        out.append((node[good], of_process[good]))
+    rest = calls.end[call] - last_end
+    waited = sure[at] | ((rest >= 0) & (rest <= np.minimum(_SOON * length[at], _WAKING)))
+    node, place = (np.concatenate(column) for column in zip(*out, strict=True))
+    node, place = node[waited[place]], at[place[waited[place]]]
     order = np.lexsort((end[node], place))
     last = np.r_[place[order][1:] != place[order][:-1], True] if len(order) else np.zeros(0, bool)
     kept = order[last | ~one[function[place[order]]]]
-    return [(node[kept], place[kept], kinds[kept])]
+    return [(node[kept], place[kept], np.full(len(kept), kind, np.int8))]
 
 
 def waits_implicitly(function: str) -> bool:

@@ -118,8 +118,8 @@ def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column,
     wait, so this is repeated until nothing changes. `node` are the waits' places among device nodes; `queue` and `when`
     give the awaited record's stream and time, `queue` -1 for a record that is not in the trace.
     """
-    place = np.empty(len(end), np.int64)
-    place[lines.order] = np.arange(len(lines.order))
+    place = np.empty(len(end), lines.order.dtype)
+    place[lines.order] = np.arange(len(lines.order), dtype=place.dtype)
     source = np.full(len(node), -1, np.int64)
     for _ in range(rounds):
         lines.resolve()

@@ -30,8 +30,11 @@ def communication(program: Program) -> Program:
 
 
 def copies(program: Program) -> Program:
-    """Copies and fills take no time."""
-    return _timeless(program, np.flatnonzero(np.isin(program.graph.kind, (COPY, SET))))
+    """Copies and fills take no time, nor do their calls: staging pageable memory goes too. What these waited for stays."""
+    chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
+    issued = program.place[chosen]
+    points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
+    return _timeless(_instant(program, points), chosen)
 
 
 def chosen_copies(program: Program, chosen: Column) -> Program:
@@ -60,13 +63,21 @@ def calls(program: Program, function: str) -> Program:
 
 def _returning(program: Program, points: Column) -> Program:
     """Calls with these ends return at once."""
-    lag, after = program.lag.copy(), program.after.copy()
-    lag[points] = after[points] = 0
-    lag[waiting.inside(program, points)] = 0
+    program = _instant(program, points)
     kept = ~np.isin(program.links.target, points)
     links = program.links
     fewer = Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
-    return program.but(lag=lag, after=after, links=fewer)
+    return program.but(links=fewer)
+
+
+def _instant(program: Program, points: Column) -> Program:
+    """Calls with these ends do nothing but wait; their work begins when they do, not before."""
+    lag, after, arrival = program.lag.copy(), program.after.copy(), program.arrival.copy()
+    lag[points] = after[points] = 0
+    lag[waiting.inside(program, points)] = 0
+    early = (arrival < 0) & np.isin(2 * program.place + 1, points)
+    arrival[early] = 0
+    return program.but(lag=lag, after=after, arrival=arrival)
 
 
 def host_code(program: Program) -> Program:

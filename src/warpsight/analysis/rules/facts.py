@@ -129,17 +129,18 @@ class Facts:
         """Length of the window, at least 1 ns."""
         return max(self.window[1] - self.window[0], 1)
 
-    @cached_property
+    @property
     def busy(self) -> dict[int | None, Intervals]:
         """Busy time of each device."""
-        return {device: self.work.of_kind(among=index) for device, index in self.work.per_device()}
+        found = self.account.gaps
+        return {device: one.covered for device, (_, one) in zip(found.devices, found.busy, strict=True)}
 
     def share_busy(self, begin: int, end: int) -> float:
         """Mean utilization of the devices in some time, 0 to 1."""
-        if not self.busy or end <= begin:
+        busy = self.busy.values()
+        if not busy or end <= begin:
             return 0.0
-        total = sum(intervals.clipped(one, begin, end).total for one in self.busy.values())
-        return total / ((end - begin) * len(self.busy))
+        return sum(intervals.clipped(one, begin, end).total for one in busy) / ((end - begin) * len(busy))
 
     def stack_text(self, stack: int) -> str:
         """The two innermost frames of a stack that are the user's own, innermost first; "" for none."""

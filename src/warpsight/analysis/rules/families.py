@@ -33,7 +33,7 @@ FAMILIES = {
     "kernels": "kernels that do not fill the device",
 }
 #: Two threads hold more columns at once; with more kernels than this there is one, which takes less memory.
-_TOGETHER = 4_000_000
+_TOGETHER = 40_000_000
 #: The order in which they begin, on two threads: one makes the account, and the other meanwhile what does not need it.
 _ORDER = (
     "shares", "loops", "streams", "leaks", "copies", "kernels", "clocks", "communication", "outside", "recording",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts, longest
@@ -50,8 +51,8 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
         f"{share:.0%} of the time is in kernels with fewer blocks than the GPU has multiprocessors ({most})"
     )
     evidence = tuple(
-        f"{names.get(int(used[i]), '?')}: {int((place == i).sum()):,} times, "
-        f"{int(kernels['blocks'][rows[place == i]].min())} blocks at least"
+        f"{names.get(int(used[i]), '?')}: {words.times(int((place == i).sum()))}, "
+        f"fewest blocks {int(kernels['blocks'][rows[place == i]].min()):,}"
         for i in first
     )
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,

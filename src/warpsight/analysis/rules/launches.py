@@ -40,8 +40,8 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     late = len(dry)
     if time < _LEAST * found.span or late < max(_MANY * kernels, _SEVERAL):
         return
-    rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
-    length = float(np.median((found.work.end - found.work.start)[rows]))
+    of_kernels = (found.work.end - found.work.start)[found.work.kind <= COMMUNICATION]
+    length = float(np.median(of_kernels))
     waits = float(np.median((gaps.end - gaps.begin)[dry]))
     text = (
         f"launch-bound: {late:,} of {kernels:,} kernels are launched when the GPU has run dry; {words.duration(waits)} pass "
@@ -59,19 +59,20 @@ def _queue_full(facts: Facts) -> Iterator[Finding]:
     """The host is held in launch calls because the launch queue is full: the device is the bottleneck, as it should be."""
     found = facts.account
     calls = found.calls
-    rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
+    if found.share(0, 1) < 0.9:
+        return
+    rows = np.flatnonzero((found.work.kind <= COMMUNICATION) & (found.call >= 0))
     called = found.call[rows]
     ahead = np.zeros(len(calls), bool)
     # Only calls that return before their work begins can have waited for room in the queue.
-    good = called >= 0
-    ahead[called[good][calls.end[called[good]] <= found.work.start[rows[good]]]] = True
+    ahead[called[calls.end[called] <= found.work.start[rows]]] = True
     called = np.flatnonzero(ahead)
     if len(called) < 100:
         return
     length = calls.end[called] - calls.start[called]
     held = length > max(10 * float(np.median(length)), 50_000)
     time = int(length[held].sum())
-    if time < 0.1 * facts.length or found.share(0, 1) < 0.9:
+    if time < 0.1 * facts.length:
         return
     share = time / facts.length
     text = f"the host is held in {int(held.sum()):,} launch calls for {share:.0%} of the time: the launch queue is full"

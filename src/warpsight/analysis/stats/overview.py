@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from warpsight.model import intervals
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import KERNEL, KINDS, Work, load
+from warpsight.model.work import KERNEL, KINDS, Work, load, summed
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -23,6 +23,8 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
 NAMES = 250
+#: Lanes at most: the streams that did least share their device's.
+LANES = 48
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Lane:
     device: int | None
     stream: int | None
     process: int | None
-    #: Time covered, ns.
-    busy: int
+    #: Index of the stream among the work's queues, None for a device.
+    queue: int | None
     #: Pieces of work.
     rows: int
 
@@ -60,39 +62,37 @@ class Picture:
         names: Texts of names; the first stands for all that have no place of their own.
         kinds: Kind of each name.
         name: Name of each row of `work`.
-        lane_of: Lane of each row's stream.
         merged: Streams without a lane of their own.
         origin: 0 of the times that people see.
     """
 
-    def __init__(self, trace: StoredTrace, work: Work, most_lanes: int = 48) -> None:
+    def __init__(self, trace: StoredTrace, work: Work, most_lanes: int = LANES) -> None:
         """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
         self.work = work
         self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
         self.origin = begin_of(trace)
         self.names, self.kinds, self.name = _names(trace, work)
-        self.lanes, self.lane_of, self.merged = _lanes(trace, work, most_lanes)
+        self.lanes, self._lane_of_queue, self.merged = arranged(trace, work, most_lanes)
         self._rows: dict[int, _Rows] = {}
 
     @classmethod
-    def of(cls, trace: StoredTrace, rows: Rows = _ALL, most_lanes: int = 48) -> Picture:
+    def of(cls, trace: StoredTrace, rows: Rows = _ALL, most_lanes: int = LANES) -> Picture:
         """The picture of the rows that count."""
         return cls(trace, load(trace, rows), most_lanes)
 
     def rows(self, lane: int) -> _Rows:
         """The work of a lane."""
         if lane not in self._rows:
-            here = self.lanes[lane]
-            if here.stream is not None:
-                chosen = np.flatnonzero(self.lane_of == lane)
-            else:
-                chosen = np.flatnonzero(np.isin(self.work.queue, self.work.devices[here.device]))
+            chosen = lane_rows(self.work, self.lanes[lane])
             start, end = self.work.start[chosen], self.work.end[chosen]
-            reach = np.maximum.accumulate(end) if len(end) else end
             self._rows[lane] = _Rows(
-                chosen, start, end, self.name[chosen], reach, intervals.union(start, end)
+                chosen, start, end, self.name[chosen], intervals.reach(end), intervals.union(start, end)
             )
         return self._rows[lane]
+
+    def lane_of(self, row: int) -> int:
+        """The lane of a row's stream, or of its device where the stream has none."""
+        return self._lane_of_queue[int(self.work.queue[row])]
 
     def between(self, lane: int, begin: int, end: int) -> Column:
         """Row numbers of the lane's work that reaches into [begin, end), by begin."""
@@ -119,8 +119,15 @@ class Picture:
         return busy, which
 
 
-def _lanes(trace: StoredTrace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
-    """The lanes, the lane of each row's stream (its device's where it has none), and the streams without one."""
+def lane_rows(work: Work, lane: Lane) -> Column:
+    """The rows of a lane, by begin."""
+    if lane.queue is not None:
+        return list(work.per_queue())[lane.queue][1]
+    return dict(work.per_device())[lane.device]
+
+
+def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[Lane], list[int], int]:
+    """The lanes, the lane of each stream (its device's where it has none), and how many streams have none."""
     brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
     sql = f"SELECT device, {brief} FROM device"
     named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut
@@ -128,14 +135,14 @@ def _lanes(trace: StoredTrace, work: Work, most: int) -> tuple[list[Lane], Colum
     counts = np.bincount(work.queue, minlength=len(work.queues))
     shown = _busiest(work, counts, max(most - len(work.devices), 0))
     lanes: list[Lane] = []
-    lane_of_queue = np.zeros(max(len(work.queues), 1), np.int64)
+    lane_of_queue = [0] * len(work.queues)
     for device, queues in work.devices.items():
         text = "no device" if device is None else f"device {device}"
         if named.get(device):
             text = f"{text} · {named[device]}"
-        lane_of_queue[queues] = len(lanes)
-        busy = work.of_kind(among=np.isin(work.queue, queues)).total
-        lanes.append(Lane(text, device, None, None, busy, int(counts[queues].sum())))
+        for i in queues:
+            lane_of_queue[i] = len(lanes)
+        lanes.append(Lane(text, device, None, None, None, int(counts[queues].sum())))
         own = sorted(
             (i for i in queues if i in shown), key=lambda i: (work.queues[i].process, work.queues[i].stream)
         )
@@ -144,14 +151,13 @@ def _lanes(trace: StoredTrace, work: Work, most: int) -> tuple[list[Lane], Colum
             label = f"stream {queue.stream}" + (f" · {queue.name}" if queue.name else "")
             label += f" · process {queue.process}" if several else ""
             lane_of_queue[i] = len(lanes)
-            busy = work.of_kind(among=work.queue == i).total
-            lanes.append(Lane(label, device, queue.stream, queue.process, busy, int(counts[i])))
-    return lanes, lane_of_queue[work.queue], max(len(work.queues) - len(shown), 0)
+            lanes.append(Lane(label, device, queue.stream, queue.process, i, int(counts[i])))
+    return lanes, lane_of_queue, max(len(work.queues) - len(shown), 0)
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
     """The streams with most time, summed: precise enough for choosing."""
-    spent = np.bincount(work.queue, weights=(work.end - work.start).astype(float), minlength=len(counts))
+    spent = summed(work.queue, work.end - work.start, len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 
 
@@ -184,8 +190,9 @@ def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
         return out
     # Which bin each begins in: begins are sorted, so that the edges are looked up among them. Few reach beyond their bin.
     inner = np.searchsorted(start, edges[1:-1])
-    first = np.repeat(np.arange(bins), np.diff(inner, prepend=0, append=len(start)))
-    cross = np.flatnonzero(end > edges[first + 1])
+    counts = np.diff(inner, prepend=0, append=len(start))
+    first = np.repeat(np.arange(bins, dtype=np.int32), counts)
+    cross = np.flatnonzero(end > np.repeat(edges[1:], counts))
     last = np.clip(np.searchsorted(edges, end[cross], side="left") - 1, first[cross], bins - 1)
     pieces = last - first[cross]
     row = np.repeat(cross, pieces)

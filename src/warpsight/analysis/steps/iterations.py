@@ -41,6 +41,7 @@ _MADE_OF = 0.5
 #: such at the begin no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
+_NEVER = np.iinfo(np.int64).max
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -113,37 +114,45 @@ def find(
 def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]:
     issued, call = calls.of_work(trace, work, api=True)
     known = call >= 0
-    when = np.where(known, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
+    when = work.start
+    if len(issued):
+        when = issued.start[call]
+        lost = np.flatnonzero(~known)
+        when[lost] = work.start[lost]
     out = []
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
-        launched, when = _in_order(work, mine, known, when)
+        launched, when = _in_order(trace, work, mine, known, when)
         threads = (
-            device_work.distinct(issued.thread[call[launched][call[launched] >= 0]])[0]
+            device_work.distinct(issued.thread[call[launched[known[launched]]]])[0]
             if len(issued)
             else launched[:0]
         )
-        loops = announced.candidates(trace, process, work, launched, when[launched], threads)
-        turns = announced.best(loops, when[launched])
+        moments = when[launched]
+        loops = announced.candidates(trace, process, work, launched, moments, threads)
+        turns = announced.best(loops, moments)
         if not repetition:
             out += [_made(trace, process, turns, work, mine, launched, when)] if turns is not None else []
             continue
         turns = (
             turns
-            or repeated.best(trace, process, work, launched, when[launched])
-            or announced.best(loops, when[launched], 2)
+            or repeated.best(trace, process, work, launched, moments)
+            or announced.best(loops, moments, 2)
         )
         if turns is None or turns.weak or turns.anyhow:
-            uneven = repeated.uneven(trace, process, work, launched, when[launched])
+            uneven = repeated.uneven(trace, process, work, launched, moments)
             if uneven is not None and (turns is None or len(uneven.label) < len(turns.label)):
                 turns = uneven
         if (
             turns is not None
             and not turns.announced
-            and repeated.parts_of_a_module(trace, process, turns, when[launched])
+            and (
+                repeated.parts_of_a_module(trace, process, turns, moments)
+                or repeated.layers_of_one_pass(trace, process, turns, work, launched, moments)
+            )
         ):
             turns = None
-        single = announced.single(trace, process, work, launched, when[launched])
+        single = announced.single(trace, process, work, launched, moments)
         # One step of the framework's own is one iteration, whatever repeats inside of it.
         if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
             turns = single
@@ -155,28 +164,49 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
     return out
 
 
-def _in_order(work: Work, mine: Column, known: Column, when: Column) -> tuple[Column, Column]:
+def _in_order(
+    trace: StoredTrace, work: Work, mine: Column, known: Column, when: Column
+) -> tuple[Column, Column]:
     """The rows of a process in the order of their launches, and the moment of each row's launch.
 
-    Streams run in order: a launch that was lost was between its neighbors on the stream. Where most were lost the device's times
-    stand for them. Work that came before all known launches of its stream is left out.
+    Streams run in order: a launch that was lost was between its neighbors on the stream, and after a wait that had ended when its
+    work began. Where most were lost the device's times stand for them. Work that came before all known launches of its stream is
+    left out.
     """
-    if not known[mine].any():
-        launched = mine
-    elif 2 * np.count_nonzero(known[mine]) < len(mine):
+    launched, there = mine, np.count_nonzero(known[mine])
+    if there in (0, len(mine)):
+        pass
+    elif 2 * there < len(mine):
         launched = mine[
             known[mine] | (work.kind[mine] <= COMMUNICATION)
         ]  # no call launches the migration of pages
     else:
         when, launched = when.copy(), mine[known[mine]]
+        waited = np.sort(repeated.waits(trace, int(work.process[mine[0]]))[1])
         for _, rows in work.per_queue():
             rows = rows[work.process[rows] == work.process[mine[0]]]
             last = np.maximum.accumulate(np.where(known[rows], np.arange(len(rows)), -1))
-            lost = rows[(last >= 0) & ~known[rows]]
-            when[lost] = when[rows[last[(last >= 0) & ~known[rows]]]]
-            launched = np.append(launched, lost)
-        launched = np.sort(launched)
+            lost = np.flatnonzero((last >= 0) & ~known[rows])
+            when[rows[lost]] = when[rows[last[lost]]]
+            _after_waits(when, rows, lost, known, work, waited)
+            launched = np.append(launched, rows[lost])
+        if len(launched) > there:
+            launched = np.sort(launched)
     return launched[np.argsort(when[launched], kind="stable")], when
+
+
+def _after_waits(when: Column, rows: Column, lost: Column, known: Column, work: Work, waited: Column) -> None:
+    """Put the lost launches of a stream after the waits that ended while the stream had nothing to do before their work.
+
+    `rows` is the stream's work in order, `lost` are places in it, `waited` the ends of waits, ascending.
+    """
+    at = np.searchsorted(waited, work.start[rows[lost]], "right") - 1
+    later, ended = lost[at >= 0], waited[at[at >= 0]]
+    idle = work.end[rows[later - 1]] <= ended
+    moment = when[rows]
+    moment[later[idle]] = np.maximum(moment[later[idle]], ended[idle])
+    following = np.minimum.accumulate(np.where(known[rows], when[rows], _NEVER)[::-1])[::-1]
+    when[rows[lost]] = np.minimum(np.maximum.accumulate(moment), following - 1)[lost]
 
 
 def _by_chance(found: Iterations) -> bool:
@@ -201,13 +231,15 @@ def _made(
     trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column, when: Column
 ) -> Iterations:
     """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
-    turn = np.full(len(work), -1, np.int64)
+    turn = np.full(len(work), -1, np.int32)
     turn[launched] = turns.of_launch
     if len(launched) < len(mine):
         _carried_on(turn, work, mine, launched)
     rows = mine[turn[mine] >= 0]
     rows = rows[np.argsort(turn[rows], kind="stable")]
-    numbers, first = np.unique(turn[rows], return_index=True)
+    numbers = turn[rows]
+    first = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
+    numbers = numbers[first]
     start = np.maximum.accumulate(np.minimum.reduceat(work.start[rows], first))
     end = int(np.maximum.reduceat(work.end[rows], first)[-1])
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
@@ -265,10 +297,24 @@ def steady_state(duration: Column) -> Column:
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
     out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
-    (sequences, requests), and one iteration is as usual as another.
+    (sequences, requests), and one iteration is as usual as another. Of two lengths the one that more iterations have, before and
+    after the others, is the usual one.
     """
+    usual = float(np.median(duration[len(duration) // 2 :]))
+    steady = _steady(duration, usual)
+    left = np.flatnonzero(~steady)
+    inner = np.flatnonzero(steady)
+    if len(left) > len(inner):  # a few slow ones late in a short loop are not its steady state
+        other = float(np.median(duration[left]))
+        alike = left[np.abs(duration[left] - other) <= 0.25 * other]
+        if len(alike) > len(inner) and alike[0] < inner[0] and alike[-1] > inner[-1]:
+            return _steady(duration, other)
+    return steady
+
+
+def _steady(duration: Column, usual: float) -> Column:
+    """The steady state of iterations that usually last so long."""
     count = len(duration)
-    usual = float(np.median(duration[count // 2 :]))
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
     places = np.flatnonzero(near)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from warpsight.model import calls, intervals
 from warpsight.model.calls import STREAM_WAIT
 from warpsight.model.naming import api_names, kernel_names
 from warpsight.model.naming import texts as names_of
-from warpsight.model.work import NO_TIME, Work, distinct, numbered
+from warpsight.model.work import COPY, NO_TIME, Work, distinct, numbered
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -29,6 +30,9 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
+_EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
+#: Layers of a model at most, and kernels of a layer.
+_LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
 
 def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
@@ -37,12 +41,12 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
     A loop often waits for the device once per turn, where its kernels alone show shorter repetitions.
     """
     names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
-    waits = _waits(trace, process)
-    waits = waits[(waits >= (when[0] if len(when) else 0))]
-    found = _between(trace, work, launched, when, names, waits)
-    if found is not None and (names == names[0]).all() and (found.weak or not _evenly(when, waits)):
+    begun, _ = waits(trace, process)
+    begun = begun[(begun >= (when[0] if len(when) else 0))]
+    found = _between(trace, work, launched, when, names, begun)
+    if found is not None and (names == names[0]).all() and (found.weak or not _evenly(when, begun)):
         # In a loop of one work alone, a few waits only look like parts of it.
-        return _between(trace, work, launched, when, names, waits[:0])
+        return _between(trace, work, launched, when, names, begun[:0])
     return found
 
 
@@ -97,7 +101,7 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
         a b c a b c r | a b c r | a b c a b c a b c r |
     """
     names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
-    waited = np.searchsorted(when, _waits(trace, process), side="right")
+    waited = np.searchsorted(when, waits(trace, process)[0], side="right")
     issued, call = calls.of_work(trace, work, api=True)
     of = call[launched]
     held = (of >= 0) & (issued.end[of] >= work.end[launched]) if len(issued) else np.zeros(len(of), bool)
@@ -157,6 +161,45 @@ def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Colu
     return int(inside.sum()) * 2 > len(begin) and len(np.unique(run[inside])) * 2 <= int(inside.sum())
 
 
+def layers_of_one_pass(
+    trace: StoredTrace, process: int, turns: Turns, work: Work, launched: Column, when: Column
+) -> bool:
+    """Whether turns that no wait marks are rather the layers of a framework's model, passed once.
+
+    Other work comes right before the first and right after the last, without a wait in between:
+
+        embed | layer layer … layer | norm head
+    """
+    inside = np.flatnonzero(turns.of_launch >= 0)
+    size = int(np.median(np.bincount(turns.of_launch[inside])))
+    many = len(turns.label) > _LAYERS or not _LEAST_LAYER <= size <= _MOST_LAYER
+    if not turns.weak or many or not trace.count("op"):
+        return False
+    names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
+    differs = np.flatnonzero(names[size:] != names[:-size])
+    begin, end = int(inside[0]), int(np.flatnonzero(turns.of_launch == len(turns.label) - 1)[0])
+    first = int(differs[differs < begin].max(initial=-1)) + 1
+    last = int((differs + size)[differs + size >= end].min(initial=len(launched))) - 1
+    if first == 0 or last + 1 == len(launched):
+        return False
+    begun, _ = waits(trace, process)
+    edges = np.searchsorted(begun, when[[first - 1, first, last, last + 1]])
+    copied = turns.of_launch[inside[work.kind[launched[inside]] == COPY]]
+    marked = turns.of_launch[np.maximum(np.searchsorted(when, _marks(trace, process), "right") - 1, 0)]
+    marked = np.union1d(copied, marked[marked >= 0])
+    return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(marked) * 2 < len(turns.label))
+
+
+def _marks(trace: StoredTrace, process: int) -> Column:
+    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not."""
+    issued = calls.load(trace, api=True)
+    if not len(issued):
+        return issued.start
+    marks = [api_names.blocks(name) or _EVENT.search(name) is not None for name in issued.functions]
+    found: Column = issued.start[(issued.process == process) & np.array(marks, bool)[issued.function]]
+    return found
+
+
 def _alike(trace: StoredTrace, name: Column) -> Column:
     """A number for each name that kernels share which differ in template arguments only."""
     ids, place = distinct(name)
@@ -166,14 +209,17 @@ def _alike(trace: StoredTrace, name: Column) -> Column:
     return np.array([known.setdefault(text, len(known)) for text in bare], np.int64)[place]
 
 
-def _waits(trace: StoredTrace, process: int) -> Column:
-    """When the host began to wait for the device, ascending."""
-    found, texts = trace.columns("sync", {"start": NO_TIME, "process": -1}, ["kind"])
+def waits(trace: StoredTrace, process: int) -> tuple[Column, Column]:
+    """When the host began to wait for the device, ascending, and when it went on."""
+    found, texts = trace.columns("sync", {"start": NO_TIME, "duration": 0, "process": -1}, ["kind"])
     of_host = np.array([kind != STREAM_WAIT for kind in texts["kind"]] + [False])[found["kind"]]
-    times = np.sort(found["start"][of_host & (found["process"] == process) & (found["start"] != NO_TIME)])
-    if len(times):
-        return times
-    issued = calls.load(trace, api=True)
-    held = np.array([api_names.waits(name) for name in issued.functions], bool)
-    mine = (issued.process == process) & held[issued.function] if len(issued) else np.zeros(0, bool)
-    return np.sort(issued.start[mine])
+    mine = np.flatnonzero(of_host & (found["process"] == process) & (found["start"] != NO_TIME))
+    begin = found["start"][mine]
+    end = begin + np.maximum(found["duration"][mine], 0)
+    if not len(mine):
+        issued = calls.load(trace, api=True)
+        held = np.array([api_names.waits(name) for name in issued.functions], bool)
+        chosen = (issued.process == process) & held[issued.function] if len(issued) else np.zeros(0, bool)
+        begin, end = issued.start[chosen], issued.end[chosen]
+    order = np.argsort(begin, kind="stable")
+    return begin[order], end[order]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.base.labels import NumberedLabels
-from warpsight.analysis.stats.overview import Picture
-from warpsight.analysis.timeline.row import KINDS, Row
+from warpsight.analysis.stats.overview import arranged, lane_rows
+from warpsight.analysis.timeline.row import KINDS, Chosen, Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
@@ -23,18 +23,18 @@ Column = NDArray[Any]
 
 def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Row], int]:
     """The rows, and how many streams have none because there are too many."""
-    picture = Picture(trace, work)
+    lanes, _, merged = arranged(trace, work)
     name = _names(trace, work, names)
     call = host_calls.of_work(trace, work, api=True)[1]
     out: list[Row] = []
 
     def add(key: str, label: str, role: str, device: int | None, chosen: Column) -> None:
-        out.append(Row(key, label, role, key, work.start[chosen], work.end[chosen], name[chosen], work.stack[chosen],
-                       call[chosen], device))  # fmt: skip
+        out.append(Row(key, label, role, key, work.start[chosen], work.end[chosen], Chosen(name, chosen),
+                       Chosen(work.stack, chosen), Chosen(call, chosen), device))  # fmt: skip
 
-    for number, lane in enumerate(picture.lanes):
+    for lane in lanes:
         device = "?" if lane.device is None else str(lane.device)
-        chosen = picture.rows(number).row
+        chosen = lane_rows(work, lane)
         if lane.stream is None:
             add(f"gpu{device}", lane.label, "device", lane.device, chosen)
             copies = chosen[work.kind[chosen] >= COPY]
@@ -43,7 +43,7 @@ def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Ro
         else:
             process = f"p{lane.process}." if " · process " in lane.label else ""
             add(f"gpu{device}.{process}s{lane.stream}", lane.label, "stream", lane.device, chosen)
-    return out, picture.merged
+    return out, merged
 
 
 def _names(trace: StoredTrace, work: Work, names: NumberedLabels) -> Column:

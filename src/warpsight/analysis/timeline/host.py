@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.ranges import open as open_ranges
-from warpsight.analysis.timeline.row import Row
+from warpsight.analysis.timeline.row import Chosen, Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import api_names
 from warpsight.model.naming import texts as names_of
@@ -57,7 +57,6 @@ def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -
         number = place.get(thread)
         if number is not None:
             index = order.call[int(edges[number]) : int(edges[number + 1])]
-            index = index[np.argsort(calls.start[index], kind="stable")]
             out.append(_calls(calls, index, function, key, label))
         for source, found in ranges.items():
             out += _nested(trace, found, thread, key, label, source, names, finish)
@@ -110,7 +109,9 @@ def _calls(calls: Calls, index: Column, function: Column, key: str, label: str) 
     """The row of a thread's calls."""
     name = function[calls.function[index], (index < calls.launches).astype(np.int8)]
     start, end = calls.start[index], calls.end[index]
-    return Row(f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, calls.stack[index], index)
+    return Row(
+        f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, Chosen(calls.stack, index), index
+    )
 
 
 def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
@@ -172,8 +173,9 @@ def _of_samples(sampled: tuple[Column, Column]) -> tuple[Column, Column, Column,
 def _of_calls(row: Row) -> tuple[Column, Column, Column, Column]:
     """Begin, end and stack of what a thread's calls saw; calls that follow each other with one stack are one slice."""
     assert row.stack is not None
-    known = row.stack > 0
-    return _joined(row.start[known], row.end[known], row.stack[known])
+    stack = row.stack[:]
+    known = stack > 0
+    return _joined(row.start[known], row.end[known], stack[known])
 
 
 def _joined(start: Column, end: Column, stack: Column) -> tuple[Column, Column, Column, Column]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.stats.overview import dominant
-from warpsight.analysis.timeline.row import Row
+from warpsight.analysis.timeline.row import Chosen, Row
 from warpsight.model import intervals
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, summed
@@ -92,7 +92,7 @@ def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns
         parts = [pick(scene.rows[i], w) for i, w in zip(rows.tolist(), where, strict=True)]
         return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 
-    def optional(column: Column | None, w: slice, none: int) -> Column:
+    def optional(column: Column | Chosen | None, w: slice, none: int) -> Column:
         return np.full(w.stop - w.start, none) if column is None else column[w]
 
     offsets = np.cumsum([0, *(w.stop - w.start for w in where)])
@@ -127,10 +127,12 @@ def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
         where = row.between(begin, end)
         busy[place] = np.diff(intervals.measure(row.covered, edges)) / width
         start, stop = np.maximum(row.start[where], begin), np.minimum(row.end[where], end)
-        real = stop > start
-        used, code = distinct(row.name[where][real])
-        if len(used):
-            most = dominant(start[real], stop[real], code, edges)
+        used, code = distinct(row.name[where])
+        real = np.flatnonzero(stop > start)
+        if len(real) < len(start):
+            start, stop, code = start[real], stop[real], code[real]
+        if len(start):
+            most = dominant(start, stop, code, edges)
             name[place] = np.where(busy[place] > 0, used[most], -1)
     return Bins(rows, busy, name)
 

@@ -31,6 +31,19 @@ KINDS = (
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Some rows of a column, read where they are asked for: a timeline of millions of slices shows few of them at once."""
+
+    column: Column
+    rows: Column
+
+    def __getitem__(self, where: slice) -> Column:
+        """The values of some of these rows."""
+        found: Column = self.column[self.rows[where]]
+        return found
+
+
+@dataclass(frozen=True)
 class Row:
     """Slices that do not nest, by begin (ns).
 
@@ -51,9 +64,9 @@ class Row:
     group: str
     start: Column
     end: Column
-    name: Column
-    stack: Column | None = None
-    call: Column | None = None
+    name: Column | Chosen
+    stack: Column | Chosen | None = None
+    call: Column | Chosen | None = None
     device: int | None = None
 
     def __len__(self) -> int:
@@ -67,8 +80,7 @@ class Row:
     @cached_property
     def reach(self) -> Column:
         """The furthest end so far: slices of a device overlap."""
-        reach: Column = np.maximum.accumulate(self.end) if len(self.end) else self.end
-        return reach
+        return intervals.reach(self.end)
 
     def between(self, begin: int, end: int) -> slice:
         """The slices that may reach into [begin, end)."""

@@ -56,7 +56,7 @@ class Scene:
         found: dict[tuple[int, int], int] = {}
         for number, row in enumerate(self.rows):
             if row.role == "calls" and row.call is not None and len(row):
-                first = int(row.call[0])
+                first = int(row.call[:1][0])
                 found[int(self.calls.process[first]), int(self.calls.thread[first])] = number
         return found
 
@@ -71,7 +71,7 @@ class Scene:
         parts = [np.zeros((0, 3), np.int64)]
         for number, row in enumerate(self.rows):
             if row.role == role and len(row):
-                mine = np.flatnonzero(wanted[row.name])
+                mine = np.flatnonzero(wanted[row.name[:]])
                 parts.append(np.stack([np.full(len(mine), number), row.start[mine], row.end[mine]], axis=1))
         every = np.concatenate(parts)
         out: Column = every[np.argsort(every[:, 1], kind="stable")]

@@ -39,6 +39,10 @@ _VAIN = 8
 MAX_DAMAGE = 1000
 
 
+class EmptyObjects(ValueError):
+    """Millions of objects with nothing in them, each of which would take fifty times its bytes in memory."""
+
+
 class EventStream(Generic[T]):
     """The events of one file, piece by piece; iterate over it once, then look at `header` and the counts."""
 
@@ -280,6 +284,8 @@ class EventStream(Generic[T]):
         except UnicodeDecodeError:
             repaired = str(self._window.view(size), "utf-8", "replace").encode()
             return self._decoder(repaired, len(repaired))
+        except EmptyObjects:
+            raise self._error("holds millions of empty objects where events should be") from None
         except msgspec.DecodeError as error:
             if not self._attempts or not _MALFORMED.search(str(error)):
                 raise

@@ -17,13 +17,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.formats.chrome.stream import Text
+from warpsight.formats.chrome.stream import EmptyObjects, Text
 
 Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Raw = msgspec.Raw
 _BLOCK = 1 << 18
+#: Bytes of an event with a phase and a time; a text with more braces than events of this length is none of events.
+_SHORTEST = 16
 #: Kinds of events in one piece; a file with more has no layouts.
 _KINDS = 512
 #: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
@@ -148,6 +150,8 @@ class Layouts:
                 return begins, ends, self._all(text, data, keys, words, begins, ends)
             except msgspec.DecodeError:
                 pass
+        if size > _BLOCK and np.count_nonzero(data == ord("{")) * _SHORTEST > size:
+            raise EmptyObjects
         begins, ends = _decoded(text[:size])
         try:
             return begins, ends, self._all(text, data, keys, words, begins, ends)

@@ -83,7 +83,7 @@ def _redacted(root: Path, table: str, redactor: Redactor, folder: Path) -> list[
         return []
     out = []
     for number, (part, columns_of) in enumerate(zip(parts, changed, strict=True)):
-        data = store.conform(TABLES[table], pq.read_table(part, partitioning=None))
+        data = store.read_part(TABLES[table], part)
         for name, values in columns_of.items():
             data = data.set_column(data.column_names.index(name), data.schema.field(name), values)
         out.append(store.part_path(folder, table, None, number))

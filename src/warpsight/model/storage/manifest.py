@@ -66,6 +66,8 @@ def read(root: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TraceError(_missing(root)) from None
+    except NotADirectoryError:
+        raise TraceError(f"{root} is a file, not a trace folder") from None
     except PermissionError:
         raise TraceError(f"{path} may not be read: permission denied") from None
     except (OSError, ValueError, RecursionError) as error:

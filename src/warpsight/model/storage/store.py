@@ -98,6 +98,13 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
     return data
 
 
+def read_part(table: Table, part: Path | str, metadata: pq.FileMetaData | None = None) -> pa.Table:
+    """A part as :func:`conform` makes it; columns that only a later version knows are left out."""
+    file = pq.ParquetFile(part, metadata=metadata)
+    known = [column.name for column in table.columns if column.name in file.schema_arrow.names]
+    return conform(table, file.read(columns=known))
+
+
 def conform(table: Table, data: pa.Table) -> pa.Table:
     """`data` with exactly the schema's columns, order and types; columns it lacks are null.
 

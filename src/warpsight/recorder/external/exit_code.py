@@ -8,9 +8,6 @@ program; a shell in this place would leave it running.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,32 +15,19 @@ from pathlib import Path
 if __name__ == "__main__":  # this folder is no place for other modules to come from
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
-from warpsight.recorder.signals import Signals
+from warpsight.recorder.signals import run_to_end
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command to its end; its exit code, 128 + signal, 127 or 126, which is written to the file too."""
     file, command = Path(argv[0]), list(argv[1:])
-    with Signals() as signals:
-        try:
-            with signals.open_for_child():
-                child = subprocess.Popen(command, close_fds=False)
-        except OSError as error:
-            print(f"{command[0]}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
-            code = 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126
-        else:
-            signals.wait(
-                lambda: child.poll() is not None, lambda number, group: _pass_on(child, number, group)
-            )
-            code = 128 - child.returncode if child.returncode < 0 else child.returncode
+    try:
+        code = run_to_end(command)
+    except OSError as error:
+        print(f"{command[0]}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+        code = 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126
     file.write_text(f"{code}\n")
     return code
-
-
-def _pass_on(child: subprocess.Popen[bytes], number: int, whole_group: bool) -> None:
-    if not whole_group:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child.pid, number)
 
 
 if __name__ == "__main__":

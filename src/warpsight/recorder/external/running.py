@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from warpsight.errors import TraceError, WarpsightError
 from warpsight.machine.backends.backend import Backend
 from warpsight.recorder.external import tool as tools
 from warpsight.recorder.external.tool import Tool, ToolRequest
-from warpsight.recorder.signals import Signals
+from warpsight.recorder.signals import run_to_end
 
 if TYPE_CHECKING:
     from warpsight.formats.importing import Imported
@@ -122,27 +121,13 @@ def _check(program: Sequence[str]) -> None:
 
 
 def _wait_for(command: Sequence[str]) -> int:
-    """Run the recorder to its end; its exit code, 128 + signal.
-
-    Signals sent to us go to it: it ends the program and keeps its data. What a key on the terminal sends it has itself.
-    """
+    """Run the recorder to its end; its exit code. Signals go to it: it ends the program and keeps its data."""
     from warpsight.recorder.launch import start_error
 
-    def pass_on(number: int, whole_group: bool) -> None:
-        if not whole_group:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, number)
-
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with Signals() as signals:
-        try:
-            with signals.open_for_child():
-                child = subprocess.Popen(command, close_fds=False)
-        except OSError as error:
-            raise start_error(command[0], error) from None
-        signals.wait(lambda: child.poll() is not None, pass_on)
-    return 128 - child.returncode if child.returncode < 0 else child.returncode
+    try:
+        return run_to_end(command)
+    except OSError as error:
+        raise start_error(command[0], error) from None
 
 
 def _import(

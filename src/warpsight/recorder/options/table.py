@@ -196,8 +196,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("export", TEXT, "", "Also export the trace in this format of `warpsight export`.", OUTPUT, COMMAND,
            metavar="FORMAT"),
     Option("capsule", TEXT, "", "Also cut step:N (of ws.step()), frame:N (of ws.capture_frame()) or the first step after a "
-           "trigger out of the program, to run again: NAME.capsule.", OUTPUT, COMMAND, metavar="step:N|frame:N|trigger",
-           variable="-", backends=("cuda",)),
+           "trigger, or what hangs, out of the program, to run again: NAME.capsule.", OUTPUT, COMMAND,
+           metavar="step:N|frame:N|trigger", variable="-", backends=("cuda",)),
     Option("strict", SWITCH, False, "Exit with 3 instead of 0 when data was lost.", OUTPUT, COMMAND),
     Option("kernel_log", TEXT, "", "Also write one JSON line per kernel to this file, while the program runs.", OUTPUT,
            metavar="FILE",

@@ -19,7 +19,7 @@ _LAUNCH, _NO_KERNEL = 1, 2 | 4 | 8
 _EARLY = 400_000
 #: Stream handles that mean another stream in each thread, or may.
 _SHARED_HANDLES = 2
-_ROW = np.dtype([("id", "<u4"), ("start", "<i8"), ("stream", "<u8"), ("thread", "<u4")])
+_ROW = np.dtype([("id", "<u4"), ("start", "<i8"), ("duration", "<i8"), ("stream", "<u8"), ("thread", "<u4")])
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class Outstanding:
     count: int
     #: Launch time of the oldest one, CLOCK_MONOTONIC ns.
     oldest: int
+    #: When its call returned, and the thread that made it.
+    returned: int
+    thread: int
     #: Since when the oldest kernel of some stream may have been running, ns.
     running_since: int
 
@@ -82,12 +85,13 @@ class Progress:
         """What has not completed; None when nothing is known to be outstanding."""
         if not len(self._open):
             return None
-        oldest = int(self._open["start"].min())
+        oldest = self._open[self._open["start"].argmin()]
+        begin, end = int(oldest["start"]), int(oldest["start"] + oldest["duration"])
         running = []
         for key in {_stream(row) for row in self._open[["stream", "thread"]].tolist()}:
             mine = self._open["start"][self._of_stream(self._open, key)]
             running.append(max(int(mine.min()), self._ended.get(key, 0)))
-        return Outstanding(len(self._open), oldest, min(running))
+        return Outstanding(len(self._open), begin, end, int(oldest["thread"]), min(running))
 
     def _launch(self, rows: Array, thread: Array) -> None:
         chosen = ((rows["flags"] & _LAUNCH) != 0) & ((rows["flags"] & _NO_KERNEL) == 0)
@@ -104,7 +108,7 @@ class Progress:
                 rows, thread, codes = rows[keep], thread[keep], codes[keep]
         new = np.zeros(len(rows), _ROW)
         new["id"], new["start"], new["stream"] = rows["correlation"], rows["start"], rows["object"]
-        new["thread"] = thread.view(np.uint32)
+        new["thread"], new["duration"] = thread.view(np.uint32), rows["duration"]
         self.launches += len(new)
         if len(self._early):
             arrived = np.isin(new["id"], self._early)

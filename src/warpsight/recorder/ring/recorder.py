@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import queue
 import threading
 import time
@@ -96,8 +94,8 @@ class RingRecorder:
         self.on_news: list[Callable[[News], None]] = []
         self.on_ending: list[Callable[[Ending], None]] = []
         self.on_trace: Callable[[Trigger], None] | None = None
-        #: What each recorded process gets at a trigger; 0: nothing.
-        self.signal = 0
+        #: Called at a trigger with the pid of each recorded process, and its work that hangs.
+        self.on_trigger: Callable[[int, progress.Outstanding | None], None] | None = None
         self._taken: set[Path] = set()
         self.cpu_ns = 0
         store.on_closed = self._closed.put
@@ -135,14 +133,16 @@ class RingRecorder:
                 (ending.end, f"crash: process {ending.pid} was killed, aborted or left by _exit")
             )
 
-    def trigger(self, reason: str, *, at: int = 0, automatic: bool = False) -> Trigger:
+    def trigger(self, reason: str, *, at: int = 0, automatic: bool = False,
+                hung: Mapping[int, progress.Outstanding] | None = None) -> Trigger:  # fmt: skip
         """Request a trace of the window before now (or `at`, ns); it is being written when this returns.
 
         Automatic triggers of one window give one trace, and :data:`MOST_AUTOMATIC` in all.
         """
         one = Trigger(reason, at or time.monotonic_ns(), automatic)
-        if self.signal:
-            self._tell_processes()
+        if (tell := self.on_trigger) is not None:
+            for target in self._loop.running:
+                tell(target.pid, (hung or {}).get(target.pid))
         if automatic and (one.time < self._automatic_until or self._automatic >= MOST_AUTOMATIC):
             one.error = (
                 "another trace covers it" if one.time < self._automatic_until else "enough automatic traces"
@@ -155,11 +155,6 @@ class RingRecorder:
             self._automatic_until = one.time + int(max(self.store.bound.seconds, self._after_s) * 1e9)
         self._wanted.put(one)
         return one
-
-    def _tell_processes(self) -> None:
-        for target in self._loop.running:
-            with contextlib.suppress(OSError):  # it has ended
-                os.kill(target.pid, self.signal)
 
     def settle(self, seconds: float) -> bool:
         """Wait until everything that was closed before has been looked at."""
@@ -259,9 +254,8 @@ class RingRecorder:
                 target.header.ask_flush(forced=True)
             elif now - asked > _FORCED_S:
                 self._hung[target.arena] = found.last_end
-                self.trigger(
-                    f"hang: nothing completed in process {target.pid} for {quiet:.0f} s", automatic=True
-                )
+                reason = f"hang: nothing completed in process {target.pid} for {quiet:.0f} s"
+                self.trigger(reason, automatic=True, hung={target.pid: outstanding})
 
     def _forget(self, tail: Tail) -> None:
         for name in set(tail.arenas) - {path.name for path in self.store.arenas()}:

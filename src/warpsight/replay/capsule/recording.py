@@ -44,6 +44,8 @@ class CapsuleChoice:
         everything: all device memory that is live, not only what is reached.
         values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
         signal: number of one; launches and ranges count from then on. 0: from the start.
+        hangs: whatever else is asked for, the launch that the launcher of a recording says hangs, named in a file (see
+            `hung.cpp`) before the signal.
         limit: bytes of an allocation whose contents come along; what is larger is zeros.
         which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
             that takes longer than `patience` seconds. The program is held at each of them.
@@ -57,6 +59,7 @@ class CapsuleChoice:
     shadow: bool = True
     signal: int = 0
     limit: int = 2**63
+    hangs: bool = False
     which: Which = "all"
     patience: float = 10
 
@@ -124,10 +127,11 @@ def collect(
     left = [(path, read_log(path)) for path in sorted(folder.iterdir()) if path.is_dir()]
     chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
     refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
-    if not chosen and refused:
-        raise WarpsightError(f"nothing was cut out: {refused[0]}")
     if not chosen:
-        raise WarpsightError(_nothing(choice, [log for _, log in left]))
+        why = f"nothing was cut out: {refused[0]}" if refused else _nothing(choice, [log for _, log in left])
+        error = WarpsightError(why)
+        error.exit_code = code or error.exit_code
+        raise error
     capsules = []
     for path, log in chosen:
         target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
@@ -151,6 +155,7 @@ def request(choice: CapsuleChoice, folder: Path) -> str:
         f"contents={int(choice.values != 'none')}",
         f"shadow={int(choice.shadow)}",
         f"signal={choice.signal}",
+        f"hangs={int(choice.hangs)}",
         f"limit={choice.limit}",
         f"keep={choice.which}",
         f"patience={int(choice.patience * 1e9)}",

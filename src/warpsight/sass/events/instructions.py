@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.errors import UsageError
+from warpsight.formats.errors import FormatError
 from warpsight.sass.records.imported import ImportedRecords
 from warpsight.sass.records.origin import is_trace
 from warpsight_plugins.cutracer import delays, histogram
@@ -62,6 +64,7 @@ def delays_of(
 
     Raises:
         UsageError: when the trace does not describe its kernel, or no instruction fits.
+        FormatError: when the place of an instruction is damaged.
     """
     if is_trace(path):
         raise UsageError(
@@ -77,7 +80,12 @@ def delays_of(
             .drop_null()
             .to_pylist()
         ):
-            offsets[row["opcode_id"]] = int(row["pc"], 16)
+            try:
+                offsets[row["opcode_id"]] = int(row["pc"], 16)
+            except ValueError:
+                raise FormatError(
+                    os.fspath(path), f"is damaged: pc {row['pc'][:40]!r} is not a hexadecimal number"
+                ) from None
     kernel = file.header.kernel
     if not kernel or not file.header.sass:
         raise UsageError(f"{path} does not describe its kernel and its instructions")

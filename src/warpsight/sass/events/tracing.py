@@ -7,16 +7,13 @@ NVBit tool (:mod:`warpsight.sass.events.nvbit`) is injected in the same way, and
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS, REGISTERS, VALUES
 from warpsight.recorder.launch import check_runnable
+from warpsight.recorder.signals import run_to_end
 from warpsight.sass.events import nvbit
 
 INJECTION = "CUDA_INJECTION64_PATH"
@@ -296,32 +294,11 @@ def architectures() -> list[int]:
 
 
 def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a program with more variables: its exit code as a shell's. Ctrl-C reaches it alone, which shares our terminal."""
-    with _interrupts_ignored():
-        try:
-            process = subprocess.Popen(
-                program, env={**os.environ, **variables}, preexec_fn=_restore_interrupt
-            )
-        except OSError as error:
-            raise WarpsightError(f"{program[0]}: {error.strerror or error}") from None
-        code = process.wait()
-    return code if code >= 0 else 128 - code
-
-
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run a program with more variables: its exit code as a shell's. Signals sent to us go to it."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
-def _restore_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return run_to_end(program, {**os.environ, **variables})
+    except OSError as error:
+        raise WarpsightError(f"{program[0]}: {error.strerror or error}") from None
 
 
 def keep_files(folder: Path, out: Path) -> tuple[Path, ...]:

@@ -193,13 +193,15 @@ EXIT_INTERRUPTED = 130
 #: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
 _GRACE_S = 0.5
 _DRAWING = ("view",)
+#: Signals that ended this process, which what is made of the exception on its way does not say.
+_came: list[int] = []
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
-        _notice_interrupts()
+        _notice_endings()
         fill_standard()
         keep_pandas_out()
         verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
@@ -217,16 +219,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return 128 + _came[-1] if _came else EXIT_INTERRUPTED
     return code
 
 
-def _notice_interrupts() -> None:
-    """Make Ctrl-C an exception, which it was not while this module was loaded (see `warpsight.__main__`)."""
+def _notice_endings() -> None:
+    """Make Ctrl-C, SIGTERM and SIGHUP an exception, so that temporary files go; not where they are ignored, as under nohup."""
     import signal
 
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in _ending():
+        if signal.getsignal(number) == signal.SIG_DFL:
+            # asyncio takes Ctrl-C over from Python's own handler alone
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _end)
+
+
+def _ending() -> list[int]:
+    import signal
+
+    return [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def _end(number: int, frame: object) -> None:
+    _came.append(number)
+    raise KeyboardInterrupt
 
 
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
@@ -237,28 +252,27 @@ def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
     """
     import signal
 
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        return  # as in the background of a shell
-
-    def leave() -> None:
+    def leave(number: int) -> None:
         import atexit
 
         try:
             atexit._run_exitfuncs()
         finally:
-            os._exit(EXIT_INTERRUPTED)
+            os._exit(128 + number)
 
     def interrupted(number: int, frame: object) -> None:
         import threading
 
         if not grace_s:
-            leave()
-        timer = threading.Timer(grace_s, leave)
+            leave(number)
+        timer = threading.Timer(grace_s, leave, (number,))
         timer.daemon = True
         timer.start()
-        raise KeyboardInterrupt
+        _end(number, frame)
 
-    signal.signal(signal.SIGINT, interrupted)
+    for number in _ending():
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupted)
 
 
 def _accept_all_letters() -> None:

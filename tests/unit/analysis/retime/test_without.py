@@ -44,10 +44,18 @@ def between_calls(program: Program) -> list[int]:
     return [point for point in range(0, program.base, 2) if program.before[point] >= 0]
 
 
-def test_work_of_a_kind_takes_no_time(program):
+def test_work_of_a_kind_takes_no_time_nor_do_calls_of_copies(program):
     copies = [kind == COPY for kind in program.graph.kind.tolist()]
     found = without.copies(program)
-    assert changed(program, found) == {"duration"}
+    calls = {place for place, mine in zip(program.place.tolist(), copies, strict=True) if mine and place >= 0}
+    ends = [2 * place + 1 for place in sorted(calls)]
+    assert found.lag[ends].tolist() == [0] * len(ends)
+    others = np.setdiff1d(np.arange(program.base), ends)
+    assert (found.lag[others] == program.lag[others]).all()
+    assert found.arrival.tolist() == [
+        max(time, 0) if place in calls else time
+        for time, place in zip(program.arrival.tolist(), program.place.tolist(), strict=True)
+    ]
     assert found.duration.tolist() == [
         0 if mine else length for mine, length in zip(copies, program.duration.tolist(), strict=True)
     ]

@@ -136,8 +136,9 @@ def _show(trace: StoredTrace, rows: Rows, width: int | None, plain: bool, ascii_
     if terminal and not plain and not ascii_only:
         from warpsight.ui.render.timeline.app import TimelineApp
 
-        TimelineApp(trace, picture).run()
-        return
+        shown = TimelineApp(trace, picture)
+        shown.run()
+        raise typer.Exit(shown.return_code or 0)
     columns = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH)
     sys.stdout.write(
         timeline_text.plain(picture, picture.begin, picture.end, max(columns, 40), ascii_only=ascii_only)

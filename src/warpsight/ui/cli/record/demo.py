@@ -13,8 +13,8 @@ import typer
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
+from warpsight.recorder.launch import check_uninterrupted
 from warpsight.recorder.options.settings import Settings
-from warpsight.ui.cli.app import EXIT_INTERRUPTED
 from warpsight.ui.cli.record.record import record
 from warpsight.ui.render import terminal
 
@@ -36,8 +36,7 @@ def command(
     program = python_command(PROGRAMS[chosen])
     terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")
     code = record(path, program, Settings(backend=chosen), force=not keep)
-    if code == EXIT_INTERRUPTED:
-        raise typer.Exit(code)
+    check_uninterrupted(code)
     if code:
         raise WarpsightError(
             f"the demo program failed with code {code}; what is missing here: warpsight doctor"

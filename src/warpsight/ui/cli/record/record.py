@@ -125,15 +125,17 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             raise
         terminal.warning(f"{error}; the program runs unrecorded")
         become(program, os.environ)
-    with Signals() as signals, record_capsule.cutting(choice, out, program, force=force) as extra:
-        if server.ring is not None and extra:
-            server.ring.signal = record_capsule.SIGNAL
+    cutting = record_capsule.cutting(choice, out, program, server.ring, force=force)
+    with Signals() as signals, cutting as extra:
         try:
-            code = LaunchedProgram(server, terminal.note, extra=extra).run(program, signals)
+            launched = LaunchedProgram(server, terminal.note, extra=extra)
+            code = launched.run(program, signals)
         except WarpsightError:
             server.abandon()
             raise
         summary = _finish(server, program, signals)
+    if launched.ended_by not in ("", "SIGINT"):  # which no shell will say: we exit with a code
+        terminal.warning(f"the program was ended by {launched.ended_by}")
     if summary is None:  # said already; the exit code stays the program's
         return EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
     from warpsight.recorder.options.settings import Settings
+    from warpsight.recorder.ring.progress import Outstanding
+    from warpsight.recorder.ring.recorder import RingRecorder
     from warpsight.replay.capsule.recording import CapsuleChoice
 
 #: What processes get when the flight recorder's trigger fires; without the library that cuts out they ignore it.
@@ -22,9 +25,12 @@ _TRIGGER = "trigger"
 
 @contextmanager
 def cutting(
-    choice: CapsuleChoice | None, out: Path, program: Sequence[str], *, force: bool
+    choice: CapsuleChoice | None, out: Path, program: Sequence[str], ring: RingRecorder | None, *, force: bool
 ) -> Iterator[dict[str, str]]:
-    """Variables of the program that have work cut out of it; at the end, the capsules, and what is said of them."""
+    """Variables of the program that have work cut out of it; at the end, the capsules, and what is said of them.
+
+    Triggers of `ring` are passed on to the program's processes.
+    """
     if choice is None:
         yield {}
         return
@@ -33,6 +39,15 @@ def cutting(
     from warpsight.ui.cli.capsule.record import summarize
 
     with recording.left_by_processes(out) as folder:
+
+        def pass_on(pid: int, hung: Outstanding | None) -> None:
+            with suppress(OSError):  # it has ended, or uses no GPU
+                if hung is not None:
+                    (folder / str(pid) / "hung").write_text(f"{hung.oldest} {hung.returned} {hung.thread}\n")
+                os.kill(pid, SIGNAL)
+
+        if ring is not None:
+            ring.on_trigger = pass_on
         yield {REQUEST: recording.request(choice, folder)}
         try:
             summarize(recording.collect(folder, choice, out, program, 0, replace=force))
@@ -49,6 +64,7 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
     if not what:
         return None
     from warpsight.inside.capsules import FRAME, STEP
+    from warpsight.recorder.ring import triggers
     from warpsight.replay.capsule.recording import CapsuleChoice
 
     if settings.delay or settings.on_trigger or settings.leave_cupti or settings.capture_range != "off":
@@ -57,8 +73,11 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
         )
     if what == _TRIGGER:
         if not settings.ring:
-            raise UsageError("--capsule trigger goes with --ring: it takes the first step after a trigger")
-        return CapsuleChoice(range=STEP, signal=int(SIGNAL))
+            raise UsageError(
+                "--capsule trigger goes with --ring: it takes the first step after a trigger, or what hangs"
+            )
+        hangs = bool(triggers.parse(settings.triggers).hang_s)
+        return CapsuleChoice(range=STEP, signal=int(SIGNAL), hangs=hangs)
     subject, _, text = what.partition(":")
     least = {"step": 1, "frame": 0}.get(subject)
     if least is None or not text.isdecimal() or int(text) < least:

@@ -70,6 +70,8 @@ def _watch(live: Live, interval: float, count: int) -> None:
 
     shown = TopApp(live, interval, {"trigger": _trigger, "dump": _dump})
     shown.run()
+    if shown.return_code:
+        raise typer.Exit(shown.return_code)
     sys.stdout.write(text(replace(shown.newest, top=shown.newest.top[:count])))
 
 

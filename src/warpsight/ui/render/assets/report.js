@@ -45,6 +45,7 @@
 
   const sections = [...document.querySelectorAll("main > section")], links = new Map([...document.querySelectorAll("nav.side a")].map((a) => [a.hash.slice(1), a]));
   const current = () => {
+    if (scrollY <= 2) return 0;
     let at = 0;
     sections.forEach((s, i) => { if (s.getBoundingClientRect().top < innerHeight * 0.35) at = i; });
     if (innerHeight + scrollY >= document.documentElement.scrollHeight - 2) at = sections.length - 1;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Input, Static
@@ -18,6 +18,7 @@ from warpsight.ui.render import numbers, palette, terminal
 from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
 from warpsight.ui.render.live import view as live_view
+from warpsight.ui.render.terminal_app import TerminalApp
 
 if TYPE_CHECKING:
     from warpsight.recorder.live.recording import Live, Snapshot, TopKernel
@@ -52,7 +53,7 @@ class _Body(Static):
         app.point(event.x, event.y)
 
 
-class TopApp(App[None]):
+class TopApp(TerminalApp):
     """A running recording; ends with it."""
 
     TITLE = "warpsight top"

@@ -85,7 +85,7 @@ def _account(trace: StoredTrace, rows: Rows) -> Result:
 def _gaps(trace: StoredTrace, rows: Rows) -> Result:
     from warpsight.analysis.account.questions import gaps
 
-    return gaps(trace, rows)
+    return gaps(trace, rows, every=False)
 
 
 def _flame(trace: StoredTrace, rows: Rows) -> FlameGraph:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from rich.text import Text
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.widgets import Footer, Input, Static
@@ -17,6 +17,7 @@ from warpsight.analysis.base.words import moment
 from warpsight.model.work import KINDS
 from warpsight.ui.render import numbers, terminal
 from warpsight.ui.render.key_help import KeyHelp
+from warpsight.ui.render.terminal_app import TerminalApp
 from warpsight.ui.render.timeline.text import STYLES, frame
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class _Lanes(Static):
         app.action_zoom(2.0)
 
 
-class TimelineApp(App[None]):
+class TimelineApp(TerminalApp):
     """A trace's device work, a row per device and stream."""
 
     TITLE = "warpsight view"
@@ -381,7 +382,7 @@ class TimelineApp(App[None]):
             self.notify("from the begin again")
             place = 0
         row = int(rows[place])
-        self.row = int(self.picture.lane_of[row])
+        self.row = self.picture.lane_of(row)
         self.visit(row)
 
     def action_help(self) -> None:
