@@ -28,10 +28,7 @@ COVERAGE = Coverage(
         "functions as `launch` and `api`, all other events as `sample`.",
     ),
     lost=("Period, CPU, flags and raw fields of tracepoints; how long a call took is not in the file.",),
-    tested=(
-        "perf 6.1: tests/golden/formats/perf-script/uprobe.txt, recorded from a library of our own",
-        "seven real texts of jlfwong/speedscope 3613918, sample/profiles/linux-perf: threads, forks, Rust, system-wide",
-    ),
+    tested=("recordings of perf 6.1 and seven other real texts: probes, threads, forks, Rust, system-wide",),
 )
 _HEAD = (
     r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?:\[\d+\]\s+)?(?:[\w.]{4,6}\s+)?"

@@ -100,7 +100,10 @@ class Covering:
             lines = self._contexts(file)
             chosen = set().union(*(lines.get(number, ()) for number in span))
             first = set()
-        order = sorted(chosen & self.seconds.keys(), key=lambda node: (node not in first, self.seconds[node]))
+        order = sorted(
+            chosen & self.seconds.keys(),
+            key=lambda node: (not node.startswith(_FIGURES), node not in first, self.seconds[node]),
+        )
         out = self._within(order, most_s / 2)
         return out + self._within(
             [node for node in order if node.startswith(_ANSWERS) and node not in out], most_s / 2

@@ -27,7 +27,7 @@ class Processes:
         self.by_arena: dict[str, int] = dict(known or {})
         self._by_pid: dict[int, int] = {}
 
-    def of_arena(self, arena: str, pid: int | None = None) -> int:
+    def of_arena(self, arena: str, pid: int | None) -> int:
         """The process that owns an arena."""
         number = self.by_arena.setdefault(arena, len(self.by_arena))
         if pid:

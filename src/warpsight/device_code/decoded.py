@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from warpsight.device_code import operation_classes
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble, find_tool
 from warpsight.device_code.elf import Array
@@ -120,9 +118,3 @@ def branch_operand(instruction: Decoded) -> int | None:
         if text.startswith("0x"):
             return int(text, 16)
     return None
-
-
-def words_of(code: bytes) -> Array:
-    """Lower and upper halves of whole instructions, shape (n, 2), uint64."""
-    whole = len(code) // INSTRUCTION_SIZE * INSTRUCTION_SIZE
-    return np.frombuffer(code[:whole], "<u8").reshape(-1, 2)

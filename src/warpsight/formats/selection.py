@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warpsight.errors import UsageError, choices
+from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
     from warpsight.formats.writing.overlay import Overlay
@@ -79,9 +80,4 @@ class Selection:
 
     def instants(self, column: str = "time") -> str:
         """The SQL condition for a table of moments."""
-        terms = ["true"]
-        if self.begin is not None:
-            terms.append(f"{column} >= {int(self.begin)}")
-        if self.end is not None:
-            terms.append(f"{column} < {int(self.end)}")
-        return " AND ".join(terms)
+        return Rows(self.begin, self.end).where(time=column)

@@ -36,11 +36,11 @@ class Process:
         return asdict(self)
 
 
-def gpu_processes(proc: Path = PROC) -> list[Process]:
+def gpu_processes() -> list[Process]:
     """Every process NVML reports; empty without NVML."""
     with nvml.session() as session:
         seen = nvml.processes(session) if session is not None else []
-    return [describe(one, proc) for one in seen]
+    return [describe(one) for one in seen]
 
 
 def describe(seen: nvml.GpuProcess, proc: Path = PROC) -> Process:
@@ -62,7 +62,7 @@ def describe(seen: nvml.GpuProcess, proc: Path = PROC) -> Process:
     )
 
 
-def attach_permission(pid: int, proc: Path = PROC, ptrace_scope: Path = _PTRACE_SCOPE) -> tuple[bool, str]:
+def attach_permission(pid: int, proc: Path, ptrace_scope: Path = _PTRACE_SCOPE) -> tuple[bool, str]:
     """Whether this process may read another's memory (ptrace access), and why.
 
     The rules of ptrace(2): the same user, or CAP_SYS_PTRACE; Yama's ptrace_scope 1 allows only descendants

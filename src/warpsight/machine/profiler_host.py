@@ -132,8 +132,8 @@ def chips() -> tuple[str, ...]:
 
 
 @cache
-def chip_of_device(index: int = 0) -> str | None:
-    """The chip of a device of this machine; None without a GPU.
+def chip_of_device() -> str | None:
+    """The chip of the first device of this machine; None without a GPU.
 
     Asked in a process of its own: CUPTI can crash where it does not fit the driver.
     """
@@ -142,7 +142,7 @@ def chip_of_device(index: int = 0) -> str | None:
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
     try:
         path = str(_library()._name)
-        command = [sys.executable, "-I", "-c", _ASK_CHIP, path, str(index)]
+        command = [sys.executable, "-I", "-c", _ASK_CHIP, path, "0"]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=60, env=environment, check=False
         )
@@ -178,7 +178,7 @@ def _host(chip: str, kind: int) -> Iterator[c_void_p]:
         _call("cuptiProfilerHostDeinitialize", _Deinitialize(pHostObject=params.pHostObject))
 
 
-def base_metrics(chip: str, kind: int = RANGES) -> dict[str, str]:
+def base_metrics(chip: str, kind: int) -> dict[str, str]:
     """Metric → counter, ratio or throughput, in CUPTI's order."""
     found: dict[str, str] = {}
     with _host(chip, kind) as host:

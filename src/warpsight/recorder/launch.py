@@ -53,7 +53,7 @@ def check_uninterrupted(code: int) -> None:
 
 
 def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
-                  joining: Callable[[], None] = lambda: None) -> Server:  # fmt: skip
+                  joining: Callable[[], None]) -> Server:  # fmt: skip
     """Become the command inside a recording that is already there (then this does not return), or start one.
 
     `joining` is called before the command joins the recording around it.
@@ -116,7 +116,7 @@ def check_runnable(program: str) -> None:
 class LaunchedProgram:
     """One run of a program under a server."""
 
-    def __init__(self, server: Server, say: Callable[[str], None], *, extra: Mapping[str, str | None] | None = None,
+    def __init__(self, server: Server, say: Callable[[str], None], *, extra: Mapping[str, str | None] | None,
                  on_interrupt: Callable[[], None] | None = None, on_start: Callable[[], None] | None = None) -> None:  # fmt: skip
         """`extra` changes the program's environment (None: without the variable).
 

@@ -62,7 +62,7 @@ def create(path: Path, *, force: bool = False) -> Path:
     return path.absolute()
 
 
-def create_file(path: Path, *, force: bool = False) -> Path:
+def create_file(path: Path, *, force: bool) -> Path:
     """Make an empty file beside a recording (mode 0600), and return its absolute path.
 
     Raises:

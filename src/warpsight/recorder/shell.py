@@ -12,7 +12,7 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.served import Served
 
 
-def print_environment(path: Path, settings: Settings, *, force: bool = False) -> None:
+def print_environment(path: Path, settings: Settings, *, force: bool) -> None:
     """Start a server that ends with the calling shell, and print the variables that lead programs to it.
 
     For `eval "$(warpsight record --print-env -o run.warp)"` in a batch script, before srun, mpirun or a

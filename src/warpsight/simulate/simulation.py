@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.analysis.base.result import Finding, Result, with_units
@@ -24,7 +23,6 @@ from warpsight.simulate.change import Change, parse
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-Column = npt.NDArray[Any]
 _ALL = Rows()
 #: Half of a 95 % confidence interval in standard errors.
 _CONFIDENCE = 1.96

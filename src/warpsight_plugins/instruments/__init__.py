@@ -77,9 +77,5 @@ COVERAGE = Coverage(
         "grid sizes, which Instruments does not record; intervals of other processes stay apart by process",
         "tables of other schemas: named in a note",
     ),
-    tested=(
-        "schemas of Xcode 15 and 16: files written after real exports quoted in public tests",
-        "a cut-down real export of a Metal System Trace quoted in a public test: two nodes under one schema, cells that refer "
-        "into others",
-    ),
+    tested=("files after real exports of Xcode 15 and 16 that are quoted in public tests",),
 )

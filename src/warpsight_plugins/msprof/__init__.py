@@ -106,10 +106,7 @@ COVERAGE = Coverage(
         "overlap analysis (derived), PMU columns, hardware counters beside frequency: tables and layers are named in a note",
     ),
     tested=(
-        "real torch_npu files of Ascend-mstt's tests (xiaobingling93-pixel/Ascend-mstt 99c2e0f, profiler/msprof_analyze/test/ut/"
-        "advisor): a trace_view.json of 3,670 events, two kernel_details.csv of 29 and 591 rows",
-        "CANN 8 forms: files written by the documented columns and fields",
-        "op_summary of CANN 8 with `Block Dim` and of later ones with `Block Num`: tables quoted in public tests; databases "
-        "with `blockDim` and `blockNum`",
+        "real torch_npu files of Ascend-mstt's tests: a trace_view.json, two kernel_details.csv",
+        "forms of CANN 8 and databases: files written by the documented columns",
     ),
 )

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _HARDWARE = re.compile(r"Ascend Hardware|^NPU", re.IGNORECASE)
 #: Layers that repeat or sum up what others hold.
 _DERIVED = re.compile(r"Overlap Analysis", re.IGNORECASE)
-_HOST = re.compile(r"\b(\d+)$")
 
 
 def read_timeline(source: Source, target: Target) -> None:

@@ -100,15 +100,8 @@ COVERAGE = Coverage(
         "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
     ),
     tested=(
-        "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
-        "rocprof JSON: two real files of one kernel each (HGLiu1998/batched_gemm, shashankparsi/HIP_Programming)",
-        "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in "
-        "which agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
-        "rocpd schema 3 (rocprofv3 of ROCm 7): a real database of 151 dispatches and 629 regions (HGLiu1998/batched_gemm "
-        "2f96e49, ck_bmm/37ca13315e70/28_results.db)",
-        "RPD schema 2: three real databases of rpd_tracer (ROCm/rocmProfileData e943e7a: matmul_result.rpd, mytrace.rpd.gz with "
-        "HIP graphs; Ajcarroll155/amelia-benchmark, monitors only); grids of rocprofiler-sdk's rows: by its source",
-        "rocprofv3 CSV: 17 tables of ROCm's documents (ROCm/rocm-systems 1b1610fc, projects/rocprofiler-sdk/source/docs/data)",
-        "rocprofv3, rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by the schemas named above",
+        "recordings of rocprofv3 JSON (ROCm 7, MI350X), rocprof JSON, a rocpd database of schema 3, three of rpd_tracer",
+        "rocprofv3 CSV: 17 tables of ROCm's documents, and others quoted in public",
+        "rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by their schemas",
     ),
 )

@@ -70,9 +70,7 @@ COVERAGE = Coverage(
         "aggregated events (a count without a time), which are counted as lost; serialized HLO",
     ),
     tested=(
-        "three real profiles of JAX on ROCm (AMD-AGI/TraceLens 171dd747, tests/: 934987a2fc2f.xplane.pb, jax_conv_minimal_08, "
-        "jax_conv_minimal_legacy; gfx942 and gfx950): events, durations and correlations of every plane",
-        "NVIDIA and TPU planes: xplane.proto of openxla/xla, files written by protobuf's own text form of that schema; no whole "
-        "real file of either was at hand",
+        "three real profiles of JAX on ROCm",
+        "NVIDIA and TPU planes: files written by the schema of openxla/xla; no real file was at hand",
     ),
 )

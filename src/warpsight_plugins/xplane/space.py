@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -138,8 +137,3 @@ class Plane:
                 value = f"{len(value)} bytes"
             found[self._stats.get(stat.metadata_id, f"stat {stat.metadata_id}")] = value
         return found
-
-
-def as_json(stats: dict[str, Any]) -> str | None:
-    """Stats as a JSON object; None without any."""
-    return json.dumps(stats, ensure_ascii=False) if stats else None

@@ -25,8 +25,7 @@ COVERAGE = Coverage(
         "CPU numbers and wall-clock marks; an exit whose entry is not in the log, and the other way round (counted).",
     ),
     tested=(
-        "version 3 basic and version 5 FDR: tests/golden/formats/xray, written by clang 14's runtime",
-        "versions 1, 2 and 4: written in tests by the layout of llvm/lib/XRay",
+        "version 3 basic and version 5 FDR, written by clang 14's runtime; versions 1, 2 and 4, written by their layout",
     ),
 )
 _VERSIONS = range(1, 6)

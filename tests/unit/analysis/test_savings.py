@@ -1,6 +1,9 @@
 """What findings of the account save: the recording re-timed without their cause."""
 
+import pytest
+
 from tests.unit.simulate.test_what_ifs import STEP, STEPS, US, Recorder
+from warpsight.analysis.rules import savings
 from warpsight.analysis.rules.verdict import verdict
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
@@ -289,6 +292,41 @@ def test_copies_of_one_direction_do_not_run_side_by_side_without_launches(tmp_pa
     found = findings(tmp_path, recorded(build))
     launch = next(one for (kind, _), one in found.items() if kind == "launch")
     assert launch.saves_ns <= launch.share_ns
+
+
+@pytest.mark.parametrize("window", [6, 10_000])
+def test_a_long_recording_is_judged_by_its_median_iteration(tmp_path, monkeypatch, window):
+    """All steps are alike, so three of them say what all do."""
+    whole = findings(tmp_path, lambda writer: Recorder().steps(writer, 60))
+    monkeypatch.setattr(savings, "_WHOLE", 10)
+    monkeypatch.setattr(savings, "_WINDOW", window)
+    with open_trace(tmp_path / "t.warp") as trace:
+        found = {(one.kind, one.name): one for one in verdict(trace).findings if one.kind is not None}
+    assert found.keys() == whole.keys()
+    for key, one in found.items():
+        assert one.saves_ns == pytest.approx(whole[key].saves_ns, rel=0.25)
+        assert "the median iteration re-timed" in one.evidence[-1]
+
+
+def test_a_slow_iteration_is_re_timed_on_its_own(tmp_path, monkeypatch):
+    def steps(writer):
+        recorder = Recorder()
+        a = writer.name("gemm")
+        for step in range(60):
+            recorder.load(100 * US)
+            recorder.kernel(a, (5_000 if step == 30 else 50) * US)
+            recorder.synchronize()
+            recorder.rows["user_event"].append({"start": recorder.clock, "duration": 0, "name": "step", "kind": "step",
+                                                "thread": 1, "process": 0})  # fmt: skip
+        for table, rows in recorder.rows.items():
+            writer.add(table, rows)
+
+    whole = findings(tmp_path, steps)[("compute", "gemm")]
+    monkeypatch.setattr(savings, "_WHOLE", 10)
+    with open_trace(tmp_path / "t.warp") as trace:
+        (found,) = (one for one in verdict(trace).findings if one.kind == "compute")
+    assert "the median and slowest iterations re-timed" in found.evidence[-1]
+    assert found.saves_ns == pytest.approx(whole.saves_ns, rel=0.25)
 
 
 def loading(recorder, name, late):

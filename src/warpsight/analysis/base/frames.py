@@ -29,7 +29,7 @@ def is_folded(frame: str) -> bool:
     return is_library(frame) and not frame.startswith("nn.Module")
 
 
-def user_frames(frames: tuple[str, ...], count: int = 2) -> str:
+def user_frames(frames: tuple[str, ...], count: int) -> str:
     """The innermost frames outside of libraries, innermost first; library frames where there are no others."""
     own = [f for f in frames if not is_library(f)] or list(frames)
     return " ← ".join(own[::-1][:count])

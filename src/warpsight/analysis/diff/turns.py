@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from warpsight.analysis.steps import iterations
 from warpsight.analysis.steps.iterations import Iterations
-from warpsight.model import intervals
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
@@ -140,7 +139,7 @@ def find(trace: StoredTrace, rows: Rows, work: Work) -> RunTurns | None:
         duration = loop.duration[loop.steady]
         weights.append(_weights(kind, duration) / len(loops))
         durations.append(duration)
-        busy.append(_busy(loop))
+        busy.append(iterations.busy(loop)[loop.steady])
     sources = dict.fromkeys(_NUMBER.sub("#", loop.source) for loop in loops)
     return RunTurns(", ".join(sources), _name(loops), kinds, place, np.concatenate(weights), np.concatenate(durations),
                  np.concatenate(busy), np.concatenate(each), np.concatenate(shares))  # fmt: skip
@@ -171,15 +170,6 @@ def _weights(kind: Column, duration: Column) -> Column:
         kept = order[: len(order) - int(SLOWEST * len(order))]
         out[kept] = len(mine) / len(kind) / len(kept)
     return out
-
-
-def _busy(loop: Iterations) -> Column:
-    """Time with device work of the process in each steady iteration."""
-    mine = loop.work.process == loop.process
-    union = intervals.union(loop.work.start[mine], loop.work.end[mine])
-    edges = np.append(loop.start, loop.start[-1] + loop.duration[-1])
-    busy: Column = np.diff(intervals.measure(union, edges))[loop.steady]
-    return busy
 
 
 def _name(loops: list[Iterations]) -> str | None:

@@ -241,12 +241,11 @@ class _Texts:
 
     def __init__(self, trace: StoredTrace, found: Allocations) -> None:
         self._trace, self._found = trace, found
-        known = ranges.load(trace) if trace.count("marker") else None
         self._range = np.zeros(len(found), np.int64)
-        if known is not None and len(known):
+        if len(known := ranges.load(trace)):
             at = known.at(found.process, found.thread, found.time)
             self._range = np.where(at >= 0, known.name_id[np.maximum(at, 0)], 0)
-        self._names = names_of.texts(trace, "name") if self._range.any() else {}
+        self._names = names_of.texts(trace, "name")
 
     def grouped(self, chosen: Column) -> list[dict[str, Any]]:
         """Rows bytes, count, first, last, range, stack; the largest first."""

@@ -248,7 +248,7 @@ def merge(samples: Samples, trace: StoredTrace, tolerance_ns: int = 10_000_000) 
     taken = np.zeros(len(calls), bool)
     taken[known[known >= 0]] = True
     call_group = np.where(taken, -1, call_group)
-    ours = np.sort(samples.time[own[group[own] >= 0]])
+    ours = np.sort(samples.time[own])
     theirs = np.sort(calls.start[np.isin(call_group, np.unique(group[own]))])
     clock = clocks.find(ours, theirs)
     threaded = _threads_tell(samples, calls, own)
@@ -299,7 +299,7 @@ def _threads_tell(samples: Samples, calls: LaunchingCalls, own: Column) -> bool:
 def _groups(at: Column, names: list[str], calls: LaunchingCalls) -> tuple[Column, Column]:
     """Which stacks and calls can be pairs: those of one function, else any launch with any launch.
 
-    Returns int64[samples] and int64[calls] of equal numbers where a pair is possible, -1 where none is.
+    Returns int64[samples] and int64[calls] of equal numbers where a pair is possible.
     """
     own = {name: i + 1 for i, name in enumerate(calls.functions)}
     others = [name for name in calls.functions if name not in names]
@@ -307,14 +307,10 @@ def _groups(at: Column, names: list[str], calls: LaunchingCalls) -> tuple[Column
     left = [name for name in others if is_launch(name)] or [
         name for name in calls.functions if is_launch(name)
     ]
-    if "" in names and len(names) == 1:
-        left = [name for name in calls.functions if is_launch(name)]
-    of_sample = np.array([own.get(name, 0) if name in own else 0 for name in names], np.int64)
+    of_sample = np.array([own.get(name, 0) for name in names], np.int64)
     of_call = np.array(
         [0 if name in left and name not in names else own[name] for name in calls.functions] or [0], np.int64
     )
-    if "" in names and len(names) == 1:
-        of_call[:] = [0 if is_launch(name) else -1 for name in calls.functions] or [0]
     return of_sample[at], of_call[calls.function] if len(calls) else np.empty(0, np.int64)
 
 

@@ -60,7 +60,7 @@ def _category(name: str) -> int:
     return 0 if name == "bool" else 1 if name in _INTEGERS else 3 if is_complex(name) else 2
 
 
-def promoted(tensors: Iterable[str], scalars: Iterable[str] = ()) -> str:
+def promoted(tensors: Iterable[str], scalars: Iterable[str]) -> str:
     """The type that PyTorch gives the result of an operator on these types, "" when one is unknown.
 
     Tensors without dimensions and Python numbers (`scalars`) count only where their category (truth value, integer, float,

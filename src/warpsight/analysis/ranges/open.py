@@ -145,9 +145,7 @@ def of_work(trace: StoredTrace, work: Work, source: str = "marker") -> tuple[Ran
     return ranges, place, call >= 0
 
 
-def of_calls(
-    trace: StoredTrace, issued: Calls, call: Column, source: str = "marker"
-) -> tuple[Ranges, Column]:
+def of_calls(trace: StoredTrace, issued: Calls, call: Column, source: str) -> tuple[Ranges, Column]:
     """The ranges, and for each call (an index, -1 none) the index of the innermost one at its begin, -1 none."""
     ranges = load(trace, source)
     known = np.flatnonzero(call >= 0)
@@ -196,7 +194,7 @@ class Projection:
         return tuple(out)
 
 
-def projected(trace: StoredTrace, rows: Rows = _ALL) -> Projection:
+def projected(trace: StoredTrace, rows: Rows) -> Projection:
     """The device work of every range and of the ranges inside it."""
     work = device_work.load(trace, rows, cut=False)
     source = "marker" if trace.count("marker") or not trace.count("op") else "op"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.path import dependencies as path
@@ -15,7 +14,6 @@ from warpsight.model.work import COPY, distinct, numbered
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-Column = npt.NDArray[Any]
 #: Directions that one engine serves: over the bus, to the device or from it.
 _DIRECTIONS = ("HtoD", "DtoH")
 #: The time between two copies of an engine (ns).

@@ -63,7 +63,7 @@ def marked(trace: StoredTrace, program: Program) -> Column | None:
     return out
 
 
-def with_launch_queue(program: Program, full: Column | None = None) -> Program:
+def with_launch_queue(program: Program, full: Column | None) -> Program:
     """The program in which a launch waits while its stream holds as many launches as it can.
 
     Link: begin of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by

@@ -79,8 +79,7 @@ def _host_only(kind: str, rows: Rows) -> bool:
 
 def _part(kind: str, rows: Rows, origin: int) -> str:
     table, time, duration, name, where, detail = KINDS[kind]
-    host = where == _THREAD
-    condition = rows.where(time=time, device=not host, stream=not host and kind != "counter")
+    condition = rows.where(time=time)  # kinds without device or stream are left out where those are chosen
     correlation = (
         "NULL::BIGINT" if table in ("marker", "op", "user_event", "overhead", "counter") else "correlation"
     )

@@ -393,7 +393,7 @@ def _listed(found: list[Iterations]) -> pa.Table:
     parts = [
         table(columns, {
             "process": np.full(len(one), one.process), "number": np.arange(len(one)),
-            "label": [text or None for text in one.label], "start": one.start, "duration": one.duration, "busy": _busy(one),
+            "label": [text or None for text in one.label], "start": one.start, "duration": one.duration, "busy": busy(one),
             "work": np.diff(np.append(one.first, len(one.rows))), "steady": one.steady, "outlier": one.outlier,
         })
         for one in found
@@ -401,7 +401,7 @@ def _listed(found: list[Iterations]) -> pa.Table:
     return pa.concat_tables(parts) if parts else table(columns, [])
 
 
-def _busy(one: Iterations) -> Column:
+def busy(one: Iterations) -> Column:
     """Time with device work of the process in each iteration."""
     mine = one.work.process == one.process
     whole = intervals.union(one.work.start[mine], one.work.end[mine])

@@ -77,20 +77,13 @@ class LaneMap:
         keys = np.column_stack([self.block_grid, index])
         return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
 
-    @cached_property
-    def _alive(self) -> Array:
-        """Every pair of block and warp with a lane, shape (w, 2)."""
-        return np.unique(np.column_stack([self.block, self.warp]), axis=0)
-
     def at(self, places: list[int]) -> Array:
         """Which lanes stand at one of some places, shape (n,), bool."""
         return np.isin(self.place, places)
 
-    def warps_of_blocks(self, lanes: Array | None = None) -> Array:
-        """How many warps of each row of the block table have a lane, or one of some lanes (a mask)."""
-        pairs = self._alive
-        if lanes is not None:
-            pairs = np.unique(np.column_stack([self.block[lanes], self.warp[lanes]]), axis=0)
+    def warps_of_blocks(self, lanes: Array) -> Array:
+        """How many warps of each row of the block table have one of some lanes (a mask)."""
+        pairs = np.unique(np.column_stack([self.block[lanes], self.warp[lanes]]), axis=0)
         return np.bincount(pairs[:, 0], minlength=len(self.core.table(Kind.BLOCKS)))
 
     def lanes_of_blocks(self) -> Array:

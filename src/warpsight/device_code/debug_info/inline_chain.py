@@ -91,7 +91,7 @@ def _lines(path: str) -> tuple[str, ...] | None:
 
 
 @lru_cache(maxsize=1024)
-def find_source(path: str, folders: tuple[str, ...] = ()) -> str | None:
+def find_source(path: str, folders: tuple[str, ...]) -> str | None:
     """Where a source file is on this machine: at its path, else under one of the folders by the longest end of its path."""
     try:
         if Path(path).is_file():

@@ -45,7 +45,7 @@ def candidates(kernel: str, paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def call_sites(
-    kernel: str, embedded: bytes, paths: Iterable[Path], sources: tuple[str, ...] = ()
+    kernel: str, embedded: bytes, paths: Iterable[Path], sources: tuple[str, ...]
 ) -> list[tuple[Frame, ...]] | None:
     """The chain of every PTX line, counted from 1, from the file that the embedded text was made of; None without one.
 

@@ -44,8 +44,8 @@ class _ById:
         """Stacks of some ids; 0 where unknown."""
         inside = (ids >= 0) & (ids < len(self._dense))
         found = np.where(inside, self._dense[np.where(inside, ids, 0)], np.int32(0))
-        if self._sparse:
-            for row in np.flatnonzero(~inside).tolist():
+        if self._sparse:  # the array may have grown over ids that came here
+            for row in np.flatnonzero(found == 0).tolist():
                 found[row] = self._sparse.get(int(ids[row]), 0)
         return found
 

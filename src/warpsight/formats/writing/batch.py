@@ -8,72 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.formats.writing.timeline import Column, Slices, Track
-
-#: Columns that a slice may have; see :class:`Slices`.
-OPTIONAL = (
-    "correlation",
-    "shape",
-    "stack",
-    "bytes",
-    "graph",
-    "node",
-    "source_address",
-    "destination_address",
-    "address",
-    "flow",
-    "waited",
-    "waits",
-    "arrows",
-    "attributes",
-)
-_ALWAYS = ("key", "start", "end", "name", "category")
+from warpsight.formats.writing.timeline import COLUMNS, Column, SliceColumns, Slices, Track
 
 
-@dataclass
-class TrackBatch:
-    """Rows with the key of the track they belong to; optional columns are None or full."""
+@dataclass(kw_only=True)
+class TrackBatch(SliceColumns):
+    """Rows with the key of the track they belong to."""
 
     key: Column
-    start: Column
-    end: Column
-    name: Column
-    category: Column
-    correlation: Column | None = None
-    shape: Column | None = None
-    stack: Column | None = None
-    bytes: Column | None = None
-    graph: Column | None = None
-    node: Column | None = None
-    source_address: Column | None = None
-    destination_address: Column | None = None
-    address: Column | None = None
-    flow: Column | None = None
-    waited: Column | None = None
-    waits: Column | None = None
-    arrows: Column | None = None
-    attributes: Column | None = None
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.start)
 
     def take(self, rows: Column | slice) -> TrackBatch:
         """Some of the rows, without their key."""
-        columns: dict[str, Any] = {c: getattr(self, c) for c in (*_ALWAYS[1:], *OPTIONAL)}
-        taken: dict[str, Any] = {c: None if v is None else v[rows] for c, v in columns.items()}
-        return TrackBatch(self.key[:0], **taken)
+        return TrackBatch(key=self.key[:0], **{name: values[rows] for name, values in self.columns().items()})
 
     def slices(self, track: Track, source: bool) -> Slices:
         """The rows as slices of a track."""
-        optional = {c: getattr(self, c) for c in OPTIONAL}
-        return Slices(track, self.start, self.end, self.name, self.category, source=source, **optional)
+        return Slices(track=track, source=source, **self.columns())
 
 
 def nothing() -> TrackBatch:
     """No rows."""
     none = np.empty(0, np.int64)
-    return TrackBatch(none, none, none, none, np.empty(0, np.int8))
+    return TrackBatch(none, none, none, np.empty(0, np.int8), key=none)
 
 
 def concat(batches: list[TrackBatch]) -> TrackBatch:
@@ -81,12 +37,13 @@ def concat(batches: list[TrackBatch]) -> TrackBatch:
     batches = [b for b in batches if len(b)] or [nothing()]
     if len(batches) == 1:
         return batches[0]
-    columns: dict[str, Any] = {c: np.concatenate([getattr(b, c) for b in batches]) for c in _ALWAYS}
-    for column in OPTIONAL:
-        present = [getattr(b, column) for b in batches if getattr(b, column) is not None]
-        if present:
-            columns[column] = np.concatenate([
-                _absent(len(b), present[0].dtype) if getattr(b, column) is None else getattr(b, column) for b in batches
+    columns: dict[str, Column] = {}
+    for name in ("key", *COLUMNS):
+        values = [getattr(b, name) for b in batches]
+        kind = next((one.dtype for one in values if one is not None), None)
+        if kind is not None:
+            columns[name] = np.concatenate([
+                _absent(len(b), kind) if one is None else one for b, one in zip(batches, values, strict=True)
             ])  # fmt: skip
     return TrackBatch(**columns)
 

@@ -81,7 +81,7 @@ class Overlay:
         category = np.full(count, CATEGORY[self.category], np.int8)
         about = np.array(self.attributes, object)[self.label[keep]] if self.attributes else None
         return Slices(
-            track, self.start[keep], self.end[keep], names[self.label[keep]], category, attributes=about
+            self.start[keep], self.end[keep], names[self.label[keep]], category, attributes=about, track=track
         )
 
     def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:

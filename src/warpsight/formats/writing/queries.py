@@ -340,8 +340,8 @@ class Queries:
         first = np.concatenate([[True], ~(follows & (end[:-1] == start[1:]) & (stack[1:] == stack[:-1]))])
         last = np.concatenate([first[1:], [True]])
         name = self._leaves(stack[first])
-        return TrackBatch(key[first], start[first], end[last], name, np.full(len(name), CATEGORY["sample"], np.int8),
-                     stack=stack[first])  # fmt: skip
+        category = np.full(len(name), CATEGORY["sample"], np.int8)
+        return TrackBatch(start[first], end[last], name, category, stack=stack[first], key=key[first])
 
     def _leaves(self, stack: Column) -> Column:
         """The innermost frame's function of each stack, as an index into the texts."""

@@ -7,7 +7,7 @@ that overlaps is spread over lanes, calls of a thread over nesting depths, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,11 +41,10 @@ class Track:
     is_group: bool = False
 
 
-@dataclass(frozen=True)
-class Slices:
-    """Slices of one track in time order, none overlapping. Index columns point into :class:`Texts`; 0 or less is none."""
+@dataclass
+class SliceColumns:
+    """Columns of slices, full where they are there. Index columns point into :class:`Texts`; 0 or less is none."""
 
-    track: Track
     start: Column
     end: Column
     name: Column
@@ -69,12 +68,28 @@ class Slices:
     arrows: Column | None = None
     #: The program's own attributes of a row: members of a JSON object without its braces; may be empty
     attributes: Column | None = None
-    #: The flow begins at these slices instead of ending there
-    source: bool = False
 
     def __len__(self) -> int:
         """Number of slices."""
         return len(self.start)
+
+    def columns(self) -> dict[str, Column]:
+        """The columns that there are, by name."""
+        found = {name: getattr(self, name) for name in COLUMNS}
+        return {name: values for name, values in found.items() if values is not None}
+
+
+#: Names of the columns that slices may have.
+COLUMNS = tuple(column.name for column in fields(SliceColumns))
+
+
+@dataclass(kw_only=True)
+class Slices(SliceColumns):
+    """Slices of one track in time order, none overlapping."""
+
+    track: Track
+    #: The flow begins at these slices instead of ending there
+    source: bool = False
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class ArenaHeader:
         for name, value in (("last_step", last), ("first_step", first)):
             ctypes.c_uint64.from_buffer(self._map, _OFFSETS[name]).value = value
 
-    def ask_flush(self, *, forced: bool = False) -> None:
+    def ask_flush(self, *, forced: bool) -> None:
         """Ask the process to hand over everything complete; `forced`: incomplete records too, without their times."""
         request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF
         if forced:

@@ -44,7 +44,7 @@ class _Series:
 class SlowSteps:
     """Follows the steps of all processes. `factor`: how many times the median is too long; `pattern`: which ranges."""
 
-    def __init__(self, factor: float, pattern: str = "") -> None:
+    def __init__(self, factor: float, pattern: str) -> None:
         self._factor = factor
         self._pattern = pattern
         self._series: dict[tuple[str, int, str], _Series] = {}

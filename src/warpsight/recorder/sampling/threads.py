@@ -23,7 +23,7 @@ _ADAPT_S = 1.0
 class HostSampler:
     """A thread that samples every connected process. Recording never depends on it: every failure only costs samples."""
 
-    def __init__(self, rows: OwnRows, loop: DrainLoop, hz: float, *, ranged: bool = False) -> None:
+    def __init__(self, rows: OwnRows, loop: DrainLoop, hz: float, *, ranged: bool) -> None:
         """`ranged`: only while a process records, which its own range decides (--capture-range)."""
         self._ranged = ranged
         self._rows = rows

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from types import ModuleType
 
 _SAMPLES, _EVERY_S = 6, 0.3
 _BUSY, _MOST_CHANGE = 90, 1
 
 
-def unchanged_and_busy(nvml: ModuleType | None = None) -> str:
+def unchanged_and_busy() -> str:
     """A sentence when some device is busy with something that moves no memory and does not change; else empty."""
     try:
-        if nvml is None:
-            import pynvml
+        import pynvml as nvml
 
-            nvml = pynvml
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]

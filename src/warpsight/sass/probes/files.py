@@ -54,8 +54,8 @@ class ProbeFile:
         self,
         program: Sequence[str],
         out: Path,
-        selection: TraceSelection | None = None,
-        limits: running.ProbeLimits = running.ProbeLimits(),
+        selection: TraceSelection | None,
+        limits: running.ProbeLimits,
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""
         done = running.run(program, self.probes, out, selection, limits)

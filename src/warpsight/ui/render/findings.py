@@ -20,7 +20,7 @@ _WIDEST = 120
 _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note": "\033[2m"}
 
 
-def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -> None:
+def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
     """Print a verdict in at most :data:`LINES` lines, or in full."""
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
     lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
@@ -113,7 +113,7 @@ def _cut(text: str) -> str:
     return numbers.shorten_paths(numbers.near(text), _width())
 
 
-def show_job(found: JobVerdict, stream: IO[str], *, everything: bool = False) -> None:
+def show_job(found: JobVerdict, stream: IO[str], *, everything: bool) -> None:
     """Print the verdict on a job: the headline, the ranks' time, then the findings, the first few in full."""
     from warpsight.ui.render import tables
 
@@ -137,7 +137,7 @@ def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
         stream.write(f"{name:{width}}{meaning}\n")
 
 
-def rows_each(tables: Sequence[int], lines: int = LINES) -> int:
+def rows_each(tables: Sequence[int], lines: int) -> int:
     """Rows to print of each table so that all of them fit into some lines: each has a title and a head."""
     filled = [count for count in tables if count]
     return max((lines - 2 - 3 * len(filled)) // max(len(filled), 1), 3)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.analysis.conftest import device, kernel
 from warpsight.analysis.base.result import Finding, in_order
-from warpsight.analysis.rules import waits
+from warpsight.analysis.rules import evidence, verdict, waits
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.selection import Rows
 
@@ -59,3 +59,29 @@ def test_findings_stand_in_the_order_in_which_they_are_read() -> None:
         error, loss, compute, host, large, small, note,
     )  # fmt: skip
     assert [one.class_name for one in (loss, note, small, host)] == ["loss", "note", "lever", "host"]
+
+
+def test_evidence_names_the_stack_that_holds_most_of_the_time() -> None:
+    class Named:
+        def stack_text(self, stack: int) -> str:
+            return f"stack {stack}" if stack != 3 else ""
+
+    def text(stacks: list[int], times: list[int]) -> list[str]:
+        return evidence._text(Named(), "launched by", np.array(stacks), np.array(times))
+
+    assert text([1, 1, 2, 0], [5, 5, 9, 100]) == ["launched by stack 1"]
+    assert text([1, 2, 2], [5, 9, -9]) == ["launched by stack 2"]
+    assert text([0, 0], [5, 5]) == []
+    assert text([3], [5]) == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "said"),
+    [
+        ([1_000_000], "1 ms"),
+        ([1_000_000, 1_000_000], "1 ms each"),
+        ([1_000_000, 3_000_000], "their time, 1 ms to 3 ms from first to last work"),
+    ],
+)
+def test_devices_that_worked_for_unlike_times_have_no_common_one(spans, said) -> None:
+    assert verdict._spans(spans).replace(".00", "") == said

@@ -157,7 +157,7 @@ class KernelFacts:
         """Estimated, when so many samples of stalls end and so many of issues are not needed, but all accesses to memory are."""
         return min(self.unbounded(stalls, fewer), self.traffic.room)
 
-    def unbounded(self, stalls: float, fewer: float = 0.0) -> float:
+    def unbounded(self, stalls: float, fewer: float) -> float:
         """The same, if memory keeps up whatever is asked of it."""
         return estimates.without(
             self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer

@@ -161,7 +161,7 @@ def _summarize(summary: RecordingSummary) -> None:
         terminal.warning(f"{summary.path} is complete, but cannot be summed up: {error}")
 
 
-def default_output(program: list[str], *, force: bool = False) -> Path:
+def default_output(program: list[str], *, force: bool) -> Path:
     """NAME.warp after the script, module or program; where that exists and `force` does not replace it, a number is added.
 
     No number is added where our own job is recording into it, or its hosts each record a part of it.

@@ -90,7 +90,7 @@ class TopApp(TerminalApp):
     def __init__(
         self,
         live: Live,
-        interval: float = 1.0,
+        interval: float,
         actions: Mapping[str, Callable[[Snapshot], str]] | None = None,
     ) -> None:
         """Look at `live` every `interval` seconds; `actions` are what the keys for a trace and a report do."""

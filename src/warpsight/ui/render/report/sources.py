@@ -38,7 +38,7 @@ class HotLine:
     excerpt: tuple[tuple[int, str], ...]
 
 
-def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool = True) -> list[HotLine]:
+def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool) -> list[HotLine]:
     """The Python lines with most weight of their own: those that the innermost Python frame of a stack was at.
 
     Args:

@@ -49,7 +49,7 @@ class _DrawnWindow:
         return len(self.axis)
 
 
-def label_width(width: int, longest: int = 32) -> int:
+def label_width(width: int, longest: int) -> int:
     """Columns of labels: what the longest needs, at most three tenths of the width, so that 40 columns show a picture."""
     return min(max(min(width * 3 // 10, longest), 10), 32)
 
