@@ -2,17 +2,13 @@
 
     PYTHONPATH=src:. python benchmarks/pages.py [--kernels 1000000] [--trace PATH] [--repeat 3]
 
-Each row is the best of several runs in this process, clock and processor time, without Python's start; the last rows run the
-whole command in a process of its own and print its peak memory.
+Each row is the best of several runs in this process, clock and processor time, without Python's start
+(`benchmarks/commands.py` runs whole commands).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,24 +53,6 @@ def inside(trace: StoredTrace, repeat: int) -> None:
     print(f"{'':24} {len(page.encode()) / 1e6:6.2f} MB")
 
 
-def command(trace: Path, verb: str, suffix: str) -> None:
-    """The verb as a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / f"out{suffix}"
-        clock = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "warpsight", "-q", verb, str(trace), "-o", str(out)]
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        clock = time.perf_counter() - clock
-        assert status == 0
-        cpu = usage.ru_utime + usage.ru_stime
-        print(
-            f"warpsight {verb:14} {clock:6.2f} s  {cpu:6.2f} s CPU  {usage.ru_maxrss / 1e6:.2f} GB  "
-            f"{out.stat().st_size / 1e6:.2f} MB"
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -87,8 +65,6 @@ def main() -> None:
         make(options.trace, Plan(kernels=options.kernels))
     with open_trace(options.trace) as trace:
         inside(trace, options.repeat)
-    command(options.trace, "flame", ".html")
-    command(options.trace, "report", ".html")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ usage: overhead.py [WORKLOAD ...] [--rounds 8] [--seconds 3] [--arms bare,floor,
 
 Arms: `bare`; `floor` (floor.cpp: CUPTI's records, thrown away); `walk` (the same, and a callback at each launch that walks the
 Python frames); `ws` (`warpsight.record` with the settings given); `range` (this was started by `warpsight record --capture-range
-profiler-api -- python overhead.py …`: recording that began before CUDA did); `waiting` and `counting` (`capsule record`
-before its range or step, and before the launch that it counts to). Every round runs each arm for `--seconds`, in
+profiler-api -- python overhead.py …`: recording that began before CUDA did). Every round runs each arm for `--seconds`, in
 another order, after one step that does not count; none begins after the seconds of `--for`. A JAX program decides at its start
 whether to emit ranges, so whole processes run in turn: bare, recorded, recorded, bare.
 
-One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds and its 95 %
-interval, of
+One JSON line a workload: for each arm its ratio to the bare block of the same round, median over the rounds, least and most, of
 
     total    time of all steps per step, with what is done now and then
     p25      lower quartile of the steps: least disturbed by other users of the host
@@ -42,9 +40,7 @@ from typing import Any
 from workloads import WORKLOADS, Workload
 
 HERE = Path(__file__).parent
-ARMS = ("bare", "floor", "walk", "ws", "range", "waiting", "counting")
-#: What the recorder of capsules is asked for in its arms; neither comes.
-CAPSULES = {"waiting": "range=none", "counting": "kernel=*\nfirst=1000000000000\nend=1000000000001"}
+ARMS = ("bare", "floor", "walk", "ws", "range")
 Rows = list[tuple[float, float, float]]
 FIGURES: dict[str, Callable[[Rows], float]] = {
     "total": lambda rows: statistics.fmean(row[0] for row in rows),
@@ -72,53 +68,6 @@ def build_floor(folder: Path) -> Path:
     return library
 
 
-class CapsuleRecorder:
-    """The library behind `capsule record`, at work in blocks; each arm has a copy, as one starts once in a process."""
-
-    def __init__(self, arm: str, place: Path) -> None:
-        from warpsight import _native
-
-        found = _native.library_path()
-        assert found
-        folder = place / arm
-        folder.mkdir()
-        copy = shutil.copy(found.with_name("libwarpsight_capsule.so"), folder)
-        os.environ["WARPSIGHT_CAPSULE"] = f"folder={folder}\n{CAPSULES[arm]}"
-        self.enabled: list[tuple[int, int]] = []
-        enable = ctypes.CFUNCTYPE(
-            ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32
-        )
-        self.enable = enable(self._enable)  # kept: the library calls it
-        library = ctypes.CDLL(copy)
-        library.warpsight_capsule_join.restype = ctypes.c_void_p
-        self.callback = ctypes.c_void_p(library.warpsight_capsule_join(self.enable, None))
-        del os.environ["WARPSIGHT_CAPSULE"]
-        loaded = [
-            line.split()[-1]
-            for line in Path("/proc/self/maps").read_text().splitlines()
-            if "libcupti.so" in line
-        ]
-        self.cupti = ctypes.CDLL(loaded[0] if loaded else "libcupti.so.13")
-        if log := (folder / str(os.getpid()) / "log").read_text():
-            raise SystemExit(f"arm {arm}: {log}")
-
-    def _enable(self, on: int, subscriber: int | None, domain: int, callback: int) -> int:
-        if on:
-            self.enabled.append((domain, callback))
-        return 0
-
-    def __enter__(self) -> None:
-        self.subscriber = ctypes.c_void_p()
-        failed = self.cupti.cuptiSubscribe(ctypes.byref(self.subscriber), self.callback, None)
-        for domain, callback in self.enabled:
-            failed = failed or self.cupti.cuptiEnableCallback(1, self.subscriber, domain, callback)
-        if failed:
-            raise SystemExit(f"CUPTI refused ({failed})")
-
-    def __exit__(self, *exception: object) -> None:
-        self.cupti.cuptiUnsubscribe(self.subscriber)
-
-
 class Arms:
     """Runs blocks of a workload under each arm and keeps what they recorded."""
 
@@ -130,7 +79,6 @@ class Arms:
         if self.floor:
             self.floor.floor_off.restype = ctypes.c_long
         self.place = Path(tempfile.mkdtemp())
-        self.capsules: dict[str, CapsuleRecorder] = {}
         self.kernels: dict[str, list[float]] = {}
         self.stated: list[Any] = []
         self.began: list[float] = []
@@ -153,11 +101,6 @@ class Arms:
             return self._recorded()
         if arm == "bare":
             return self.block()
-        if arm in CAPSULES:
-            if arm not in self.capsules:
-                self.capsules[arm] = CapsuleRecorder(arm, self.place)
-            with self.capsules[arm]:
-                return self.block()
         import torch
 
         torch.cuda.profiler.start()
@@ -220,13 +163,11 @@ def stated(trace: Any) -> float | None:
 
 
 def ratios(rounds: list[dict[str, Rows]], arm: str, to: str) -> dict[str, list[float]]:
-    """Of each figure the median over the rounds, and its 95 % interval: of few rounds, the least and the most."""
+    """Of each figure the median, the least and the most over the rounds."""
     out = {}
-    off = round(0.98 * len(rounds) ** 0.5)
     for name, figure in FIGURES.items():
-        found = sorted(figure(rows[arm]) / figure(rows[to]) for rows in rounds)
-        low, high = max(len(found) // 2 - off, 0), min((len(found) - 1) // 2 + off, len(found) - 1)
-        out[name] = [round(value, 4) for value in (statistics.median(found), found[low], found[high])]
+        found = [figure(rows[arm]) / figure(rows[to]) for rows in rounds]
+        out[name] = [round(value, 3) for value in (statistics.median(found), min(found), max(found))]
     return out
 
 

@@ -38,7 +38,7 @@ bool CapsuleRecorder::cut_hung() {
   constexpr uint64_t kBeforeNs = 2'000;
   auto launch = std::make_unique<KeptLaunch>();
   if (!recent_->find(thread, begin - kBeforeNs, end, launch.get())) {
-    refuse("the launch that hangs is not known any more: too many came after it");
+    refuse("the launch that hangs was not kept: too many came after it, or its parameters are too large");
     return true;
   }
   OwnCalls own;

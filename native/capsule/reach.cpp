@@ -11,6 +11,7 @@ namespace {
 thread_local bool t_loading = false;
 
 constexpr unsigned kThreads = 256, kMostBlocks = 4096;
+constexpr size_t kTable = 64u << 10;  // bytes, at least
 
 }  // namespace
 
@@ -29,7 +30,7 @@ void search_host(const Searched& memory, const std::vector<Block>& blocks, std::
 bool Reach::loading() { return t_loading; }
 
 std::string Reach::prepare(CUcontext context) {
-  if (kernels_.count(context) != 0) return "";
+  if (searchers_.count(context) != 0) return "";
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;
   t_loading = true;
@@ -41,7 +42,9 @@ std::string Reach::prepare(CUcontext context) {
   if (result != CUDA_SUCCESS)
     return failure("loading the kernel that searches memory for addresses", result) +
            "; --reach all needs no search";
-  kernels_[context] = kernel;
+  Searcher& made = searchers_[context];
+  made.kernel = kernel;
+  if (cu().allocate(&made.table, kTable) == CUDA_SUCCESS) made.bytes = kTable;
   return "";
 }
 
@@ -55,9 +58,16 @@ std::string Reach::points_to(CUcontext context, const std::vector<Searched>& mem
   std::vector<uint64_t> bounds(2 * count);
   for (size_t i = 0; i < count; ++i) bounds[i] = blocks[i].address, bounds[count + i] = blocks[i].end();
   const size_t bytes = bounds.size() * sizeof bounds[0], all = bytes + count * sizeof(uint32_t);
-  CUdeviceptr table = 0;
-  CUresult result = cu().allocate(&table, all);
-  if (result != CUDA_SUCCESS) return failure("allocating room for the search", result);
+  Searcher& searcher = searchers_[context];
+  CUresult result = CUDA_SUCCESS;
+  if (searcher.bytes < all) {
+    if (searcher.bytes != 0) cu().free(searcher.table);
+    searcher.bytes = 0;
+    result = cu().allocate(&searcher.table, all);
+    if (result != CUDA_SUCCESS) return failure("allocating room for the search", result);
+    searcher.bytes = all;
+  }
+  const CUdeviceptr table = searcher.table;
   result = cu().host_to_device(table, bounds.data(), bytes, nullptr);
   if (result == CUDA_SUCCESS)
     result = cu().cuMemsetD8Async(table + bytes, 0, count * sizeof(uint32_t), nullptr);
@@ -72,13 +82,11 @@ std::string Reach::points_to(CUcontext context, const std::vector<Searched>& mem
     void* arguments[] = {&words, &length, &begins, &ends, &number, &flags};
     const auto grid =
         static_cast<unsigned>(std::min<uint64_t>(kMostBlocks, (length + kThreads - 1) / kThreads));
-    result =
-        cu().cuLaunchKernel(kernels_[context], grid, 1, 1, kThreads, 1, 1, 0, nullptr, arguments, nullptr);
+    result = cu().cuLaunchKernel(searcher.kernel, grid, 1, 1, kThreads, 1, 1, 0, nullptr, arguments, nullptr);
   }
   if (result == CUDA_SUCCESS)
     result = cu().device_to_host(found->data(), flags, count * sizeof(uint32_t), nullptr);
   if (result == CUDA_SUCCESS) result = cu().synchronize();
-  cu().free(table);
   for (const Searched& part : memory)
     if (part.host) search_host(part, blocks, found);
   return failure("searching memory for addresses", result);

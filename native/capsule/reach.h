@@ -33,7 +33,13 @@ class Reach {
   static bool loading();
 
  private:
-  std::map<CUcontext, CUfunction> kernels_;  // the searching kernel
+  struct Searcher {
+    CUfunction kernel = nullptr;
+    CUdeviceptr table =
+        0;             // room for the bounds of blocks and what is found, kept: making it holds the program
+    size_t bytes = 0;  // of that room
+  };
+  std::map<CUcontext, Searcher> searchers_;
 };
 
 }  // namespace warpsight

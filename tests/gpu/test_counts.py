@@ -68,7 +68,21 @@ def test_samples_show_when_the_gpu_worked(program: Path) -> None:
     assert rows[0]["max"] > 0
 
 
-def test_a_kernel_reaches_no_more_than_its_roof(program: Path) -> None:
-    roofs = sass("counts", "--roofline", "--json", "--", str(program), "3")["rooflines"]
+def test_a_kernel_reaches_no_more_than_its_roof_while_it_is_alone(program: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "sass",
+        "counts",
+        "--roofline",
+        "--json",
+        "--",
+        program,
+        "3",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    roofs = json.loads(done.stdout)["rooflines"]
     assert {roof["launches"] for roof in roofs} == {3}
-    assert [roof for roof in roofs if not 0 < roof["share_of_roof"] <= 1] == []
+    assert min(roof["share_of_roof"] for roof in roofs) > 0
+    assert (max(roof["share_of_roof"] for roof in roofs) > 1) == ("other processes" in done.stderr)

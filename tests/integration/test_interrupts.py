@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.synthetic_trace import Plan, make
 from tests.integration.recorded import TIMEOUT, environment, launcher, program
 from tests.integration.standin_programs import children
+from tests.unit.debug.test_sanitizer import STAND_IN, report
 from warpsight.model.workers import workers
 
 #: A verb in the middle of work: a temporary folder, and a thread that waits for something that never comes.
@@ -38,6 +40,19 @@ sys.meta_path.insert(0, Finder())
 sys.argv = ["warpsight", "info"]
 runpy.run_module("warpsight", run_name="__main__")
 """
+#: Says who it is, and stays.
+STAYING = "import os, time; print('at', os.getpid(), flush=True); time.sleep(600)"
+#: Reads a job with a worker, which waits for a pipe that is never written.
+WORKERS = """
+import os, sys, tempfile
+from warpsight.cluster.executor import LocalExecutor
+from warpsight.ui.cli import app
+from tests.integration.stuck_item import stay
+app.end_soon_after_interrupt()
+for outcome in LocalExecutor(2).map(stay, [sys.argv[1]] * 2):
+    pass
+"""
+ENDING = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 HELLO = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},'
     '"clientInfo":{"name":"x","version":"1"}}}\n'
@@ -49,9 +64,9 @@ def started(*command):
                             stderr=subprocess.PIPE, text=True)  # fmt: skip
 
 
-def interrupted(process):
+def interrupted(process, number=signal.SIGINT):
     """What it prints to standard error before it ends, with its input still open."""
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     code = process.wait(60)
     told = process.stderr.read()
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -59,12 +74,13 @@ def interrupted(process):
     return code, told
 
 
-def test_threads_that_wait_do_not_hold_up_the_end_and_temporary_files_go():
+@ENDING
+def test_threads_that_wait_do_not_hold_up_the_end_and_temporary_files_go(number):
     process = started("-c", STUCK)
     folder = process.stdout.readline().strip()
     assert os.path.isdir(folder)
-    code, _ = interrupted(process)
-    assert code == 130
+    code, _ = interrupted(process, number)
+    assert code == 128 + number
     assert not os.path.exists(folder)
 
 
@@ -163,3 +179,66 @@ def test_no_other_thread_of_a_launcher_takes_ctrl_c(verb, library, tmp_path):
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(library), timeout=TIMEOUT)
     assert "takers 0" in done.stdout, done.stdout + done.stderr
+
+
+@ENDING
+@pytest.mark.parametrize(
+    "verb", [["sanitize"], ["capsule", "record", "-o", "x.capsule"]], ids=lambda verb: verb[0]
+)
+def test_a_signal_ends_the_program_that_a_verb_runs(verb, number, library, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    tool = tmp_path / "bin" / "compute-sanitizer"
+    tool.parent.mkdir()
+    tool.write_text(
+        STAND_IN.format(python=sys.executable, report=str(report("illegal_address.memcheck", tmp_path)))
+    )
+    tool.chmod(0o755)
+    around = environment(library, TMPDIR=str(own), PATH=f"{tool.parent}:{os.environ['PATH']}")
+    command = [sys.executable, "-m", "warpsight", *verb, "--", sys.executable, "-c", STAYING]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, cwd=tmp_path
+    )
+    program = int(process.stdout.readline().split()[1])
+    process.send_signal(number)
+    _, told = process.communicate(timeout=TIMEOUT)
+    with pytest.raises(ProcessLookupError):
+        os.kill(program, 0)
+    if verb == ["sanitize"]:
+        assert "Invalid __global__ write" in told  # the tool outlives its program, and reports
+    else:
+        assert process.returncode == 128 + number and "nothing was cut out" in told
+    assert not os.listdir(own) and not [one for one in os.listdir(tmp_path) if one.startswith(".")]
+
+
+@ENDING
+def test_a_server_of_a_trace_leaves_no_copy_of_it(number, library, tmp_path):
+    trace = make(tmp_path / "t.warp", Plan(kernels=30))
+    own = tmp_path / "own"
+    own.mkdir()
+    command = [sys.executable, "-m", "warpsight", "open", str(trace), "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment(library, TMPDIR=str(own)))  # fmt: skip
+    assert "http" in process.stdout.readline()
+    while "Ctrl-C ends it" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    _, told = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0 and "Traceback" not in told
+    assert not os.listdir(own)
+
+
+@ENDING
+def test_workers_end_with_the_verb_and_their_files_go(number, library, tmp_path):
+    pipe, own = tmp_path / "pipe", tmp_path / "own"
+    os.mkfifo(pipe)
+    own.mkdir()
+    paths = os.pathsep.join((environment(library)["PYTHONPATH"], str(Path(__file__).parents[2])))
+    process = subprocess.Popen([sys.executable, "-c", WORKERS, str(pipe)], stderr=subprocess.PIPE, text=True,
+                               env=environment(library, TMPDIR=str(own), PYTHONPATH=paths))  # fmt: skip
+    with pipe.open() as told:  # until a worker has a temporary file, and says so
+        worker = int(told.readline())
+    process.send_signal(number)
+    process.communicate(timeout=TIMEOUT)
+    assert not os.path.exists(f"/proc/{worker}")
+    assert not os.listdir(own)

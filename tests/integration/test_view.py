@@ -186,7 +186,8 @@ def test_wrong_options_are_told_in_one_line(trace):
         assert "Traceback" not in done.stderr and done.stderr.strip()
 
 
-def test_on_a_terminal_it_opens_the_view_and_q_ends_it(trace):
+@pytest.mark.parametrize(("end", "code"), [("q", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_on_a_terminal_it_opens_the_view_and_q_or_a_signal_ends_it(trace, end, code):
     import pty
 
     parent, child = pty.openpty()
@@ -196,15 +197,19 @@ def test_on_a_terminal_it_opens_the_view_and_q_ends_it(trace):
     seen, deadline = b"", time.monotonic() + 60
     while b"Search" not in seen and time.monotonic() < deadline:
         seen += os.read(parent, 65536)
-    os.write(parent, b"q")
+    if end == "q":
+        os.write(parent, b"q")
+    else:
+        process.send_signal(end)
     try:
         while True:
             seen += os.read(parent, 65536)
     except OSError:  # the other end has gone
         pass
     os.close(parent)
-    assert process.wait(30) == 0
+    assert process.wait(30) == code
     assert b"stream 7" in seen
+    assert b"\x1b[?1049l" in seen and b"\x1b[?25h" in seen  # the terminal is given back
 
 
 def test_record_open_serves_the_recording_after_the_program(library, tmp_path):

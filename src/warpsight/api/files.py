@@ -12,6 +12,19 @@ from warpsight.errors import WarpsightError
 from warpsight.model import private_files
 
 
+def check_free(path: Path, force: bool) -> None:
+    """Refuse a place for a new file.
+
+    Raises:
+        WarpsightError: when something lies there and `force` is not set, or something that is no file.
+    """
+    reason = private_files.unreplaceable(path)
+    if reason:
+        raise WarpsightError(f"{path} {reason}")
+    if os.path.lexists(path) and not force:
+        raise WarpsightError(f"{path} exists already; -f replaces it")
+
+
 @contextmanager
 def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     """A new file of mode 0600 for bytes, removed when it was not finished.
@@ -19,10 +32,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     Raises:
         WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
     """
-    if os.path.lexists(path) and not force:
-        raise WarpsightError(f"{path} exists already; -f replaces it")
-    if os.path.isdir(path):
-        raise WarpsightError(f"{path} is a folder")
+    check_free(path, force)
     # A short name of its own: that of the file may be as long as names can be.
     temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
     try:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
-from warpsight.formats import following, registry
 from warpsight.formats.errors import FormatError, decoding
 from warpsight.formats.source import Source
 
@@ -126,9 +125,12 @@ def is_trace(path: str) -> bool:
         return True
     place = Path(path)
     if place.is_dir():
-        own = (place / manifest.FILE).exists() or (place / "raw").is_dir()
+        if (place / manifest.FILE).exists() or (place / "raw").is_dir():
+            return True
+        from warpsight.formats import registry
+
         with Source(place) as source:
-            return own or (registry.sniff(source) is None and not registry.files_of_ranks(place))
+            return registry.sniff(source) is None and not registry.files_of_ranks(place)
     return place.name == manifest.FILE or _is_pack(place)
 
 
@@ -155,6 +157,7 @@ def _check_free(target: Path, force: bool) -> None:
 def _read_all(
     writer: TraceWriter, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
 ) -> tuple[tuple[_ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
+    from warpsight.formats import following
     from warpsight.formats.target import Target
 
     files, described = [], []
@@ -179,11 +182,15 @@ def _files(path: _Path) -> Sequence[_Path]:
     """What to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
     if not Path(path).is_dir():
         return [path]
+    from warpsight.formats import registry
+
     with Source(path) as source:
         return [path] if registry.sniff(source) is not None else registry.files_of_ranks(Path(path)) or [path]
 
 
 def _sniffed(source: Source) -> str:
+    from warpsight.formats import registry
+
     found = registry.sniff(source)
     if found is not None:
         return found
@@ -201,6 +208,8 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
         FormatError: when it cannot be read.
         UsageError: for a format or option that does not exist.
     """
+    from warpsight.formats import registry
+
     chosen = registry.reader(name)
     if chosen.encloses and not options:
         # Costs Arrow's functions, which a trace does not need.

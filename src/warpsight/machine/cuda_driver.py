@@ -102,7 +102,10 @@ def devices() -> list[CudaDevice]:
     driver, count = library(), ctypes.c_int()
     if driver is None or driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return []
-    return [_device(driver, ordinal) for ordinal in range(count.value)]
+    try:
+        return [_device(driver, ordinal) for ordinal in range(count.value)]
+    except AttributeError:  # a library of this name that lacks functions
+        return []
 
 
 def _device(driver: ctypes.CDLL, ordinal: int) -> CudaDevice:
@@ -113,7 +116,7 @@ def _device(driver: ctypes.CDLL, ordinal: int) -> CudaDevice:
         ctypes.c_size_t(),
     )
     driver.cuDeviceGet(ctypes.byref(handle), ordinal)
-    getattr(driver, "cuDeviceGetUuid_v2", driver.cuDeviceGetUuid)(uuid, handle)
+    (getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid)(uuid, handle)
     driver.cuDeviceGetName(name, 256, handle)
     driver.cuDeviceTotalMem_v2(ctypes.byref(total), handle)
     attributes = {}

@@ -80,6 +80,11 @@ class ByThread:
     def __len__(self) -> int:
         return len(self.call)
 
+    @property
+    def edges(self) -> Column:
+        """Where the calls of each thread begin, and the end of the last."""
+        return np.searchsorted(self.thread, np.arange(len(self.threads) + 1, dtype=self.thread.dtype))
+
     def places(self, calls: int) -> Column:
         """The place of each call, -1 for those that are not among these; `calls` is the number of all calls."""
         out = np.full(calls, -1, self.call.dtype)

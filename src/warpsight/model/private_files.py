@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 #: Links are never followed, where the system can say so; bytes are written as they are, where it would change line ends.
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def unreplaceable(path: Path) -> str:
+    """Why no new file may take the place of what lies there, empty when one may: root could replace /dev/null by a file."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return ""
+    if stat.S_ISDIR(mode):
+        return "is a folder"
+    return "" if stat.S_ISREG(mode) else "is a device or a pipe, which no file replaces"
 
 
 def create(path: Path, *, new: bool) -> int:

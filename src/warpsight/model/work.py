@@ -324,7 +324,7 @@ def summed(group: Column, values: Column, groups: int) -> Column:
         np.add.at(out, group, values)
         return out
     # Floats are exact then, and much quicker.
-    for block in _blocks(len(values)) if groups <= _FEW_SUMS else (slice(None),):
+    for block in blocks(len(values)) if groups <= _FEW_SUMS else (slice(None),):
         out += np.bincount(group[block], values[block], groups).astype(np.int64)
     return out
 
@@ -368,19 +368,19 @@ def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
             span = len(values)
         span *= width
         code = code.astype(np.int32 if span < 1 << 31 else np.int64, copy=False)
-        for block in _blocks(rows):
+        for block in blocks(rows):
             part = code[block]
             part *= width
             np.add(part, np.subtract(column[block], low, dtype=np.int64), out=part, casting="unsafe")
     values, code = distinct(code)
     first = np.zeros(len(values), np.int64)
-    for block in reversed(_blocks(rows)):
+    for block in reversed(blocks(rows)):
         part = code[block]
         first[part[::-1]] = np.arange(block.start + len(part) - 1, block.start - 1, -1)
     return code, [c[first] for c in columns]
 
 
-def _blocks(rows: int) -> list[slice]:
+def blocks(rows: int) -> list[slice]:
     """Rows in pieces whose intermediate results stay in the processor's cache."""
     return [slice(first, first + 65_536) for first in range(0, rows, 65_536)]
 
@@ -397,10 +397,10 @@ def distinct(column: Column) -> tuple[Column, Column]:
         return values, place.astype(np.int32)
     there = np.zeros(high - low + 1, bool)
     out = np.empty(len(column), np.int32)
-    for block in _blocks(len(column)):
+    for block in blocks(len(column)):
         there[np.subtract(column[block], low, dtype=np.int64)] = True
     number = np.cumsum(there, dtype=np.int32) - np.int32(1)
-    for block in _blocks(len(column)):
+    for block in blocks(len(column)):
         number.take(np.subtract(column[block], low, dtype=np.int64), out=out[block], mode="clip")
     return np.flatnonzero(there) + low, out
 

@@ -96,13 +96,13 @@ def _is_result(folder: Path) -> bool:
 COVERAGE = Coverage(
     kept=(
         "tasks as kernels with block count, stream and device; copies with direction and size; waits and records of events",
-        "CANN calls (launches apart) joined by connection id; torch_npu operators with sequence number and shapes; mstx ranges",
+        "CANN calls (launches apart) joined by connection id or by arrows",
+        "torch_npu operators with sequence number and shapes; mstx ranges",
         "communication operations with group, count and type (database); AI Core frequency as a counter",
         "device names, ranks, host, pid; times as exact nanoseconds",
     ),
     lost=(
         "JSON and CSV: sizes of copies are 0 where the file has none; threads are not in CSV",
-        "arrows: timelines of early 2024 join calls to tasks by them only, so launches of those are not joined",
         "overlap analysis (derived), PMU columns, hardware counters beside frequency: tables and layers are named in a note",
     ),
     tested=(

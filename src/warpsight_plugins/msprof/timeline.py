@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import TraceEvent, events, names, whole
+from warpsight_plugins.msprof.arrows import calls_of_tasks
 from warpsight_plugins.msprof.recording import NONE, MsprofRecording
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class _Reader:
     def __init__(self, source: Source, target: Target) -> None:
         self._target = target
         self._names = names(source)
+        self._calls = calls_of_tasks(source)
         self._recording = MsprofRecording(target)
         self._process = target.process(f"{target.scope}/host", command="")
         self._left_out: dict[str, int] = {}
@@ -80,7 +82,7 @@ class _Reader:
             "start": event.start,
             "duration": max(event.duration, 0),
             **place,
-            "correlation": _connection(args),
+            "correlation": self._calls.get((event.pid, event.tid, event.start), _connection(args)),
         }
         self._recording.task(
             kind or event.name, event.name, row, size=whole(args.get("size(B)", args.get("Size(B)"))) or 0,

@@ -32,7 +32,7 @@ def soak(seeds: range, only: str, keep: Path | None, seconds: float, verbose: bo
         scratch = Path(tempfile.mkdtemp(prefix="warpsight-faults-"))
         try:
             path = scratch / whole.suffix
-            path.write_bytes(data)
+            whole.write(data, path)
             found = verbs.run(verbs.chosen(seed, whole), path, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 
-from tests.faults.readers.corpus import Whole, members
+from tests.faults.readers.corpus import FOLDERS, Whole, members, zipped
 
 #: Values that no writer meant to be where they are put.
 ODD: tuple[Any, ...] = (
@@ -277,11 +278,206 @@ def _other_values(random: Random, column: pa.ChunkedArray, count: int) -> pa.Arr
     return made
 
 
+def lines(random: Random, data: bytes, _: Sequence[Whole]) -> bytes:
+    """Lines of a text, or their words, that are gone, twice there, in another order or very long."""
+    parts = data.split(b"\n")
+    for _ in range(random.choice((1, 2, 8))):
+        i, j = random.randrange(len(parts)), random.randrange(len(parts))
+        how = random.random()
+        if how < 0.2:
+            parts[i], parts[j] = parts[j], parts[i]
+        elif how < 0.3:
+            parts[i:i] = [parts[j]] * random.choice((1, 3, 2_000))
+        elif how < 0.4 and len(parts) > 1:
+            del parts[i]
+        else:
+            mark = random.choice((b" ", b"\t", b";", b","))
+            words = parts[i].split(mark)
+            odd = (
+                b"",
+                b"-",
+                b"\xff\xfe",
+                b"\x1b[31m",
+                b"=1+1",
+                b"\0",
+                b"nan",
+                b"-9",
+                b"9" * 40,
+                b"1e999",
+                b"a" * 70_000,
+                b'"',
+            )
+            words[random.randrange(len(words))] = random.choice(odd)
+            parts[i] = mark.join(words)
+    return b"\n".join(parts)
+
+
+def protobuf(random: Random, data: bytes, _: Sequence[Whole]) -> bytes:
+    """Fields of a message, at any depth, with another number, type or value, gone, or there again; lengths fit all the same."""
+    for _ in range(random.choice((1, 1, 3, 10))):
+        data = _changed_message(random, data, 0)
+    return data
+
+
+def _changed_message(random: Random, data: bytes, depth: int) -> bytes:
+    fields = _fields(data)
+    if not fields:
+        return data
+    place = random.randrange(len(fields))
+    number, wire, value = fields[place]
+    how = random.random()
+    if wire == 2 and _fields(value) and random.random() < 0.9 - depth * 0.15:
+        fields[place] = (number, wire, _changed_message(random, value, depth + 1))
+    elif how < 0.1:
+        del fields[place]
+    elif how < 0.2:
+        fields[place:place] = [fields[place]] * random.choice((1, 2, 500))
+    elif how < 0.3:
+        fields[place] = (random.choice((1, 2, 3, 8, 9, 60, number + 1, (1 << 29) - 1)), wire, value)
+    elif how < 0.4:
+        other = random.randrange(len(fields))
+        fields[place], fields[other] = fields[other], fields[place]
+    elif how < 0.7:
+        odd = (0, 1, (1 << 31) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+        fields[place] = (number, 0, _varint(random.choice(odd)))
+    else:
+        nested = _field(1, 2, b"") * random.choice((1, 2_000))
+        text = (b"", b"\xff\xfe", b"\x1b[31m", b"=1+1", b"a" * 70_000, bytes(random.randbytes(9)), nested)
+        fields[place] = (number, 2, random.choice(text))
+    return b"".join(_field(*field) for field in fields)
+
+
+def _fields(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Number, wire type and content of each field; empty when it is no message."""
+    found, place = [], 0
+    try:
+        while place < len(data):
+            key, place = _read_varint(data, place)
+            wire, begin = key & 7, place
+            if wire == 0:
+                _, place = _read_varint(data, place)
+            elif wire == 2:
+                length, begin = _read_varint(data, place)
+                place = begin + length
+            else:
+                place += {1: 8, 5: 4}[wire]
+            if not key >> 3 or place > len(data):
+                return []
+            found.append((key >> 3, wire, data[begin:place]))
+    except (IndexError, KeyError):
+        return []
+    return found
+
+
+def _field(number: int, wire: int, value: bytes) -> bytes:
+    return _varint(number << 3 | wire) + (_varint(len(value)) if wire == 2 else b"") + value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[place] & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if not data[place - 1] & 0x80:
+            return value, place
+
+
+def elf(random: Random, data: bytes, _: Sequence[Whole]) -> bytes:
+    """An ELF file whose header, section headers or words of one section are not what they were, or that ends early."""
+    out = bytearray(data)
+    table, size, count = (
+        int.from_bytes(data[at : at + n], "little") for at, n in ((40, 8), (58, 2), (60, 2))
+    )
+    odd = (
+        0,
+        1,
+        2,
+        0x7F,
+        0xFFFF,
+        (1 << 31) - 1,
+        (1 << 32) - 1,
+        1 << 40,
+        (1 << 63) - 1,
+        (1 << 64) - 1,
+        len(data),
+        len(data) - 1,
+    )
+    for _ in range(random.choice((1, 1, 3, 8))):
+        header = table + size * random.randrange(count)
+        how = random.random()
+        if how < 0.1:
+            at, width = random.choice(((4, 1), (16, 2), (18, 2), (40, 8), (48, 4), (58, 2), (60, 2), (62, 2)))
+        elif how < 0.5:
+            at, width = random.choice(
+                ((0, 4), (4, 4), (8, 8), (16, 8), (24, 8), (32, 8), (40, 4), (44, 4), (48, 8), (56, 8))
+            )
+            at += header
+        else:
+            begin = int.from_bytes(data[header + 24 : header + 32], "little")
+            length = int.from_bytes(data[header + 32 : header + 40], "little")
+            width = random.choice((1, 2, 4, 8))
+            at = begin + random.randrange(max(min(length, len(data) - begin) // width, 1)) * width
+        out[at : at + width] = (random.choice(odd) % (1 << 8 * width)).to_bytes(width, "little")
+    return bytes(out[: random.randrange(len(out))] if random.random() < 0.2 else out)
+
+
+def folder(random: Random, data: bytes, others: Sequence[Whole]) -> bytes:
+    """A folder with files that are damaged, gone, exchanged, empty, or there a second time under another name."""
+    files = members(data)
+    for _ in range(random.choice((1, 1, 3))):
+        name, other = random.choice(list(files)), random.choice(list(files))
+        how = random.random()
+        if how < 0.1 and len(files) > 1:
+            del files[name]
+        elif how < 0.2:
+            files[name], files[other] = files[other], files[name]
+        elif how < 0.3:
+            files[random.choice(("copy", "a/b/c", "x\ny", "rank_7", ".hidden", "-f"))] = files[name]
+        elif how < 0.35:
+            files[name] = b""
+        else:
+            files[name] = _damaged_member(random, name, files[name], others)
+    return zipped(files)
+
+
+def _damaged_member(random: Random, name: str, data: bytes, others: Sequence[Whole]) -> bytes:
+    """By a way that fits the file; one that is damaged already may fit none but the plainest."""
+    try:
+        return _changed_member(random, name, data, others)
+    except (zipfile.BadZipFile, zstandard.ZstdError, OSError, EOFError, ValueError, KeyError, zlib.error):
+        return flip(random, data, others)
+
+
+def _changed_member(random: Random, name: str, data: bytes, others: Sequence[Whole]) -> bytes:
+    kind = "packed" if name.endswith(".warp.zip") else "member"
+    if not data:
+        return b"x"
+    if name.endswith(".zst") and random.random() < 0.8:
+        inner = zstandard.ZstdDecompressor().decompress(data, max_output_size=64 << 20)
+        way = random.choice((flip, cut, splice, numbers, *((elf,) * 3 if inner[:4] == b"\x7fELF" else ())))
+        return zstandard.compress(way(random, inner, others) if inner else b"x")
+    return random.choice(ways(Whole(name, kind, lambda: data), data))(random, data, others)
+
+
 def ways(whole: Whole, data: bytes) -> list[Callable[[Random, bytes, Sequence[Whole]], bytes]]:
     """The ways that fit a file; those that know its structure come up as often as all others together."""
     plain = [flip, cut, splice, repeat, numbers, nesting]
-    if whole.kind == "packed":
+    if whole.kind in ("packed", "inside"):
         return plain + [packed] * 14
+    if whole.kind in FOLDERS:
+        return [folder]
+    if data.startswith(b"\x7fELF") and len(data) > 64:
+        return [flip, cut, splice, repeat, numbers] + [elf] * 5
+    if whole.name.endswith((".pftrace", ".pb")) and _fields(data):
+        return plain + [protobuf] * 12
     if data.startswith(b"SQLite format 3"):
         return plain + [database] * 6
     head = data[:64].lstrip()[:1]
@@ -289,7 +485,7 @@ def ways(whole: Whole, data: bytes) -> list[Callable[[Random, bytes, Sequence[Wh
         return plain + [swap_types] * 6 + ([bomb] if len(data) < 20_000 else [])
     if data[:2] == b"\x1f\x8b":
         return plain + [recompressed] * 3
-    return plain
+    return plain + ([lines] * 4 if b"\0" not in data[:4096] and b"\n" in data else [])
 
 
 def recompressed(random: Random, data: bytes, others: Sequence[Whole]) -> bytes:

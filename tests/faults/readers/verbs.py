@@ -20,7 +20,7 @@ MEMORY = 1 << 30
 #: Processor seconds and seconds of the clock that a verb may take.
 CPU_S, WALL_S = 60, 300
 #: Exit codes that verbs have when all is well, or when their input is not.
-FINE = (0, 1, 2, 3, 4, 5)
+FINE = (*range(9), *range(10, 14))
 
 #: Addresses are what is limited, so nothing may reserve more of them than it uses: mimalloc begins with a gibibyte, glibc
 #: with 64 MiB a thread.
@@ -38,15 +38,31 @@ _TRACE = (
     ("export", "@", "--to", "csv", "-o", "%/o.zip"), ("export", "@", "--to", "kineto", "-o", "%/o.pt.trace.json"),
     ("import", "@", "-o", "%/o.warp"), ("diff", "@", str(GOLDEN / "planted_leak.warp.zip")),
     ("stats", "@", "memory"), ("stats", "@", "ops"), ("analyze", "@", "critical-path", "memory", "iterations"),
-    ("simulate", "@", "--faster", "kernel=2"), ("pack", "@", "-o", "%/o.zip"),
+    ("simulate", "@"), ("simulate", "@", "-w", "kernel:e/2", "-w", "overlap:copies"), ("pack", "@", "--unpack", "-o", "%/o.warp"),
 )  # fmt: skip
 VERBS: dict[str, tuple[tuple[str, ...], ...]] = {
     "trace": _TRACE,
     "packed": _TRACE,
     "sass": (("import", "@", "-o", "%/o.warp"), ("info",), ("sass", "query", "@"), ("sass", "warps", "@"),
-    ("sass", "validate", "@"),
-             ("sass", "ipc", "@")),
+    ("sass", "validate", "@"), ("sass", "histogram", "@", "-o", "%/h.csv"), ("sass", "delays", "@", "--delay-ns", "100"),
+             ("sass", "compare", "@", "@"), ("sass", "query", "@", "-g", "sass", "--count", "--top", "3")),
     "core": (("core",), ("core", "@", "--json")),
+    "inside": (("info",), ("sass", "hotspots", "@"), ("sass", "why", "@"), ("sass", "list", "@", "-o", "%/l.html"),
+               ("sass", "counts", "@"), ("sass", "counts", "@", "--json"), ("sass", "metrics", "@"),
+               ("report", "@", "-o", "%/r.html"), ("analyze",)),
+    "events": (("sass", "events", "@"), ("sass", "memory", "@"), ("sass", "races", "@"), ("sass", "waits", "@"),
+               ("sass", "races", "@", "--json"), ("info",), ("import", "@", "-o", "%/o.warp")),
+    "cubin": (("sass", "list", "@"), ("sass", "list", "@", "--json"), ("sass", "list", "@", "-o", "%/l.html"),
+              ("sass", "list", "@", "-o", "%/l.svg"), ("sass", "disasm", "@", "--stdout")),
+    "capsule": (("capsule", "show", "@"), ("capsule", "show", "@", "--verify"), ("capsule", "show", "@", "a2", "--when", "after"),
+                ("capsule", "show", "@", "--json"), ("capsule", "export", "@", "-o", "%/o.cuda"),
+                ("capsule", "export", "@", "--to", "python", "-o", "%/o.python"),
+                ("capsule", "export", "@", "--to", "trace", "-o", "%/o.warp"), ("replay", "@", "--mode", "dry-run"),
+                ("replay", "@", "--timeout", "20")),
+    "plan": (("race", "replay", "@", "--", "true"), ("race", "reduce", "-o", "%/o", "@", "--", "true"),
+             ("replay", str(GOLDEN / "capsules" / "add.capsule"), "--delays", "@", "--timeout", "20")),
+    "job": (("cluster", "analyze", "@", "--workers", "1"), ("cluster", "analyze", "@", "--json", "--workers", "1"),
+            ("cluster", "traffic", "@", "--workers", "1"), ("cluster", "merge", "@", "--workers", "1", "-o", "%/o.warp")),
     "merge": (("merge", "-c", "@", "-g", str(GOLDEN / "merge" / "gpu.json"), "-o", "%/o.folded"),
               ("merge", "-c", str(GOLDEN / "merge" / "stacks.txt"), "-g", "@", "-o", "%/o.folded"), ("info",)),
 }  # fmt: skip
@@ -75,9 +91,8 @@ class Outcome:
             return f"ended by signal {-self.code} {last}"
         if self.code not in FINE:
             return f"exit code {self.code}: {last}"
-        judged = (
-            self.arguments[:2] == ("sass", "validate") and self.out
-        )  # it says on standard output what is wrong
+        says_it_on_stdout = self.arguments[:2] in (("sass", "validate"), ("sass", "compare"))
+        judged = says_it_on_stdout and self.out
         if self.code in (1, 2) and "warpsight: " not in self.err and not judged:
             return f"exit code {self.code} without a message"
         if self.peak > MEMORY:

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
                                    : 20000 + 1000 * i);
   }
   if (hang) {
-    sleep(argc > 2 ? atoi(argv[2]) : 3);
+    for (unsigned left = argc > 2 ? atoi(argv[2]) : 3; left > 0;) left = sleep(left);
     _exit(3);
   }
   return cudaDeviceSynchronize() != cudaSuccess;

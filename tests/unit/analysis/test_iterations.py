@@ -348,6 +348,22 @@ def test_micro_batches_are_parts_of_a_turn(tmp_path):
     assert announced(tmp_path / "t.warp", build) == [("range 'shuffle', 4 in a turn", 5)]
 
 
+def test_ranges_with_a_wait_each_are_turns_whatever_comes_after_some_of_them(tmp_path):
+    """Something is printed after every third turn: one more kernel."""
+
+    def build(writer):
+        time = 1_000_000
+        for turn in range(12):
+            mark(writer, "shuffle", time - 2_000, 110_000)
+            launches(writer, time, 10 * time, ["a", "b", "c", "d"], 1 + turn * 10)
+            waited(writer, time + 120_000, 30_000)
+            if turn % 3 == 2:
+                launches(writer, time + 160_000, 10 * time + 1_000_000, ["print"], 9 + turn * 10)
+            time += 250_000
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'shuffle'", 12)]
+
+
 @pytest.mark.parametrize(("kind", "slow"), [("cupti buffer flush", 0), ("command buffer full", 1)])
 def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
     def build(writer, turn, host):
@@ -503,8 +519,9 @@ def test_a_wait_stands_before_the_lost_launches_of_the_work_that_began_after_it(
     assert announced(tmp_path / "t.warp", build) == [("repetition of 4 kernels and copies", len(lost))]
 
 
-def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_host(tmp_path):
-    """The first kernel of every turn waits behind the last turn's on another stream: all begin when that one does."""
+@pytest.mark.parametrize("together", [10, 5])
+def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_host(tmp_path, together):
+    """The first kernel of some turns waits behind another's on another stream: they begin when that one does."""
     path = tmp_path / "t.warp"
     with TraceWriter(path) as writer:
         for turn in range(10):
@@ -513,7 +530,8 @@ def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_hos
             both = {"process": 0, "correlation": turn + 1, "name_id": writer.name("gemm")}
             writer.add("launch", [{**both, "start": host, "duration": 4_000, "function": "f", "thread": 7,
                                    "captured": False}])  # fmt: skip
-            writer.add("kernel", [{**both, "start": 60_000_000 - turn * 1_000, "duration": 500, "context": 1,
+            late = max(turn - together + 1, 0) * 1_000_000 - min(turn, together - 1) * 1_000
+            writer.add("kernel", [{**both, "start": 60_000_000 + late, "duration": 500, "context": 1,
                                    "stream": 7 + turn, "device": 0, "graph_level": False}])  # fmt: skip
     with open_trace(path) as trace:
         (found,) = find(trace)

@@ -132,3 +132,32 @@ def test_a_timeline_that_begins_with_thousands_of_operators_is_still_ascends(tmp
     text = "select start, duration, stream, correlation from kernel"
     assert stored(out, text) == [(1_704_161_511_001_001_204, 1350, 3, None)]
     assert stored(out, "select count(*) from op") == [(1000,)]
+
+
+def test_arrows_join_tasks_to_the_innermost_call_around_their_tail(tmp_path: Path) -> None:
+    """Timelines of early 2024 number calls and tasks apart."""
+
+    def event(phase: str, pid: int, tid: int, start: str, **more: object) -> dict[str, object]:
+        return {"ph": phase, "pid": pid, "tid": tid, "ts": start, **more}
+
+    def call(name: str, start: str, duration: float, number: int) -> dict[str, object]:
+        return event("X", 2, 7, start, name=f"AscendCL@{name}", dur=duration, args={"connection_id": number})
+
+    def task(number: int, start: str) -> list[dict[str, object]]:
+        args = {"Task Type": "AI_CORE", "Stream Id": 3, "Task Id": number, "connection_id": 90 + number}
+        return [event("X", 3, 3, start, name=f"task{number}", dur=5, args=args),
+                event("f", 3, 3, start, name="HostToDevice", cat="HostToDevice", id=str(number), bp="e")]  # fmt: skip
+
+    layers = {1: "Python", 2: "CANN", 3: "Ascend Hardware"}
+    path = tmp_path / "trace_view.json"
+    path.write_text(json.dumps([
+        *({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}} for pid, name in layers.items()),
+        call("aclopCompileAndExecute", "1704161511000000.000", 900.0, 11),
+        call("opCompile", "1704161511000100.000", 700.0, 12),
+        *(event("s", 2, 7, start, name="HostToDevice", cat="HostToDevice", id=number)
+          for start, number in (("1704161511000850.000", "1"), ("1704161511000870.000", "2"), ("1704161511002000.000", "3"))),
+        *task(1, "1704161511000900.000"), *task(2, "1704161511000910.000"), *task(3, "1704161511002010.000"),
+    ]))  # fmt: skip
+    out = read(path, tmp_path)
+    text = "select n.name, k.correlation from kernel k join name n on n.id = name_id order by 1"
+    assert stored(out, text) == [("task1", 11), ("task2", 11), ("task3", 93)]

@@ -6,6 +6,7 @@ import pytest
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.schema import LATER, TABLES
+from warpsight.model.sharing.pack import pack
 from warpsight.model.storage import store
 
 COPY = {"start": 5, "duration": 2, "bytes": 64, "kind": "HtoD", "source_kind": "pinned", "destination_kind": "device",
@@ -46,3 +47,12 @@ def test_later_columns_may_be_null():
     for table, names in LATER.items():
         columns = {c.name: c for c in TABLES[table].columns}
         assert all(columns[name].nullable for name in names)
+
+
+def test_a_column_that_only_a_later_version_knows_is_left_out(path, tmp_path):
+    for file in store.parts(path, "memcpy"):
+        data = pq.read_table(file, partitioning=None)
+        pq.write_table(data.append_column("invented_later", [[7] * len(data)]), file)
+    with open_trace(path) as trace:
+        assert trace.arrow("memcpy").column_names == [column.name for column in TABLES["memcpy"].columns]
+    pack(path, tmp_path / "t.warp.zip")

@@ -119,3 +119,10 @@ def test_kernels_without_a_measured_time_are_named_as_missing(tmp_path: Path) ->
     assert [one.name for one in found] == ["k"]
     assert "1 kernels have no roofline" in notes[0]
     assert "a different number of times" in notes[1]
+
+
+def test_bytes_of_another_process_are_named_as_such(tmp_path: Path) -> None:
+    with measured(tmp_path / "a.warp", 2, 5_000, MEMORY) as trace:
+        [found], [note] = rooflines([CountedKernel(name="k", launches=2)], trace)
+    assert found.share == pytest.approx(2)
+    assert "other processes" in note

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warpsight.analysis.account.account import Account as Account
+from warpsight.analysis.account.account import AccountSummary as AccountSummary
 from warpsight.analysis.account.account import Entry as Entry
 from warpsight.analysis.account.account import account as account
 
-__all__ = ["Account", "Entry", "account"]
+__all__ = ["Account", "AccountSummary", "Entry", "account"]

@@ -58,25 +58,18 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Account:
-    """The account of some device work; times in ns.
+class AccountSummary:
+    """The rows of an account without what they were made of; times in ns.
 
     Attributes:
         span: Summed length of the devices' spans.
         entries: The rows, the most time first; they add up to `span`.
-        gaps: The idle stretches.
-        pieces: The idle time by class.
-        host: The host's part of it by name.
+        place: Where most of the host's time was, with its place in the program; "" without host time.
     """
 
-    work: Work
-    calls: Calls
-    call: Column
     span: int
     entries: tuple[Entry, ...]
-    gaps: Gaps
-    pieces: Pieces
-    host: tuple[HostTime, ...]
+    place: str
 
     def time(self, *kinds: int) -> int:
         """Time of some classes."""
@@ -89,20 +82,6 @@ class Account:
     def of(self, kind: int) -> tuple[Entry, ...]:
         """The rows of a class, the most time first."""
         return tuple(entry for entry in self.entries if entry.kind == kind)
-
-    @cached_property
-    def devices(self) -> dict[int | None, dict[str, int]]:
-        """For each device its span and its time by class."""
-        out: dict[int | None, dict[str, int]] = {}
-        length = self.pieces.length
-        device = self.gaps.device[self.pieces.gap]
-        for number, (name, (_, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
-            mine = device == number
-            idle = summed(self.pieces.kind[mine], length[mine], len(CLASSES))
-            times = dict(zip(CLASSES, idle.tolist(), strict=True))
-            times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
-            out[name] = {"span": one.span, **times}
-        return out
 
     @property
     def classes(self) -> tuple[tuple[int, int, Entry], ...]:
@@ -119,9 +98,51 @@ class Account:
         ]
 
 
+@dataclass(frozen=True)
+class Account(AccountSummary):
+    """The account of some device work; times in ns.
+
+    Attributes:
+        gaps: The idle stretches.
+        pieces: The idle time by class.
+        host: The host's part of it by name.
+    """
+
+    work: Work
+    calls: Calls
+    call: Column
+    gaps: Gaps
+    pieces: Pieces
+    host: tuple[HostTime, ...]
+
+    @property
+    def summary(self) -> AccountSummary:
+        """The rows alone: of ten million kernels an account takes a gigabyte."""
+        return AccountSummary(self.span, self.entries, self.place)
+
+    @cached_property
+    def devices(self) -> dict[int | None, dict[str, int]]:
+        """For each device its span and its time by class."""
+        out: dict[int | None, dict[str, int]] = {}
+        length = self.pieces.length
+        device = self.gaps.device[self.pieces.gap]
+        for number, (name, (_, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
+            mine = device == number
+            idle = summed(self.pieces.kind[mine], length[mine], len(CLASSES))
+            times = dict(zip(CLASSES, idle.tolist(), strict=True))
+            times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
+            out[name] = {"span": one.span, **times}
+        return out
+
+
 def account(trace: StoredTrace, rows: Rows = _ALL) -> Account:
     """The account of the device work that the rows select; kept while the trace is open."""
     return trace.kept.get(("account", rows.key()), lambda: _account(trace, device_work.load(trace, rows)))
+
+
+def forget(trace: StoredTrace, rows: Rows = _ALL) -> None:
+    """Keep the account no longer."""
+    trace.kept.forget(("account", rows.key()))
 
 
 def _account(trace: StoredTrace, work: Work) -> Account:
@@ -132,7 +153,8 @@ def _account(trace: StoredTrace, work: Work) -> Account:
     entries = [*_worked(trace, work, found), *_idle(parts, host)]
     span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))
-    return Account(work, calls, call, span, ordered, found, parts, tuple(host))
+    place = host[0].place if host else ""
+    return Account(span, ordered, place, work, calls, call, found, parts, tuple(host))
 
 
 def _worked(trace: StoredTrace, work: Work, found: Gaps) -> list[Entry]:

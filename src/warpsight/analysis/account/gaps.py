@@ -34,15 +34,15 @@ class Gaps:
         devices: The devices.
         device: Place of each stretch's device in `devices`.
         row: Row of the work that ends it.
-        call: The call that issued that work, -1 unknown.
-        limit: The longest that latency usually is after this call (ns).
+        returned: When the call that issued that work returned, within the stretch.
+        call: That call, -1 unknown.
+        limit: The longest that latency usually is after a call, by function (ns).
     """
 
     devices: list[int | None]
     busy: list[tuple[Column, Busy]]
     device: Column
     begin: Column
-    issued: Column
     returned: Column
     end: Column
     row: Column
@@ -57,6 +57,11 @@ class Gaps:
         """Whether the call that ends each stretch is in the trace."""
         found: Column = self.call >= 0
         return found
+
+    def issued(self, calls: Calls, rows: Column) -> Column:
+        """When the calls began that issued the work after some stretches, within the stretch; the begin where none is known."""
+        begin = self.begin[rows]
+        return np.clip(calls.start[self.call[rows]], begin, self.returned[rows]) if len(calls) else begin
 
 
 def find(work: Work, calls: Calls, call: Column) -> Gaps:
@@ -92,19 +97,19 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
         # A call of -1 reads the last one here, and is put right below.
         issued, returned = calls.start[ended_by], calls.end[ended_by]
         limit = _usual_latency(calls, ended_by, issued >= begin, end - returned)
-        for moments, least in ((issued, begin), (returned, issued)):
-            np.maximum(moments, least, out=moments)
-            np.minimum(moments, end, out=moments)
+        for least in (begin, issued):
+            np.maximum(returned, least, out=returned)
+        np.minimum(returned, end, out=returned)
         lost = np.flatnonzero(ended_by < 0)
-        issued[lost] = returned[lost] = begin[lost]
+        returned[lost] = begin[lost]
     else:
-        issued = returned = begin
-        limit = np.full(len(row), _LEAST, np.int32)
-    return Gaps(devices, worked, device_of, begin, issued, returned, end, row, ended_by, limit)
+        returned = begin
+        limit = np.full(1, _LEAST, np.int32)
+    return Gaps(devices, worked, device_of, begin, returned, end, row, ended_by, limit)
 
 
 def _usual_latency(calls: Calls, call: Column, empty: Column, took: Column) -> Column:
-    """For each stretch the longest time from the call's return to the work that still counts as latency.
+    """For each function, and for none, the longest time from the call's return to the work that still counts as latency.
 
     It is a multiple of the median over launches into an empty queue, by function where there are enough of them.
 
@@ -116,13 +121,13 @@ def _usual_latency(calls: Calls, call: Column, empty: Column, took: Column) -> C
     """
     launched = np.flatnonzero(empty & (call >= 0))
     if not len(launched):
-        return np.full(len(call), _LEAST, np.int32)
+        return np.full(len(calls.functions) + 1, _LEAST, np.int32)
     function, took = calls.function[call[launched]], np.maximum(took[launched], 0)
     by_function = np.full(len(calls.functions) + 1, _longest(took), np.int32)
     for number, count in enumerate(np.bincount(function + 1).tolist(), -1):
         if count >= _ENOUGH:
             by_function[number] = _longest(took[function == number])
-    return by_function[calls.function[call]]
+    return by_function
 
 
 def _longest(took: Column) -> int:

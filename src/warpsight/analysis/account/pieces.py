@@ -88,12 +88,13 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
         if len(real) < len(part[2]):
             parts[place] = tuple(column[real] for column in part)
     del part
-    # One column at a time: both forms of all columns are twice the memory.
-    kinds: tuple[type[np.generic], ...] = (small, np.int64, np.int64, np.int8, np.int32)
-    gap, begin, end, kind, name = (
-        np.concatenate([part[place] for part in parts]).astype(dtype, copy=False)
-        for place, dtype in enumerate(kinds)
-    )
+    kinds = iter((small, np.int64, np.int64, np.int8, np.int32))
+    columns = list(zip(*parts, strict=True))
+    del parts
+    joined = []
+    while columns:  # one at a time: both forms of all columns are twice the memory
+        joined.append(np.concatenate(columns.pop(0)).astype(next(kinds), copy=False))
+    gap, begin, end, kind, name = joined
     return Pieces(gap, begin, end, kind, name, names)
 
 
@@ -112,7 +113,7 @@ def _of_the_thread(
     on = calls_held.axis(process, thread, int(gaps.begin[rows].min()), int(gaps.returned[rows].max()))
     number = on.number(process, thread)
     begin, issued, returned = (
-        on.at(number, moment[rows]) for moment in (gaps.begin, gaps.issued, gaps.returned)
+        on.at(number, moment) for moment in (gaps.begin[rows], gaps.issued(calls, rows), gaps.returned[rows])
     )
     recorders = calls_held.recorder_work(trace, on)
     inside, in_call = _split((rows, issued, returned), recorders)
@@ -214,7 +215,7 @@ def _afterwards(
     took = gaps.end[rows] - gaps.returned[rows]
     kind = np.full(len(rows), LAUNCH, np.int8)
     name = calls.function[gaps.call[rows]].astype(np.int32)
-    late = np.flatnonzero(took > gaps.limit[rows])
+    late = np.flatnonzero(took > gaps.limit[name])
     if len(late):
         function = _stream_wait(trace, work, calls, gaps.row[rows[late]], gaps.call[rows[late]])
         waited = function >= 0

@@ -146,7 +146,7 @@ def _call_before(trace: StoredTrace, on: Axis, calls: Calls, at: Column) -> Colu
     """The stack of the last call with one that began before each moment on its thread, 0 none."""
     out = np.zeros(len(at), np.int64)
     order = host_calls.by_thread(trace)
-    edges = np.searchsorted(order.thread, np.arange(len(order.threads) + 1))
+    edges = order.edges
     for number, thread in enumerate(order.threads):
         place = on.keys.get(thread, -1)
         mine = np.flatnonzero(at // on.width == place)

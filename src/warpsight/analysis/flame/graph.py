@@ -24,6 +24,7 @@ from warpsight.analysis.flame.runs import Runs, in_order
 from warpsight.analysis.flame.tree import Tree
 from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
+from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -331,7 +332,7 @@ def _split(
 
 def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels) -> Column:
     """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
-    wanted = np.unique(ids)
+    wanted = distinct(ids)[0]
     by_range = wanted == _TOLD_BY_RANGE
     wanted = np.where(by_range, 0, wanted)
     missing = shape.weight != "allocated" or bool(wanted.any())

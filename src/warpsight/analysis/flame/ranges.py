@@ -72,13 +72,13 @@ def chains(
     found = np.zeros(len(process), np.int32)
     table: dict[tuple[int, ...], int] = {(): 0}
     owner = ranges.thread >> 32
-    for code in np.unique(ranges.thread).tolist():
+    for code in distinct(ranges.thread)[0].tolist():
         number, own = code >> 32, np.int64(code & 0xFFFFFFFF).astype(np.int32)
         mine = np.flatnonzero((thread == own) & (process == number) & (time >= 0))
         if len(mine):
             found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
     # Where the thread itself has none, start/end ranges that other threads of the process began count.
-    for number in np.unique(owner[ranges.shared]).tolist():
+    for number in distinct(owner[ranges.shared])[0].tolist():
         mine = np.flatnonzero((found == 0) & (process == number) & (time >= 0))
         found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
     depth = max(map(len, table), default=0)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model.work import blocks
+
 Column = NDArray[Any]
 #: Runs of a graph: more than a picture has columns, few enough for a page.
 MOST = 5_000
@@ -52,12 +54,16 @@ def in_order(
     real = weight > 0
     if not real.all():
         node, start, weight = node[real], start[real], weight[real]
-    node, weight = node.astype(np.int64), weight.astype(np.int64, copy=False)
-    first = np.flatnonzero(np.append(True, node[1:] != node[:-1])[: len(node)])
-    if not len(first):
-        return Runs(node, weight, weight, start)
-    count = np.diff(np.append(first, len(node)))
-    runs = Runs(node[first], np.add.reduceat(weight, first), count, start[first] - origin)
+    if not len(node):
+        return Runs(node.astype(np.int64), weight.astype(np.int64), weight.astype(np.int64), start)
+    first = np.append(0, np.flatnonzero(node[1:] != node[:-1]) + 1)
+    count = np.diff(first, append=len(node))
+    runs = Runs(
+        node[first].astype(np.int64),
+        np.add.reduceat(weight, first, dtype=np.int64),
+        count,
+        start[first] - origin,
+    )
     stretches = min(most, _MOST_KEYS // (int(node.max()) + 1) + 1)
     while len(runs) > most and stretches:
         before = np.cumsum(runs.weight) - runs.weight
@@ -69,12 +75,13 @@ def in_order(
 
 def _joined(runs: Runs, key: Column) -> Runs:
     """Runs with equal keys as one, which stands where the first of them does."""
-    seen = np.full(int(key.max()) + 1, -1, np.int64)
-    seen[key[::-1]] = np.arange(len(key))[::-1]
-    first = np.sort(seen[seen >= 0])
-    seen[key[first]] = np.arange(len(first))
-    place = seen[key]
-    weight, count = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
-    np.add.at(weight, place, runs.weight)
-    np.add.at(count, place, runs.count)
-    return Runs(runs.node[first], weight, count, runs.start[first])
+    seen = np.full(int(key.max()) + 1, len(key), np.int32 if len(key) < 1 << 31 else np.int64)
+    for block in reversed(blocks(len(key))):
+        own = key[block]
+        seen[own[::-1]] = np.arange(block.start + len(own) - 1, block.start - 1, -1, dtype=seen.dtype)
+    first = np.sort(seen[seen < len(key)])
+    weight, count = np.zeros(len(seen), np.int64), np.zeros(len(seen), np.int64)
+    np.add.at(weight, key, runs.weight)
+    np.add.at(count, key, runs.count)
+    held = key[first]
+    return Runs(runs.node[first], weight[held], count[held], runs.start[first])

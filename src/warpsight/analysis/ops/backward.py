@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.ops.rows import Operators
 from warpsight.model import calls
+from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -74,10 +75,10 @@ def _of_nodes(trace: StoredTrace, ops: Operators, nodes: Column, made: Column) -
     number = ops.forward_thread[nodes]
     found = np.full(len(nodes), -1, np.int64)
     arrows = _arrows(trace, ops)
-    for process in np.unique(ranges.process[nodes]).tolist():
+    for process in distinct(ranges.process[nodes])[0].tolist():
         of_process = ranges.process[nodes] == process
-        candidates = np.unique(threads[made[ranges.process[made] == process]]).tolist()
-        for one in np.unique(number[of_process]).tolist():
+        candidates = distinct(threads[made[ranges.process[made] == process]])[0].tolist()
+        for one in distinct(number[of_process])[0].tolist():
             rows = np.flatnonzero(of_process & (number == one))
             tried = {t: _by_number(ops, nodes[rows], made[threads[made] == t]) for t in candidates}
             thread = _thread(ops, nodes[rows], tried, arrows)

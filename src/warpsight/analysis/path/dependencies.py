@@ -18,7 +18,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import ByThread, Calls
 from warpsight.model.selection import Rows
 from warpsight.model.waits import BLOCKING_CALL, OF_CONTEXT, OF_EVENT, OF_STREAM
-from warpsight.model.work import Queue, Work
+from warpsight.model.work import Queue, Work, distinct
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -308,14 +308,16 @@ class _Builder:
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
         # A wait for an event that nobody recorded says as little of what it waits for as none.
-        known = np.setdiff1d(waits.of_the_host, for_event[record < 0])
+        unknown = np.zeros(len(waits), bool)
+        unknown[for_event[record < 0]] = True
+        known = waits.of_the_host[~unknown[waits.of_the_host]]
         blocks = self._blocking()
         told = np.concatenate([waiting[known], self.call[blocks]])
         parts += host.implicit_waits(
             self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, told
         )
         for_event, record = for_event[record >= 0], record[record >= 0]
-        for queue in np.unique(self.records.queue[record]).tolist():
+        for queue in distinct(self.records.queue[record])[0].tolist():
             mine = self.records.queue[record] == queue
             node = self.lines.before(queue, self.recorded[record[mine]])
             parts.append((node, waiting[for_event[mine]], np.full(len(node), SYNC, np.int8)))
@@ -338,7 +340,7 @@ class _Builder:
 
     def _recorded_nodes(self) -> Column:
         out = np.full(len(self.records), -1, np.int64)
-        for queue in np.unique(self.records.queue).tolist():
+        for queue in distinct(self.records.queue)[0].tolist():
             mine = np.flatnonzero(self.records.queue == queue)
             out[mine] = self.lines.before(queue, self.recorded[mine])
         return out

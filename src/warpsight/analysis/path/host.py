@@ -17,7 +17,7 @@ from warpsight.analysis.path.lines import NEVER, Lines
 from warpsight.model.calls import ByThread, Calls
 from warpsight.model.naming import api_names
 from warpsight.model.waits import Waits
-from warpsight.model.work import Queue
+from warpsight.model.work import Queue, distinct
 
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
@@ -125,7 +125,7 @@ def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column
     """For each point in time order, the latest point of the process's other threads at or before it; -1 if none."""
     owner = by_thread.thread[target >> 1]
     processes = np.array([process for process, _ in by_thread.threads])
-    bounds = 2 * np.searchsorted(by_thread.thread, np.arange(len(processes) + 1))
+    bounds = 2 * by_thread.edges
     out = np.full(len(target), -1, np.int64)
     best = np.full(len(target), NEVER, np.int64)
     for number, process in enumerate(processes.tolist()):
@@ -164,7 +164,7 @@ def waits_of_streams(
 ) -> list[tuple[Column, Column, Column]]:
     """The waits that wait for one stream each."""
     out = []
-    for one in np.unique(queue).tolist():
+    for one in distinct(queue)[0].tolist():
         mine = np.flatnonzero(queue == one)
         out.append((lines.before(one, when[mine]), call[mine], np.full(len(mine), kind, np.int8)))
     return out

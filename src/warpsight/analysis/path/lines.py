@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import by_group
+from warpsight.model.work import by_group, distinct
 
 Column = npt.NDArray[Any]
 #: A time before all others.
@@ -41,7 +41,7 @@ class Lines:
         order = by_group(queue, issue)
         whole = len(order) > 0 and bool((order[1:] > order[:-1]).all())
         sorted_queue = queue if whole else queue[order]
-        bounds = np.searchsorted(sorted_queue, np.arange(queues + 1)).tolist()
+        bounds = np.searchsorted(sorted_queue, np.arange(queues + 1, dtype=queue.dtype)).tolist()
         found = cls(
             order, issue if whole else issue[order], bounds, end if whole else end[order],
             np.zeros(len(order), order.dtype),
@@ -123,7 +123,7 @@ def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column,
     source = np.full(len(node), -1, np.int64)
     for _ in range(rounds):
         lines.resolve()
-        for one in np.unique(queue[queue >= 0]).tolist():
+        for one in distinct(queue[queue >= 0])[0].tolist():
             mine = queue == one
             source[mine] = lines.before(one, when[mine])
         own = lines.latest[place[node]]

@@ -17,6 +17,7 @@ from warpsight.analysis.retime import engines, meetings, polls, queue, usual, wa
 from warpsight.analysis.retime.program import Links, Meetings, Program
 from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.selection import Rows
+from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -225,7 +226,7 @@ class _Building:
         before = np.where(last >= first, thread[self.place[order[last]]], -1)
         at = np.flatnonzero(lost[order])
         launcher = np.where(before[at] >= 0, before[at], self._launchers()[graph.work.process[order[at]]])
-        for number in np.unique(launcher[launcher >= 0]).tolist():
+        for number in distinct(launcher[launcher >= 0])[0].tolist():
             mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
             # Not after what a call did inside of it, such as asking the system whether the device is done.

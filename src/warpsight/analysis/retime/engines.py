@@ -39,7 +39,7 @@ def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
     one, two = order[:-1], order[1:]
     rest = graph.start[two] - graph.end[one]
     same = group[1:] == group[:-1]
-    beside = np.unique(group[1:][same & (rest < 0)])  # this device has several engines
+    beside = distinct(group[1:][same & (rest < 0)])[0]  # this device has several engines
     good = same & ~np.isin(group[1:], beside) & (graph.queue[one] != graph.queue[two])
     if not good.any():
         return program

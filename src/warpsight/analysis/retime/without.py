@@ -11,17 +11,41 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime import waiting
 from warpsight.analysis.retime.program import Links, Program
 from warpsight.model.naming.api_names import is_gpu_api
-from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET
+from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET, distinct
 
 Column = npt.NDArray[Any]
 _STREAMS = (path.EVENT, path.DEFAULT, path.LISTED)
 
 
 def kernels(program: Program, ids: Column) -> Program:
-    """Kernels with these name ids take no time; their launches stay."""
+    """Kernels with these name ids take no time, nor do the pages that they fault on; their launches stay."""
     work = program.graph.work
-    chosen = np.isin(work.name_id, ids) & np.isin(work.kind, (KERNEL, COMMUNICATION))
-    return _timeless(program, np.flatnonzero(chosen))
+    chosen = np.flatnonzero(np.isin(work.name_id, ids) & np.isin(work.kind, (KERNEL, COMMUNICATION)))
+    pages, kernel = _faulted(program, chosen)
+    if not len(pages):
+        return _timeless(program, chosen)
+    arrival, gap, delay = program.arrival.copy(), program.gap.copy(), program.delay.copy()
+    arrival[pages] -= program.graph.start[pages] - program.graph.start[kernel]
+    gap[pages] = np.minimum(gap[pages], 0)
+    delay[pages] = 0
+    return _timeless(program.but(arrival=arrival, gap=gap, delay=delay), np.append(chosen, pages))
+
+
+def _faulted(program: Program, chosen: Column) -> tuple[Column, Column]:
+    """Pages of managed memory that moved while one of some kernels ran, and that kernel: no call moves them."""
+    graph = program.graph
+    _, target, kind = graph.edges
+    moved = graph.kind == COPY
+    moved[target[kind == path.LAUNCH] - program.base] = False
+    pages = np.flatnonzero(moved)
+    if not len(pages) or not len(chosen):
+        return pages[:0], pages[:0]
+    chosen = chosen[np.argsort(graph.start[chosen], kind="stable")]
+    kernel = chosen[np.maximum(np.searchsorted(graph.start[chosen], graph.start[pages], "right") - 1, 0)]
+    inside = (graph.start[kernel] <= graph.start[pages]) & (graph.start[pages] < graph.end[kernel])
+    _, device = graph.work.device_index()
+    inside &= device[pages] == device[kernel]
+    return pages[inside], kernel[inside]
 
 
 def communication(program: Program) -> Program:
@@ -40,7 +64,7 @@ def copies(program: Program) -> Program:
 def chosen_copies(program: Program, chosen: Column) -> Program:
     """Some copies or fills (nodes) take no time, and their calls return at once: staging pageable memory goes too."""
     issued = program.place[chosen]
-    points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
+    points = 2 * distinct(issued[issued >= 0])[0].astype(np.int64) + 1
     return _timeless(_returning(program, points), chosen)
 
 
@@ -71,12 +95,12 @@ def _returning(program: Program, points: Column) -> Program:
 
 
 def _instant(program: Program, points: Column) -> Program:
-    """Calls with these ends do nothing but wait; their work begins when they do, not before."""
+    """Calls with these ends do nothing but wait; their work begins when they do: not before, nor after they staged memory."""
     lag, after, arrival = program.lag.copy(), program.after.copy(), program.arrival.copy()
     lag[points] = after[points] = 0
     lag[waiting.inside(program, points)] = 0
-    early = (arrival < 0) & np.isin(2 * program.place + 1, points)
-    arrival[early] = 0
+    staged = (arrival < 0) | program.from_begin
+    arrival[staged & np.isin(2 * program.place + 1, points)] = 0
     return program.but(lag=lag, after=after, arrival=arrival)
 
 
@@ -116,7 +140,7 @@ def launching(program: Program, short: int) -> Program:
 
 def launches(program: Program) -> Program:
     """Launch calls take no time, work arrives at once, and follows the work before it without a gap."""
-    points = 2 * np.unique(program.place[program.place >= 0]).astype(np.int64) + 1
+    points = 2 * distinct(program.place[program.place >= 0])[0].astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)
     lag[waiting.inside(program, points)] = 0

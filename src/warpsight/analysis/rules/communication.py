@@ -8,14 +8,14 @@ import numpy as np
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
-from warpsight.model.work import COMMUNICATION
+from warpsight.model.work import COMMUNICATION, distinct
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Where to ask which rank the others wait for."""
     work = facts.work
     chosen = np.flatnonzero(work.kind == COMMUNICATION)
-    ranks = len(np.unique(work.process[chosen]))
+    ranks = len(distinct(work.process[chosen])[0])
     if ranks < 2:
         return
     text = (

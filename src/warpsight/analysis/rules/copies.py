@@ -121,9 +121,13 @@ def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
         other = moved / max(float((pinned["end"] - pinned["start"]).sum()), 1)
         compared = f"; pinned copies of this recording reach {other:.1f} GB/s"
     share = spent / facts.length
+    moving = (
+        f"{count:,} copies from or to pageable memory move"
+        if count > 1
+        else "one copy from or to pageable memory moves"
+    )
     text = (
-        f"pageable copies: {count:,} copies from or to pageable memory move {words.size(size)} at {speed:.1f} GB/s{compared}, "
-        f"{share:.0%} of the time"
+        f"pageable copies: {moving} {words.size(size)} at {speed:.1f} GB/s{compared}, {share:.0%} of the time"
     )
     stack = facts.common_stack(found["stack"])
     evidence = (f"called by {facts.stack_text(stack)}",) if stack else ()

@@ -158,7 +158,7 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
     index = index[np.argsort(calls.start[index], kind="stable")]
     launch = found.gaps.call[pieces.gap[mine]]
     begin = pieces.begin[mine]
-    threads = np.unique(calls.thread[launch])
+    threads = distinct(calls.thread[launch])[0]
     for thread in threads.tolist():
         own = index[calls.thread[index] == thread]
         here = np.flatnonzero(calls.thread[launch] == thread)

@@ -32,8 +32,6 @@ FAMILIES = {
     "outside": "the program's time before its first device work and after its last",
     "kernels": "kernels that do not fill the device",
 }
-#: Two threads hold more columns at once; with more kernels than this there is one, which takes less memory.
-_TOGETHER = 40_000_000
 #: The order in which they begin, on two threads: one makes the account, and the other meanwhile what does not need it.
 _ORDER = (
     "shares", "loops", "streams", "leaks", "copies", "kernels", "clocks", "communication", "outside", "recording",
@@ -48,8 +46,7 @@ def run(facts: Facts) -> tuple[Finding, ...]:
         module = importlib.import_module(f"warpsight.analysis.rules.{family}")
         return list(module.check(facts))
 
-    threads = 2 if facts.trace.count("kernel") <= _TOGETHER else 1
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(2) as pool:
         pool.submit(load_calls, facts.trace, api=True)  # while the first family reads the work
         checked = {family: pool.submit(check, family) for family in _ORDER}
         found = [finding for family in FAMILIES for finding in checked[family].result()]

@@ -13,6 +13,7 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.memory import use as memory
 from warpsight.analysis.memory.use import NEVER, Allocations
 from warpsight.analysis.rules.facts import Facts, longest
+from warpsight.model.work import distinct, numbered
 
 Column = npt.NDArray[Any]
 #: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
@@ -47,7 +48,8 @@ def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
     inside = (found.time >= begin) & (found.time < end)
     kept = np.flatnonzero(inside & (found.freed >= end))
     made = np.flatnonzero(inside)
-    for place, stack in np.unique(np.stack([found.place[kept], found.stack[kept]]), axis=1).T.tolist():
+    places, stacks = numbered([found.place[kept], found.stack[kept]])[1] if len(kept) else (kept, kept)
+    for place, stack in zip(places.tolist(), stacks.tolist(), strict=True):
         mine = kept[(found.place[kept] == place) & (found.stack[kept] == stack)]
         all_made = int(((found.place[made] == place) & (found.stack[made] == stack)).sum())
         quarter = (found.time[mine] - begin) * QUARTERS // max(end - begin, 1)
@@ -57,7 +59,7 @@ def _growth(facts: Facts, found: Allocations) -> Iterator[Finding]:
         )
         if (
             len(mine) < LEAST
-            or len(np.unique(quarter)) < QUARTERS
+            or len(distinct(quarter)[0]) < QUARTERS
             or grown < max(LEAST_GROWTH * held, _LEAST_BYTES)
             or len(mine) * 2 < all_made
             or turns == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from warpsight.analysis.account import Account
+from warpsight.analysis.account import AccountSummary
 from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
@@ -89,7 +89,7 @@ class Verdict:
     window: tuple[int, int]
     chosen: str
     length: int
-    account: Account
+    account: AccountSummary
     iterations: MainLoop | None
     findings: tuple[Finding, ...]
     leading: tuple[Finding, ...]
@@ -114,7 +114,8 @@ def verdict(trace: StoredTrace, rows: Rows = _ALL) -> Verdict:
     chosen = "the time asked for" if asked else "from the first to the last device work"
     leading = _leading(facts, found)
     return Verdict(
-        _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account, loop, found, leading
+        _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account.summary, loop,
+        found, leading,
     )  # fmt: skip
 
 

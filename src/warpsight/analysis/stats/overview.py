@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from warpsight.model import intervals
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import KERNEL, KINDS, Work, load, summed
+from warpsight.model.work import KERNEL, KINDS, Work, blocks, load, summed
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -189,27 +189,29 @@ def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
     if not len(start):
         return out
     # Which bin each begins in: begins are sorted, so that the edges are looked up among them. Few reach beyond their bin.
-    inner = np.searchsorted(start, edges[1:-1])
-    counts = np.diff(inner, prepend=0, append=len(start))
+    counts = np.diff(np.searchsorted(start, edges[1:-1]), prepend=0, append=len(start))
     first = np.repeat(np.arange(bins, dtype=np.int32), counts)
     cross = np.flatnonzero(end > np.repeat(edges[1:], counts))
     last = np.clip(np.searchsorted(edges, end[cross], side="left") - 1, first[cross], bins - 1)
     pieces = last - first[cross]
     row = np.repeat(cross, pieces)
     later = first[row] + 1 + np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    where, what = np.concatenate([first, later]), np.concatenate([name, name[row]])
-    spent = np.concatenate(
-        [np.minimum(end, edges[first + 1]) - start, np.minimum(end[row], edges[later + 1]) - edges[later]]
-    )
-    width = int(what.max()) + 1
+    rest = np.minimum(end[row], edges[later + 1]) - edges[later]
+    width = int(name.max()) + 1
     # Few names: sum a dense table of (bin, name); many: only the cells there are.
     if bins * width <= 1 << 23:
-        table = np.bincount(
-            where * width + what, weights=spent.astype(float), minlength=bins * width
-        ).reshape(bins, width)
+        table = np.bincount(later * width + name[row], rest, bins * width).astype(float)
+        for block in blocks(len(start)):  # its bins follow each other: a small part of the table
+            own = first[block]
+            spent = np.minimum(end[block], edges[own + 1]) - start[block]
+            held = np.bincount((own - own[0]) * width + name[block], spent)
+            table[own[0] * width : own[0] * width + len(held)] += held
+        table = table.reshape(bins, width)
         best: Column = table.argmax(axis=1).astype(np.int32)
         best[table.max(axis=1) <= 0] = 0
         return best
+    where, what = np.concatenate([first, later]), np.concatenate([name, name[row]])
+    spent = np.concatenate([np.minimum(end, edges[first + 1]) - start, rest])
     key, back = np.unique(where * width + what, return_inverse=True)
     total = np.bincount(back, weights=spent.astype(float))
     order = np.lexsort((total, key // width))

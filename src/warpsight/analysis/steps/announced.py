@@ -70,8 +70,11 @@ def candidates(
     return out
 
 
-def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | None:
-    """The main loop, None where no candidate has `least` turns, or two and a name that says that they are turns."""
+def best(among: list[Candidate], when: Column, waits: Column, least: int = LEAST) -> Turns | None:
+    """The main loop, None where no candidate has `least` turns, or two and a name that says that they are turns.
+
+    `waits` are the moments, ascending, at which the host began to wait for the device: ranges with a wait each are turns.
+    """
     chosen: Candidate | None = None
     for one in among:
         rank, loop, _, filled = one
@@ -84,7 +87,8 @@ def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | No
     if chosen is None:
         return None
     _, loop, edges, _ = chosen
-    anyhow = loop.rank == REPEATED and not loop.named
+    waited = np.diff(np.searchsorted(waits, loop.begin)) > 0
+    anyhow = loop.rank == REPEATED and not loop.named and not (waited.mean() >= _RHYTHM if len(waited) else 0)
     grouped = _groups(loop, when) or _periods(loop, edges, when) if anyhow else None
     turns = grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
     return replace(turns, anyhow=anyhow)

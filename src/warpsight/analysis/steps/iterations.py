@@ -130,14 +130,15 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         )
         moments = when[launched]
         loops = announced.candidates(trace, process, work, launched, moments, threads)
-        turns = announced.best(loops, moments)
+        begun, _ = repeated.waits(trace, process)
+        turns = announced.best(loops, moments, begun)
         if not repetition:
             out += [_made(trace, process, turns, work, mine, launched, when)] if turns is not None else []
             continue
         turns = (
             turns
             or repeated.best(trace, process, work, launched, moments)
-            or announced.best(loops, moments, 2)
+            or announced.best(loops, moments, begun, 2)
         )
         if turns is None or turns.weak or turns.anyhow:
             uneven = repeated.uneven(trace, process, work, launched, moments)
@@ -243,7 +244,7 @@ def _made(
     start = np.maximum.accumulate(np.minimum.reduceat(work.start[rows], first))
     end = int(np.maximum.reduceat(work.end[rows], first)[-1])
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
-    if 2 * np.count_nonzero(duration == 0) > len(duration):  # turns overtake each other on the device
+    if 4 * np.count_nonzero(duration == 0) > len(duration):  # turns overtake each other on the device
         start, duration = _on_host(launched, when, turn, numbers)
     steady = np.ones(len(duration), bool) if turns.uneven else steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]

@@ -49,7 +49,7 @@ def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -
     several = len({process for process, _ in listed}) > 1
     function = _functions(calls.functions, calls.launches, names)
     out: list[Row] = []
-    edges = np.searchsorted(order.thread, np.arange(len(order.threads) + 1))
+    edges = order.edges
     place = {thread: number for number, thread in enumerate(order.threads)}
     for thread in listed[:THREADS]:
         key = f"t{thread[0]}.{thread[1]}"

@@ -77,8 +77,8 @@ def names(source: Source) -> TrackNames:
     return found
 
 
-def events(source: Source, target: Target) -> Iterator[TraceEvent]:
-    """The events of a file but its metadata; those without a usable time are counted as lost.
+def events(source: Source, target: Target | None) -> Iterator[TraceEvent]:
+    """The events of a file but its metadata; those without a usable time are counted as lost, if there is a target.
 
     Raises:
         FormatError: when it is not trace event JSON.
@@ -97,6 +97,8 @@ def events(source: Source, target: Target) -> Iterator[TraceEvent]:
                 str(event.ph), str(event.name), str(event.cat or ""), key(event.pid), key(event.tid), begin,
                 -1 if took == MISSING else took, event.id, event.args if isinstance(event.args, dict) else {},
             )  # fmt: skip
+    if target is None:
+        return
     if lost:
         target.lost(lost, f"{source.name}: events without a time", "event")
     if stream.damaged:

@@ -40,6 +40,8 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     if zipfile.is_zipfile(folder):
         raise TraceError(f"{folder} is one file already; --unpack makes a folder of it")
     manifest.read(folder)
+    if reason := private_files.unreplaceable(target):
+        raise TraceError(f"{target} {reason}")
     if not force and os.path.lexists(target):
         raise TraceError(f"{target} exists already; -f replaces it")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")

@@ -10,7 +10,6 @@ from typing import Any
 from warpsight.errors import TraceError
 from warpsight.model import private_files
 from warpsight.model.schema import SCHEMA_VERSION
-from warpsight.model.sharing import secrets
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
@@ -37,6 +36,8 @@ def version() -> str:
 
 def write(root: Path, content: dict[str, Any]) -> None:
     """Write the manifest, without secrets, under a temporary name and rename it; format and schema version are added."""
+    from warpsight.model.sharing import secrets
+
     full = {"format": FORMAT, "schema": SCHEMA_VERSION, "warpsight": version(), **content}
     write_json(root / FILE, secrets.plain(full))
 

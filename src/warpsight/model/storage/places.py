@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from warpsight.errors import TraceError
-from warpsight.model.sharing import pack
 from warpsight.model.trace import StoredTrace
 
 T = TypeVar("T", bound=StoredTrace)
@@ -25,6 +24,8 @@ def locate(path: str | os.PathLike[str], kind: type[T]) -> T:
             return kind(folder.parent, path=str(folder.parent))
         temporary = _temporary()
         try:
+            from warpsight.model.sharing import pack
+
             return kind(pack.unpack(folder, Path(temporary.name) / "trace"), path=text, temporary=temporary)
         except BaseException:
             temporary.cleanup()
@@ -39,6 +40,8 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 def _remote(url: str, kind: type[T]) -> T:
     """Copy a remote trace to a private folder: queries then run locked down, at local speed."""
     import fsspec
+
+    from warpsight.model.sharing import pack
 
     temporary = _temporary()
     target = Path(temporary.name) / "copy"

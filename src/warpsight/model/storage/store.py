@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from warpsight.model import private_files
 from warpsight.model.schema import Table
-from warpsight.model.sharing import secrets
 from warpsight.model.storage.layout import part_number as part_number
 from warpsight.model.storage.layout import part_path as part_path
 from warpsight.model.storage.layout import parts as parts
@@ -89,6 +88,8 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
 
 
 def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
+    from warpsight.model.sharing import secrets
+
     for column in table.columns:
         if column.free and column.name in data.column_names:
             old = data.column(column.name)

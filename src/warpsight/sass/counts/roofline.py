@@ -133,6 +133,12 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
         notes.append(
             f"{unequal} kernels were launched a different number of times in the measured run: averages are compared"
         )
+    above = sum((one.share or 0) > 1 and one.roofs[0].name in _MEMORIES for one in found)
+    if above:
+        notes.append(
+            f"{above} kernels moved more bytes than the device can in their time: what other processes do on the GPU "
+            "meanwhile counts too, so measure with nothing else on it"
+        )
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 
 

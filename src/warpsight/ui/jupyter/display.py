@@ -15,7 +15,7 @@ from warpsight.ui.render.flame import page as flame_page
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.analysis.account import Account
+    from warpsight.analysis.account import AccountSummary
     from warpsight.analysis.base.result import Finding, Result
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.model import StoredTrace
@@ -57,7 +57,7 @@ def trace_html(trace: StoredTrace) -> str:
     return _boxed(out)
 
 
-def _account(found: Account) -> str:
+def _account(found: AccountSummary) -> str:
     """Each class with its share, its time and what most of it is."""
     if not found.span:
         return ""

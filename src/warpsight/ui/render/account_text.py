@@ -9,7 +9,7 @@ from warpsight.model.naming import kernel_names
 from warpsight.ui.render import numbers
 
 if TYPE_CHECKING:
-    from warpsight.analysis.account import Account, Entry
+    from warpsight.analysis.account import AccountSummary, Entry
 
 #: Classes with a smaller share would be shown with 0.0 %.
 _LEAST = 0.0005
@@ -17,7 +17,7 @@ _LEAST = 0.0005
 _NARROW = 24
 
 
-def lines(found: Account, width: int) -> list[str]:
+def lines(found: AccountSummary, width: int) -> list[str]:
     """A line, or two where it is narrow, for each class that has time, the most first, at most `width` characters long."""
     shown = [one for one in found.classes if one[1] >= _LEAST * found.span]
     if not shown:
@@ -35,12 +35,12 @@ def lines(found: Account, width: int) -> list[str]:
     return out
 
 
-def _most(found: Account, kind: int, time: int, entry: Entry, width: int) -> str:
+def _most(found: AccountSummary, kind: int, time: int, entry: Entry, width: int) -> str:
     """The largest row of a class, host time with its place in the program, and its part of it where there are others."""
     part = entry.time / time
     rest = "" if part >= 0.995 else f", {part:.0%} of it"
-    if kind == HOST and found.host:
-        place = numbers.near(found.host[0].place)
+    if kind == HOST and found.place:
+        place = numbers.near(found.place)
         shown = numbers.shorten_paths(place, width - len(rest))
         # The line of a place is the point of it: rather that than its share.
         return numbers.shorten_paths(place, width) if rest and shown.endswith("…") else shown + rest

@@ -53,8 +53,10 @@ def test_work_of_a_kind_takes_no_time_nor_do_calls_of_copies(program):
     others = np.setdiff1d(np.arange(program.base), ends)
     assert (found.lag[others] == program.lag[others]).all()
     assert found.arrival.tolist() == [
-        max(time, 0) if place in calls else time
-        for time, place in zip(program.arrival.tolist(), program.place.tolist(), strict=True)
+        0 if place in calls and (time < 0 or followed) else time
+        for time, place, followed in zip(
+            program.arrival.tolist(), program.place.tolist(), program.from_begin.tolist(), strict=True
+        )
     ]
     assert found.duration.tolist() == [
         0 if mine else length for mine, length in zip(copies, program.duration.tolist(), strict=True)

@@ -1,10 +1,13 @@
 """Fields are found where the json module finds them, however a file is written and whatever its texts hold."""
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
 
+import warpsight
+from warpsight.errors import WarpsightError
 from warpsight.formats.kineto import layouts as layouts_module
 from warpsight.formats.kineto.group import groups
 from warpsight.formats.kineto.layouts import Layouts
@@ -132,3 +135,11 @@ def test_values_that_are_no_objects_are_left_out():
     text = json.dumps([event(1), 5, "x", None, event(2)])[1:-1].encode()
     (piece,) = Layouts(lambda phase, category: False)(text, len(text))
     assert sorted(row for found in piece.found for row in found.rows.tolist()) == [0, 4]
+
+
+def test_objects_without_anything_in_them_are_refused_before_they_fill_memory(tmp_path):
+    whole = (Path(__file__).parents[3] / "golden" / "formats" / "kineto" / "every_kind.json").read_bytes()
+    path = tmp_path / "many.json"
+    path.write_bytes(whole[: len(whole) // 2] + b"{}," * 1_000_000)
+    with pytest.raises(WarpsightError, match="millions of empty objects"):
+        warpsight.open(path)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.api import files
+from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
@@ -42,8 +43,8 @@ def command(
 
     if not program:
         raise UsageError("no program to check; for example: warpsight race check -- ./app")
-    if html is not None and html.exists() and not force:
-        raise WarpsightError(f"{html} exists already; -f replaces it")
+    if html is not None:
+        files.check_free(html, force)
     patterns = tuple(kernels or ())
     provoke = (
         (lambda first: prepare.provoked(program, patterns, first, seconds, same_output)) if seconds else None

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.api import files
+from warpsight.errors import UsageError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
@@ -59,8 +60,7 @@ def command(
     if not program:
         raise UsageError("no program; for example: warpsight race points -- python train.py")
     target = out or Path(f"{Path(program[0]).stem}.plan.json")
-    if target.exists() and not force:
-        raise WarpsightError(f"{target} exists already; -f replaces it")
+    files.check_free(target, force)
     _check_patterns(instructions, kinds)
     chosen = points.Chosen(
         kinds=(EXECUTED.name,) if instructions else _words(kinds) or points.PATCHED,

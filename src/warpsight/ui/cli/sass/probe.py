@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.api import files
+from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def _of_program(
     from warpsight.sass.probes.running import ProbeLimits
 
     target = out or Path(f"{Path(program[0]).stem}.probes")
-    if target.exists() and not force:
-        raise WarpsightError(f"{target} exists already; -f replaces it")
+    files.check_free(target, force)
     return opened.of_program(program, target, selection, ProbeLimits(memory))
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.api import files
+from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
     from warpsight.sass.events import tracing
@@ -66,8 +67,7 @@ def command(
     )  # fmt: skip
     _check_nvbit(selection)
     target = out or Path(f"{Path(program[0]).stem}.events")
-    if target.exists() and not force:
-        raise WarpsightError(f"{target} exists already; -f replaces it")
+    files.check_free(target, force)
     traced = tracing.trace(program, selection, target)
     if not traced.files:
         other = ", or this NVBit could not be loaded into it" if selection.needs_nvbit else ""

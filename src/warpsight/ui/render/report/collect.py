@@ -55,16 +55,21 @@ class Material:
 def collect(trace: StoredTrace, rows: Rows) -> Material:
     """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
 
-    What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time.
+    What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time, and
+    the account is given up once those have it that need it.
     """
+    from warpsight.analysis.account.account import forget
+
     material = Material(begin_of(trace))
-    events = sum(trace.count(table) for table in ("kernel", "launch", "api"))
-    with workers(1 if events > _LARGE else 2, "report") as pool:
-        # the longest first: nothing long is left alone at the end
+    large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
+    with workers(1 if large else 2, "report") as pool:
+        # What needs the account comes first, then the longest: nothing long is left alone at the end.
         jobs = {name: pool.submit(job, trace, rows) for name, job in _JOBS.items()}
         for name, job in jobs.items():
             try:
                 setattr(material, name, job.result())
+                if large and name == "gaps":
+                    forget(trace, rows)
             except WarpsightError as error:
                 material.failed[name] = str(error)
     return material
@@ -145,11 +150,11 @@ def _lost(trace: StoredTrace, rows: Rows) -> list[tuple[str, str, int]]:
 #: What is collected → who answers it.
 _JOBS: dict[str, Callable[[Any, Any], Any]] = {
     "verdict": _verdict,
-    "iterations": _iterations,
-    "scene": _scene,
     "account": _account,
     "gaps": _gaps,
+    "iterations": _iterations,
     "flame": _flame,
+    "scene": _scene,
     "kernels": _kernels,
     "copies": _copies,
     "memory": _memory,
