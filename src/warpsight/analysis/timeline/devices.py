@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.stats.overview import arranged, lane_rows
-from warpsight.analysis.timeline.row import KINDS, Chosen, Row
+from warpsight.analysis.timeline.row import KINDS, ChosenRows, Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION, COPY, Work, distinct
@@ -29,8 +29,8 @@ def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Ro
     out: list[Row] = []
 
     def add(key: str, label: str, role: str, device: int | None, chosen: Column) -> None:
-        out.append(Row(key, label, role, key, work.start[chosen], work.end[chosen], Chosen(name, chosen),
-                       Chosen(work.stack, chosen), Chosen(call, chosen), device))  # fmt: skip
+        out.append(Row(key, label, role, key, work.start[chosen], work.end[chosen], ChosenRows(name, chosen),
+                       ChosenRows(work.stack, chosen), ChosenRows(call, chosen), device))  # fmt: skip
 
     for lane in lanes:
         device = "?" if lane.device is None else str(lane.device)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.ranges import open as open_ranges
-from warpsight.analysis.timeline.row import Chosen, Row
+from warpsight.analysis.timeline.row import ChosenRows, Row
 from warpsight.model import calls as host_calls
 from warpsight.model.naming import api_names
 from warpsight.model.naming import texts as names_of
@@ -110,7 +110,15 @@ def _calls(calls: Calls, index: Column, function: Column, key: str, label: str) 
     name = function[calls.function[index], (index < calls.launches).astype(np.int8)]
     start, end = calls.start[index], calls.end[index]
     return Row(
-        f"{key}.calls", label, "calls", f"{key}.calls", start, end, name, Chosen(calls.stack, index), index
+        f"{key}.calls",
+        label,
+        "calls",
+        f"{key}.calls",
+        start,
+        end,
+        name,
+        ChosenRows(calls.stack, index),
+        index,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.stats.overview import dominant
-from warpsight.analysis.timeline.row import Chosen, Row
+from warpsight.analysis.timeline.row import ChosenRows, Row
 from warpsight.model import intervals
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, summed
@@ -92,7 +92,7 @@ def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns
         parts = [pick(scene.rows[i], w) for i, w in zip(rows.tolist(), where, strict=True)]
         return np.concatenate(parts).astype(dtype, copy=False) if parts else np.zeros(0, dtype)
 
-    def optional(column: Column | Chosen | None, w: slice, none: int) -> Column:
+    def optional(column: Column | ChosenRows | None, w: slice, none: int) -> Column:
         return np.full(w.stop - w.start, none) if column is None else column[w]
 
     offsets = np.cumsum([0, *(w.stop - w.start for w in where)])

@@ -31,7 +31,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRows:
     """Some rows of a column, read where they are asked for: a timeline of millions of slices shows few of them at once."""
 
     column: Column
@@ -64,9 +64,9 @@ class Row:
     group: str
     start: Column
     end: Column
-    name: Column | Chosen
-    stack: Column | Chosen | None = None
-    call: Column | Chosen | None = None
+    name: Column | ChosenRows
+    stack: Column | ChosenRows | None = None
+    call: Column | ChosenRows | None = None
     device: int | None = None
 
     def __len__(self) -> int:
