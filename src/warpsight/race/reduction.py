@@ -36,7 +36,7 @@ _MOST_CTAS = 1 << 20
 _REPEATED = 3
 
 
-class _ReductionStep(msgspec.Struct, frozen=True):
+class ReductionStep(msgspec.Struct, frozen=True):
     """What one search came to.
 
     Attributes:
@@ -62,7 +62,7 @@ class ReduceResult(msgspec.Struct, kw_only=True):
     """
 
     verdict: Verdict
-    steps: list[_ReductionStep]
+    steps: list[ReductionStep]
     runs: int
     rate: float
     points: tuple[Point, ...]
@@ -83,7 +83,7 @@ class _Reduction:
     deterministic: bool
     most_runs: int
     progress: Progress
-    steps: list[_ReductionStep] = field(default_factory=list)
+    steps: list[ReductionStep] = field(default_factory=list)
     runs: int = 0
     rates: Floats = field(default_factory=lambda: np.full(len(RATES), 1 / len(RATES)))
     known: dict[str, bool] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class _Reduction:
             found = search.run()
             self.rates = search.rates
         self.steps.append(
-            _ReductionStep(what, count, len(found.elements), self.runs - before, round(found.confidence, 4))
+            ReductionStep(what, count, len(found.elements), self.runs - before, round(found.confidence, 4))
         )
         return found
 
@@ -162,7 +162,7 @@ class _Reduction:
             self.rates = search.rates
         found = made[step - 1]
         self.steps.append(
-            _ReductionStep("delay_ns", plan.ceiling_ns, found.ceiling_ns, self.runs - before, confidence)
+            ReductionStep("delay_ns", plan.ceiling_ns, found.ceiling_ns, self.runs - before, confidence)
         )
         return found
 
