@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from typing import IO
 
 from warpsight.errors import WarpsightError
 from warpsight.model import private_files
+
+#: Errors of writing that do not say which file it was.
+_NO_ROOM = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def check_free(path: Path, force: bool) -> None:
@@ -43,8 +47,10 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
         with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
             yield file
         _place(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and not error.filename:
+            raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
         raise
 
 

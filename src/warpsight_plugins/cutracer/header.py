@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +22,11 @@ class CutracerHeader:
         kind = record.get("type")
         if kind == "kernel_metadata":
             self.kernel = record
-            for key, entry in (record.get("instructions") or {}).items():
-                self.sass[int(key)] = str(entry.get("sass", ""))
-        elif kind == "callstack_def" and record.get("frames"):
+            table = record.get("instructions")
+            for key, entry in table.items() if isinstance(table, dict) else ():
+                if re.fullmatch("[0-9]{1,9}", key) and isinstance(entry, dict):
+                    self.sass[int(key)] = str(entry.get("sass", ""))
+        elif kind == "callstack_def" and record.get("frames") and isinstance(record["frames"], list):
             self.stacks[str(record.get("callstack_id"))] = caller(record["frames"], str(record.get("source")))
         elif kind == "capture_completion":
             self.completion = record
@@ -33,7 +36,7 @@ class CutracerHeader:
         if "sass" not in record and (text := self.sass.get(record.get("opcode_id", -1))):
             record["sass"] = text
         if record.get("type") == "kernel_launch" and "caller" not in record:
-            if record.get("cpu_callstack"):
+            if record.get("cpu_callstack") and isinstance(record["cpu_callstack"], list):
                 record["caller"] = caller(record["cpu_callstack"], str(record.get("cpu_callstack_source")))
             elif frame := self.stacks.get(str(record.get("callstack_id"))):
                 record["caller"] = frame

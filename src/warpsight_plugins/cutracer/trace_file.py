@@ -21,6 +21,8 @@ from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 _TEXT = pa.string()
 _ARROW = {int: pa.int64(), str: _TEXT, bool: pa.bool_(), list[int]: pa.list_(pa.int64())}
+#: What decoding a line raises that is no JSON, no UTF-8, or nested without end.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: Fields with one type in every record; others are read record by record. A stream is a pointer.
 TYPES: dict[str, pa.DataType] = {
     **{name: _ARROW[kind] for name, kind in records.FIELDS.items()},
@@ -100,30 +102,32 @@ class TraceFile:
                 f"{count} records in {len(ends)} lines; each line holds one record", line=chunk.first
             )
         for row in rows:
-            yield msgspec.json.decode(chunk.line(int(row), ends))
+            try:
+                yield msgspec.json.decode(chunk.line(int(row), ends))
+            except _UNREADABLE as error:
+                raise self.source.error(
+                    f"no JSON object: {error}", line=chunk.number(int(row), ends)
+                ) from None
 
     def _sass(self, table: pa.Table) -> pa.Array:
         own = table["sass"].combine_chunks()
         if not self.header.sass or not own.null_count:
             return own
-        numbers = pa.array(self.header.sass, pa.int64())
         texts = pa.array(self.header.sass.values(), _TEXT)
-        places = pc.index_in(table["opcode_id"].combine_chunks(), numbers)
-        looked_up = pa.DictionaryArray.from_arrays(places, texts)
+        looked_up = pa.DictionaryArray.from_arrays(_places(table["opcode_id"], self.header.sass), texts)
         if own.null_count == len(own):
             return looked_up
         return pc.coalesce(own.cast(_TEXT), looked_up.cast(_TEXT))
 
     def _callers(self, table: pa.Table) -> pa.Array:
-        ids = pa.array(self.header.stacks, _TEXT)
         texts = pa.array(self.header.stacks.values(), _TEXT)
-        return texts.take(pc.index_in(table["callstack_id"].combine_chunks(), ids))
+        return texts.take(_places(table["callstack_id"], self.header.stacks))
 
     def _columns(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
         """The chunk's columns: all lines at once where every field has its usual type, else line by line."""
         try:
             rows = _decoder(fields).decode_lines(chunk.data)
-        except msgspec.DecodeError:
+        except _UNREADABLE:
             return self._slowly(chunk, fields)
         return pa.table({name: column(name, [getattr(row, name) for row in rows]) for name in fields})
 
@@ -135,7 +139,7 @@ class TraceFile:
                 record = msgspec.json.decode(chunk.line(place, ends))
                 if not isinstance(record, dict):
                     raise msgspec.DecodeError("expected an object")
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except _UNREADABLE as error:
                 if chunk.open_end and place == len(ends) - 1:
                     self.source.ended_early(f"the last record (line {chunk.number(place, ends)}) is cut off")
                     break
@@ -146,6 +150,14 @@ class TraceFile:
                 raise self.source.error(f"no JSON object: {error}", line=chunk.number(place, ends)) from None
             rows.append({name: record.get(name) for name in fields})
         return pa.table({name: column(name, [row[name] for row in rows]) for name in fields})
+
+
+def _places(ids: pa.ChunkedArray, known: Iterable[int | str]) -> pa.Array:
+    """Where ids stand among the known ones; as texts, which a column with damaged values holds, unless all are numbers."""
+    ids = ids.combine_chunks()
+    if pa.types.is_integer(ids.type):
+        return pc.index_in(ids, pa.array(known, pa.int64()))
+    return pc.index_in(ids.cast(_TEXT), pa.array(map(str, known), _TEXT))
 
 
 @lru_cache(maxsize=32)

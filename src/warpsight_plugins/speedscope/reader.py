@@ -70,7 +70,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 def _frame(frame: dict[str, Any]) -> Frame:
     line = frame.get("line")
     file = frame.get("file")
-    known = line if isinstance(line, int) and 0 <= line < 1 << 31 else None
+    known = line if type(line) is int and 0 <= line < 1 << 31 else None
     return (str(frame["name"]), None if file is None else str(file), known, None, "native", None)
 
 

@@ -38,6 +38,21 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
     assert (tmp_path / "out").read_bytes() == b"new" and not (tmp_path / "out").is_symlink()
 
 
+def test_a_disk_without_room_is_told_with_the_file(tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with (
+            pytest.raises(WarpsightError, match=r"out cannot be written: "),
+            files.binary(tmp_path / "out") as file,
+        ):
+            file.write(bytes(2 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not os.listdir(tmp_path)
+
+
 def test_no_packed_trace_takes_the_place_of_a_pipe_or_folder(tmp_path):
     trace = make(tmp_path / "t.warp", Plan(kernels=3))
     os.mkfifo(tmp_path / "pipe")

@@ -151,3 +151,13 @@ def test_only_host_and_clocks_of_a_manifest_may_be_unknown(key: str, trace: Path
     (trace / "manifest.json").write_text(json.dumps({**content, key: None}))
     with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
         warpsight.model.open(trace)
+
+
+def test_text_that_is_no_utf_8_is_damage(trace: Path) -> None:
+    part = next(trace.glob("table=name/**/*.parquet"))
+    data = pq.read_table(part, partitioning=None)
+    place = data.column_names.index("name")
+    bad = pa.array([b"\xff"] * len(data)).view(pa.string())
+    pq.write_table(data.set_column(place, "name", bad), part)
+    with pytest.raises(TraceError, match="is damaged: "), warpsight.model.open(trace) as opened:
+        opened.rows("name", "name")

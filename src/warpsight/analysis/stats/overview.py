@@ -106,7 +106,7 @@ class Picture:
         """Covered share (0 to 1) and most covering name of `count` bins of [begin, end), each of shape (lanes, count)."""
         busy = np.zeros((len(self.lanes), count))
         which = np.zeros((len(self.lanes), count), np.int32)
-        edges = begin + (np.arange(count + 1, dtype=np.int64) * (end - begin)) // count
+        edges = edges_of(begin, end, count)
         width = np.maximum(np.diff(edges), 1)
         for lane in range(len(self.lanes)):
             rows = self.rows(lane)
@@ -117,6 +117,14 @@ class Picture:
             real = stop > start
             which[lane] = dominant(start[real], stop[real], rows.name[part][real], edges)
         return busy, which
+
+
+def edges_of(begin: int, end: int, count: int) -> Column:
+    """The edges of `count` equal bins; a span of decades times their number would overflow."""
+    step, rest = divmod(end - begin, count)
+    numbers = np.arange(count + 1, dtype=np.int64)
+    edges: Column = begin + numbers * step + numbers * rest // count
+    return edges
 
 
 def lane_rows(work: Work, lane: Lane) -> Column:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.stats.overview import dominant
+from warpsight.analysis.stats.overview import dominant, edges_of
 from warpsight.analysis.timeline.row import Row, SelectedColumn
 from warpsight.model import intervals
 from warpsight.model.calls import Calls
@@ -120,7 +120,7 @@ def _callers(
 
 def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
     busy, name = np.zeros((len(rows), count), np.float32), np.full((len(rows), count), -1, np.int64)
-    edges = begin + (np.arange(count + 1, dtype=np.int64) * (end - begin)) // count
+    edges = edges_of(begin, end, count)
     width = np.maximum(np.diff(edges), 1)
     for place, number in enumerate(rows.tolist()):
         row: Row = scene.rows[number]

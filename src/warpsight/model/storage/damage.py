@@ -82,6 +82,7 @@ def _of_part(table: Table, part: str, highest: Mapping[str, int]) -> Iterator[st
                 yield f"has no column {column.name}"
             continue
         values, kind = data[column.name], schema.field(column.name).type
+        values.validate(full=True)  # text in UTF-8
         if pa.types.is_dictionary(values.type):
             continue
         if values.type != kind and not (pa.types.is_integer(values.type) and pa.types.is_integer(kind)):
