@@ -371,16 +371,18 @@ extern "C" __device__ __noinline__ int ws_check_order(void* userdata, u64 pc, u3
 }
 
 PATCH ws_check_3(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
-  return ws_check_global(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+  ws_check_global(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+  return without_predicates();
 }
 
 PATCH ws_check_4(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
-  return ws_check_shared(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+  ws_check_shared(userdata, pc, reinterpret_cast<u64>(address), size, flags);
+  return without_predicates();
 }
 
 PATCH ws_check_17(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
-  return ws_check_other(userdata, pc, 17 | (flags & 255) << 8 | size << 16, reinterpret_cast<u64>(address),
-                        0);
+  ws_check_other(userdata, pc, 17 | (flags & 255) << 8 | size << 16, reinterpret_cast<u64>(address), 0);
+  return without_predicates();
 }
 
 PATCH ws_check_19(void* userdata, u64 pc, u32 address, u32 size, u32 flags, u32 count, const void*) {

@@ -52,3 +52,32 @@ DEVICE bool chosen(const WsLaunch* launch, u64 pc) {
 }
 
 }  // namespace
+
+// Sets predicate Pn to bit n. The result has no meaning, but without one ptxas would leave it all out.
+extern "C" __device__ __noinline__ u32 ws_set_predicates(u32 bits) {
+  u32 used;  // of all of them at once, so that each takes a register of its own
+  asm volatile(
+      "{\n\t.reg .pred p<7>;\n\t.reg .b32 b<7>;\n\t"
+      "and.b32 b0, %1, 1;\n\tsetp.ne.u32 p0, b0, 0;\n\tand.b32 b1, %1, 2;\n\tsetp.ne.u32 p1, b1, 0;\n\t"
+      "and.b32 b2, %1, 4;\n\tsetp.ne.u32 p2, b2, 0;\n\tand.b32 b3, %1, 8;\n\tsetp.ne.u32 p3, b3, 0;\n\t"
+      "and.b32 b4, %1, 16;\n\tsetp.ne.u32 p4, b4, 0;\n\tand.b32 b5, %1, 32;\n\tsetp.ne.u32 p5, b5, 0;\n\t"
+      "and.b32 b6, %1, 64;\n\tsetp.ne.u32 p6, b6, 0;\n\tmov.u32 %0, %%clock;\n\t"
+      "@p0 add.u32 %0, %0, 1;\n\t@p1 xor.b32 %0, %0, 2;\n\t@p2 add.u32 %0, %0, 3;\n\t@p3 xor.b32 %0, %0, "
+      "4;\n\t"
+      "@p4 add.u32 %0, %0, 5;\n\t@p5 xor.b32 %0, %0, 6;\n\t@p6 add.u32 %0, %0, 7;\n\t}"
+      : "=r"(used)
+      : "r"(bits));
+  return used;
+}
+
+namespace {
+
+// How patches of accesses end. At a generic address the Sanitizer puts into P2 to P5 whether it is in global,
+// shared, local or cluster memory, and calls the patch of each in turn by its predicate: one that a patch
+// left set calls the next, too, with arguments that are no more.
+DEVICE int without_predicates() {
+  ws_set_predicates(0);
+  return 0;
+}
+
+}  // namespace

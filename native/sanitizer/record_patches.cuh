@@ -15,7 +15,8 @@ DEVICE int emit(void* userdata, const Event& event, u64 a, bool with_b = false, 
 DEVICE int access(void* userdata, const Event& event, u64 address, const void* data, bool with_b = false,
                   u64 b = 0) {
   const u32 what = event.kind | (event.flags & 255) << 8 | (event.size & 255) << 16 | kByAddress;
-  return ws_record(userdata, event.pc, what | (with_b ? kHasB : 0), address, b, data);
+  ws_record(userdata, event.pc, what | (with_b ? kHasB : 0), address, b, data);
+  return without_predicates();
 }
 
 // Where the values of an access are: what is stored, or for a load the memory itself, just before it is read.

@@ -143,11 +143,16 @@ extern "C" __device__ __noinline__ int ws_visit(void* userdata, u64 pc, u32 kind
 // Patches may take fewer arguments than their class has.
 #define VISIT(kind) \
   PATCH ws_visit_##kind(void* userdata, u64 pc) { return ws_visit(userdata, pc, kind); }
+#define VISIT_ACCESS(kind)                        \
+  PATCH ws_visit_##kind(void* userdata, u64 pc) { \
+    ws_visit(userdata, pc, kind);                 \
+    return without_predicates();                  \
+  }
 
 VISIT(1)
 VISIT(2)
-VISIT(3)
-VISIT(4)
+VISIT_ACCESS(3)
+VISIT_ACCESS(4)
 VISIT(6)
 VISIT(7)
 VISIT(8)
@@ -155,7 +160,7 @@ VISIT(13)
 VISIT(14)
 VISIT(15)
 VISIT(16)
-VISIT(17)
+VISIT_ACCESS(17)
 VISIT(19)
 VISIT(21)
 VISIT(22)

@@ -52,13 +52,13 @@ def module(patches: str, runtime: str, probes: Sequence[Translated]) -> str:
     """PTX of the patches that these probes need, which call the probes.
 
     Args:
-        patches: those of event traces (patches.ptx), all of which call ws_record.
+        patches: those of event traces (patches.ptx), all of which call ws_record and some ws_set_predicates.
         runtime: what probes call (probes.ptx).
         probes: in the order of their bits.
     """
     texts = {found[1]: found[0] for found in _FUNCTION.finditer(patches)}
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)
-    used = "".join(texts[KINDS[kind].patch] for kind in kinds)
+    used = "".join(texts[name] for name in ("ws_set_predicates", *(KINDS[kind].patch for kind in kinds)))
     header = "".join(_HEADER.findall(patches))
     return header + _HEADER.sub("", runtime) + _Writer(probes).function() + used
 
