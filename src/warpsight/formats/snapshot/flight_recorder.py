@@ -127,8 +127,8 @@ def _load(path: Path) -> Mapping[str, Any]:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from None
     except TraceError as error:
         raise TraceError(f"{path} is refused: {error}") from None
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError, TypeError,
-            UnicodeDecodeError, MemoryError, RecursionError) as error:  # fmt: skip
+    except (pickle.UnpicklingError, EOFError, ValueError, LookupError, AttributeError, TypeError,
+            OverflowError, MemoryError, RecursionError) as error:  # fmt: skip
         raise TraceError(f"{path} is damaged or cut off: {type(error).__name__}: {error}") from None
     if not isinstance(content, Mapping) or "version" not in content:
         raise TraceError(f"{path} is not a dump of PyTorch's flight recorder")
