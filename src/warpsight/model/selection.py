@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from warpsight.model import StoredTrace
 
 #: Tables that say when something happened, and their time column.
@@ -49,6 +49,8 @@ class Rows:
 
     def mask(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
         """Which rows the conditions select, but for `name`: by their columns `start`, `process`, `device`, `stream`."""
+        import numpy as np  # exports select rows without it
+
         start = columns["start"]
         keep = np.ones(len(start), bool)
         if self.begin is not None:
