@@ -13,7 +13,6 @@ import typer
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
-from warpsight.recorder.launch import check_uninterrupted
 from warpsight.recorder.options.settings import Settings
 from warpsight.ui.cli.record.record import record
 from warpsight.ui.render import terminal
@@ -36,6 +35,8 @@ def command(
     program = python_command(PROGRAMS[chosen])
     terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")
     code = record(path, program, Settings(backend=chosen), force=not keep)
+    from warpsight.recorder.launch import check_uninterrupted  # which needs POSIX, as a recording does
+
     check_uninterrupted(code)
     if code:
         raise WarpsightError(
