@@ -44,7 +44,15 @@ constexpr uint32_t kMemory[] = {
     CBID(cuTexObjectCreate),
     CBID(cuSurfObjectCreate),
     CBID(cuTexRefSetAddress_v2),
-    CBID(cuTexRefSetArray)
+    CBID(cuTexRefSetArray),
+    CBID(cuStreamBeginCapture),
+    CBID(cuStreamBeginCapture_ptsz),
+    CBID(cuStreamBeginCapture_v2),
+    CBID(cuStreamBeginCapture_v2_ptsz),
+    CBID(cuStreamBeginCaptureToGraph),
+    CBID(cuStreamBeginCaptureToGraph_ptsz),
+    CBID(cuStreamEndCapture),
+    CBID(cuStreamEndCapture_ptsz)
 #undef CBID
 };
 
@@ -61,8 +69,16 @@ CUptiResult enable_all(bool on, const Calls& calls) {
   return result;
 }
 
+CUptiResult enable_writes(bool on, bool launches) {
+  CUptiResult result = CUPTI_SUCCESS;
+  for (uint32_t cbid : writing_calls())
+    if (result == CUPTI_SUCCESS && is_launch(cbid) == launches) result = enable(on, cbid);
+  return result;
+}
+
 CUptiResult enable_group(bool on, Followed group) {
-  if (group == Followed::writes) return enable_all(on, writing_calls());
+  if (group == Followed::copies || group == Followed::writes)
+    return enable_writes(on, group == Followed::writes);
   if (group == Followed::work) return enable_all(on, ordering_calls());
   const CUptiResult result = enable_all(on, kMemory);
   return result == CUPTI_SUCCESS ? enable_all(on, Graphs::calls()) : result;
@@ -81,7 +97,7 @@ CUptiResult follow(Followed calls) {
   std::lock_guard<std::mutex> lock(g_mutex);
   CUptiResult result = CUPTI_SUCCESS;
   if (g_enable == nullptr) return result;
-  for (Followed group : {Followed::memory, Followed::writes, Followed::work}) {
+  for (Followed group : {Followed::memory, Followed::copies, Followed::writes, Followed::work}) {
     const bool on = group <= calls, was = group <= g_followed.load(std::memory_order_relaxed);
     if (on != was && result == CUPTI_SUCCESS) result = enable_group(on, group);
   }

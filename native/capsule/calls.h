@@ -9,8 +9,9 @@ namespace warpsight {
 // Each contains those before it.
 enum class Followed : int {
   nothing,
-  memory,  // what makes and frees memory, modules and graphs
-  writes,  // launches, copies and fills
+  memory,  // what makes and frees memory, modules and graphs, and captures
+  copies,  // and fills
+  writes,  // launches
   work     // and all that orders them
 };
 

@@ -270,7 +270,7 @@ std::string CapsuleRecorder::module_number(const Kernel& kernel, int* number) {
       continue;
     }
     const int global = static_cast<int>(globals_.size());
-    globals_.push_back({address, size, global});
+    globals_.push_back({address, size, global, *number});
     fresh_globals_.push_back(globals_.back());
     output_.log(Json("global")
                     .integer("module", *number)

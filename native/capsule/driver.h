@@ -18,7 +18,6 @@ namespace warpsight {
   X(cuEventCreate)                     \
   X(cuEventQuery)                      \
   X(cuEventRecord)                     \
-  X(cuEventSynchronize)                \
   X(cuFuncGetAttribute)                \
   X(cuFuncGetModule)                   \
   X(cuFuncLoad)                        \

@@ -84,18 +84,29 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
                           .number("sequence", block.sequence)
                           .raw("stack", listed(block.stack))
                           .done());
-    const std::string writer = notes_.latest(block.address, block.end());
-    if (!writer.empty()) json.raw("last_writer", writer);
     output_.log(json.done());
   }
   return "";
+}
+
+// The notes are many: where possible, they are looked through once the program goes on.
+void CapsuleRecorder::log_writers() {
+  for (const auto& entry : held_) {
+    const std::string call = notes_.latest(entry.first, entry.second.block.end());
+    if (!call.empty())
+      output_.log(Json("writer").integer("number", entry.second.number).raw("call", call).done());
+  }
 }
 
 std::string CapsuleRecorder::transitive(std::vector<Held*>* fresh) {
   std::vector<Searched> search;
   for (const Held* held : *fresh)
     search.push_back({held->block.address, held->block.size, of_host(held->block)});
-  for (const HeldGlobal& held : fresh_globals_) search.push_back({held.address, held.size, false});
+  std::vector<Piece> variables;
+  for (const HeldGlobal& held : fresh_globals_)
+    variables.push_back({held.address, held.size, 0, false, held.module});
+  for (const auto& run : runs_of(std::move(variables)))
+    search.push_back({run.front().address, run.back().end() - run.front().address, false});
   const std::vector<Block> all = memory_.all();
   while (!search.empty()) {
     std::vector<uint32_t> found;
@@ -119,10 +130,10 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
   for (Held* held : blocks) held->after |= after;
   if (!request_.contents) return "";
   std::vector<Piece> pieces;
-  const auto add = [&](const char* what, int number, uint64_t address, uint64_t size, bool host) {
+  const auto add = [&](const char* what, int number, uint64_t address, uint64_t size, bool host, int module) {
     const uint64_t offset = output_.reserve(size);
     extents_.emplace_back(offset, size);
-    pieces.push_back({address, size, offset, host});
+    pieces.push_back({address, size, offset, host, module});
     output_.log(Json("contents")
                     .text("of", what)
                     .integer("number", number)
@@ -136,10 +147,12 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
                  " bytes have no contents: zeros stand in their place");
       continue;
     }
-    add("allocation", held->number, held->block.address, held->block.size, of_host(held->block));
+    add("allocation", held->number, held->block.address, held->block.size, of_host(held->block), -1);
   }
-  for (const HeldGlobal& held : globals) add("global", held.number, held.address, held.size, false);
-  return hung_ ? snapshots_.take_aside(context_, pieces) : snapshots_.take(context_, pieces);
+  for (const HeldGlobal& held : globals)
+    add("global", held.number, held.address, held.size, false, held.module);
+  if (hung_) return snapshots_.take_aside(context_, pieces);
+  return snapshots_.take(context_, pieces, after ? nullptr : &pending_stream_);
 }
 
 }  // namespace warpsight

@@ -1,16 +1,20 @@
 // How cutting out gets into a process: the CUDA driver loads this library as CUDA_INJECTION64_PATH says.
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "capsule/calls.h"
 #include "capsule/ranges.h"
@@ -69,18 +73,48 @@ void on_signal(int number, siginfo_t* info, void* context) {
     g_before.sa_handler(number);
 }
 
+// Begins a thread of ours; the program's signals are for its own threads.
+template <class Work>
+void begin_thread(Work work) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(std::move(work)).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Waits for the launcher, which no signal tells: that would interrupt the program's sleeps. The launcher
+// writes a byte into the pipe `trigger`, and goes on when there is a file `armed`.
+void await_trigger(const std::string& folder) {
+  if (folder.empty()) return;
+  const std::string pipe = folder + "/trigger";
+  if (mkfifo(pipe.c_str(), 0600) != 0 && errno != EEXIST) return;
+  const int from = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // also for writing: it never ends
+  if (from < 0) return;
+  begin_thread([from, armed = folder + "/armed"] {
+    char byte;
+    ssize_t got;
+    while ((got = read(from, &byte, 1)) == 1 || (got < 0 && errno == EINTR)) {
+      if (got < 0) continue;
+      CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire);
+      if (recorder == nullptr) break;
+      recorder->arm();
+      const int told = open(armed.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+      if (told >= 0) close(told);
+      recorder->armed();
+    }
+    close(from);
+  });
+}
+
 // CUPTI cannot be called in the handler of a signal: a thread waits for it.
 void catch_signal(int number) {
   if (number == 0) return;
   sem_init(&g_signaled, 0, 0);
-  sigset_t all, before;  // the program's signals are for its own threads
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([] {
+  begin_thread([] {
     while (sem_wait(&g_signaled) != 0) continue;
     if (CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire)) recorder->armed();
-  }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
   struct sigaction action = {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -89,13 +123,28 @@ void catch_signal(int number) {
 
 void in_child() { g_recorder.store(nullptr); }
 
+void before_launch(uint32_t cbid, const void* params) {
+  if (CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire))
+    recorder->before_launch(cbid, params);
+}
+
+// Has the wrappers of the launch functions tell of launches, where they were preloaded (native/preload).
+void follow_by_wrappers(CapsuleRecorder* recorder) {
+  using Follow = void (*)(void (*)(uint32_t, const void*));
+  const auto follow = reinterpret_cast<Follow>(dlsym(RTLD_DEFAULT, "warpsight_follow_launches"));
+  if (follow != nullptr && recorder->wants_wrappers()) follow(before_launch);
+}
+
 // Begins to follow the driver's calls as CUPTI's subscriber, or through the one that `enable` belongs to.
 std::string begin(CapsuleRecorder* recorder, decltype(&cuptiEnableCallback) enable,
                   CUpti_SubscriberHandle subscriber) {
   std::string why;
   if (!load_capsule_driver(&why)) return why;
   g_recorder.store(recorder, std::memory_order_release);  // callbacks come from here on
-  if (enable == nullptr) why = subscribe(&enable, &subscriber);
+  if (enable == nullptr) {
+    follow_by_wrappers(recorder);
+    why = subscribe(&enable, &subscriber);
+  }
   if (!why.empty()) return why;
   follow_with(enable, subscriber);
   CUptiResult result = follow(recorder->needed());
@@ -122,6 +171,7 @@ void start(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscri
     return recorder->refuse(why);
   }
   catch_signal(recorder->signal());
+  await_trigger(recorder->awaits());
   atexit(at_exit);
   pthread_atfork(nullptr, nullptr, in_child);
 }

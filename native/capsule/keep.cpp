@@ -1,6 +1,7 @@
 // Which of many launches or ranges is kept.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "capsule/recorder.h"
@@ -27,6 +28,7 @@ CapsuleRecorder::Choice CapsuleRecorder::next_choice() {
 void CapsuleRecorder::keep_range() {
   slowest_extents_.swap(extents_);  // what the slowest one before it left is dropped
   slowest_ns_ = std::max<uint64_t>(1, device_ns_);
+  log_writers();
   log_end_ = output_.log_end();
   forget_range();
 }
@@ -49,18 +51,21 @@ void CapsuleRecorder::keep_unfinished(const std::string& what) {
 }
 
 bool CapsuleRecorder::await(CUresult* result) {
+  constexpr uint64_t kSpinNs = 2'000'000;
   const uint64_t begin = time_ns();
-  if (*result == CUDA_SUCCESS && request_.keep != Keep::hung) *result = cu().cuEventSynchronize(clock_[1]);
-  while (*result == CUDA_SUCCESS && request_.keep == Keep::hung) {
+  while (*result == CUDA_SUCCESS) {
     *result = cu().cuEventQuery(clock_[1]);
     if (*result != CUDA_ERROR_NOT_READY) break;
-    if (time_ns() - begin > request_.patience_ns) {
-      keep_unfinished("the work did not end within " + std::to_string(request_.patience_ns / 1'000'000'000) +
-                      " s: it may hang again");
+    *result = CUDA_SUCCESS;
+    const uint64_t waited = time_ns() - begin;
+    if (waited > request_.patience_ns) {
+      char seconds[32];
+      snprintf(seconds, sizeof seconds, "%g", static_cast<double>(request_.patience_ns) / 1e9);
+      hung_ = true;
+      keep_unfinished("the work did not end within " + std::string(seconds) + " s: it may hang again");
       return false;
     }
-    *result = CUDA_SUCCESS;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (waited > kSpinNs) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   if (*result == CUDA_SUCCESS || request_.keep != Keep::faulted) return true;
   keep_unfinished("the work failed with the driver's error " + std::to_string(*result) +
@@ -77,7 +82,8 @@ void CapsuleRecorder::finish() {
   output_.log(
       found ? Json("end").number("held_ns", held_ns_).done()
             : Json("nothing").number("matched", matched_.load()).raw("kernels", "[" + names + "]").done());
-  snapshots_.end();
+  output_.flush();
+  snapshots_.end(hung_, [this] { log_writers(); });
 }
 
 }  // namespace warpsight

@@ -18,24 +18,38 @@ bool Output::create(const std::string& folder) {
 }
 
 void Output::log(const std::string& json) {
-  const std::string line = json + "\n";
+  constexpr size_t kMost = 1u << 20;
   std::lock_guard<std::mutex> lock(mutex_);
-  for (size_t at = 0; at < line.size();) {
-    const ssize_t written = ::write(log_, line.data() + at, line.size() - at);
+  lines_ += json;
+  lines_ += '\n';
+  if (lines_.size() > kMost) write_log();
+}
+
+void Output::flush() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  write_log();
+}
+
+void Output::write_log() {
+  for (size_t at = 0; at < lines_.size();) {
+    const ssize_t written = ::write(log_, lines_.data() + at, lines_.size() - at);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // the reader misses the line "end"
+    if (written <= 0) break;  // the reader misses the line "end"
     at += static_cast<size_t>(written);
   }
+  lines_.clear();
 }
 
 uint64_t Output::log_end() {
   std::lock_guard<std::mutex> lock(mutex_);
+  write_log();
   const off_t end = lseek(log_, 0, SEEK_CUR);
   return end < 0 ? 0 : static_cast<uint64_t>(end);
 }
 
 void Output::cut_log(uint64_t end) {
   std::lock_guard<std::mutex> lock(mutex_);
+  lines_.clear();
   if (ftruncate(log_, static_cast<off_t>(end)) == 0) lseek(log_, static_cast<off_t>(end), SEEK_SET);
 }
 
@@ -63,6 +77,7 @@ bool Output::write(uint64_t offset, const void* data, uint64_t bytes) {
       log(Json("refused")
               .text("why", "the contents could not be written: the disk is full or refuses")
               .done());
+      flush();
       return false;
     }
     at += written;
@@ -81,7 +96,10 @@ uint64_t Output::append(const void* data, uint64_t bytes) {
 Json::Json(const char* kind) : text_("{\"kind\":" + quoted(kind)) {}
 
 Json& Json::raw(const char* name, const std::string& json) {
-  text_ += ",\"" + std::string(name) + "\":" + json;
+  text_ += ",\"";
+  text_ += name;
+  text_ += "\":";
+  text_ += json;
   return *this;
 }
 

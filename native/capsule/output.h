@@ -14,8 +14,9 @@ class Output {
  public:
   // Makes the folder; false, with errno, when that fails.
   bool create(const std::string& folder);
-  // Adds a line.
+  // Adds a line; the reader sees it once flush() was called, or many came after it.
   void log(const std::string& json);
+  void flush();
   // Room for so many bytes of data: its offset.
   uint64_t reserve(uint64_t bytes);
   // Writes data at an offset that was reserved; any thread. False when the disk refuses.
@@ -31,8 +32,11 @@ class Output {
   int data() const { return data_; }
 
  private:
+  void write_log();  // with the lock held
+
   std::mutex mutex_;  // protects the log and `size_`
   int log_ = -1, data_ = -1;
+  std::string lines_;  // of the log, to be written: one by one they would hold the program
   uint64_t size_ = 0;  // reserved
 };
 

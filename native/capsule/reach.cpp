@@ -12,6 +12,7 @@ thread_local bool t_loading = false;
 
 constexpr unsigned kThreads = 256, kMostBlocks = 4096;
 constexpr size_t kTable = 64u << 10;  // bytes, at least
+constexpr unsigned long long kGateNs = 100'000'000;
 
 }  // namespace
 
@@ -32,18 +33,20 @@ bool Reach::loading() { return t_loading; }
 std::string Reach::prepare(CUcontext context) {
   if (searchers_.count(context) != 0) return "";
   CUmodule module = nullptr;
-  CUfunction kernel = nullptr;
+  CUfunction kernel = nullptr, gate = nullptr;
   t_loading = true;
   CUresult result = cu().cuModuleLoadData(&module, kCapsuleScan);
   if (result == CUDA_SUCCESS) result = cu().cuModuleGetFunction(&kernel, module, "ws_scan");
+  if (result == CUDA_SUCCESS) result = cu().cuModuleGetFunction(&gate, module, "ws_gate");
   t_loading = false;
   if (result == CUDA_SUCCESS)
     result = cu().cuFuncLoad(kernel);  // not with its first launch: the program is held then
+  if (result == CUDA_SUCCESS) result = cu().cuFuncLoad(gate);
   if (result != CUDA_SUCCESS)
     return failure("loading the kernel that searches memory for addresses", result) +
            "; --reach all needs no search";
   Searcher& made = searchers_[context];
-  made.kernel = kernel;
+  made.kernel = kernel, made.gate = gate;
   if (cu().allocate(&made.table, kTable) == CUDA_SUCCESS) made.bytes = kTable;
   return "";
 }
@@ -90,6 +93,27 @@ std::string Reach::points_to(CUcontext context, const std::vector<Searched>& mem
   for (const Searched& part : memory)
     if (part.host) search_host(part, blocks, found);
   return failure("searching memory for addresses", result);
+}
+
+bool Reach::close_gate(CUcontext context, CUstream stream) {
+  constexpr unsigned kPinned = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  void* word = nullptr;
+  if (!prepare(context).empty()) return false;
+  if (opened_ == nullptr) {
+    if (cu().cuMemHostAlloc(&word, sizeof *opened_, kPinned) != CUDA_SUCCESS) return false;
+    opened_ = static_cast<volatile uint32_t*>(word);
+    *opened_ = 0;
+  }
+  auto opened = reinterpret_cast<CUdeviceptr>(opened_);
+  unsigned long long most_ns = kGateNs;
+  ++gates_;
+  void* arguments[] = {&opened, &gates_, &most_ns};
+  return cu().cuLaunchKernel(searchers_[context].gate, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr) ==
+         CUDA_SUCCESS;
+}
+
+void Reach::open_gate() {
+  if (opened_ != nullptr) __atomic_store_n(opened_, gates_, __ATOMIC_RELEASE);
 }
 
 }  // namespace warpsight

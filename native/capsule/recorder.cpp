@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstring>
 
 namespace warpsight {
@@ -19,11 +20,24 @@ struct Current {
   uint32_t cbid = 0;
 };
 thread_local Current t_current;
+// What a wrapper found of the launch that this thread is about to make.
+enum class Counted : uint8_t { no, left_out, chosen };
+thread_local Counted t_counted = Counted::no;
 thread_local bool t_range = false;  // the range that is cut out began on this thread
 
 bool loads_module(uint32_t cbid) {
   return cbid == CBID(cuModuleLoad) || cbid == CBID(cuModuleLoadData) || cbid == CBID(cuModuleLoadDataEx) ||
          cbid == CBID(cuModuleLoadFatBinary);
+}
+
+bool begins_capture(uint32_t cbid) {
+  return cbid == CBID(cuStreamBeginCapture) || cbid == CBID(cuStreamBeginCapture_ptsz) ||
+         cbid == CBID(cuStreamBeginCapture_v2) || cbid == CBID(cuStreamBeginCapture_v2_ptsz) ||
+         cbid == CBID(cuStreamBeginCaptureToGraph) || cbid == CBID(cuStreamBeginCaptureToGraph_ptsz);
+}
+
+bool ends_capture(uint32_t cbid) {
+  return cbid == CBID(cuStreamEndCapture) || cbid == CBID(cuStreamEndCapture_ptsz);
 }
 
 // What a call loads, where it is given in memory and may be text.
@@ -54,7 +68,7 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
       }),
       snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
       recent_(request_.hangs ? new RecentLaunches : nullptr),
-      armed_(request_.signal == 0) {}
+      armed_(request_.signal == 0 && !request_.trigger) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
@@ -71,15 +85,18 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
     entering ? enter_work(cbid, call) : exit_work(cbid, call);
     return;
   }
+  const bool failed = !entering && call.functionReturnValue != nullptr &&
+                      *static_cast<const CUresult*>(call.functionReturnValue) != CUDA_SUCCESS;
+  if (entering ? begins_capture(cbid) : failed && begins_capture(cbid))
+    captures_.fetch_add(entering ? 1 : -1);
+  if (!entering && ends_capture(cbid)) captures_.fetch_sub(1);
   if (entering) {
     if (loads_module(cbid)) modules_.load_begins(loaded_image(cbid, call.functionParams));
     if (state_.load(std::memory_order_acquire) == State::open)
       if (const uint64_t address = Memory::freed_by(cbid, call.functionParams)) before_free(address);
     return;
   }
-  if (call.functionReturnValue != nullptr &&
-      *static_cast<const CUresult*>(call.functionReturnValue) != CUDA_SUCCESS)
-    return;
+  if (failed) return;
   const auto& graph_calls = Graphs::calls();
   if (loads_module(cbid)) {
     modules_.load_ended(**static_cast<CUmodule* const*>(call.functionParams));
@@ -114,15 +131,16 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
     std::lock_guard<std::timed_mutex> lock(mutex_);
     if (state_.load() == State::open && data.context == context_) end_early("its context ended");
     snapshots_.finish();
+    snapshots_.forget(data.context);
   }
 }
 
 // What a launch, copy or fill outside of the range may write.
-void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call) {
+void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const char* function, CUcontext context) {
   if (recent_ != nullptr && (work.kind == WorkKind::graph || kernel != nullptr))
-    recent_->add(call.context, work, kernel);
+    recent_->add(context, work, kernel);
   if (work.kind == WorkKind::copy || work.kind == WorkKind::set)
-    return notes_.add(call.functionName, &work.destination, 1);
+    return notes_.add(function, &work.destination, 1);
   if (work.kind != WorkKind::launch || kernel == nullptr || work.params == nullptr) return;
   constexpr size_t kMostWords = 16;  // of each parameter that are looked at
   uint64_t addresses[Notes::kAddresses];
@@ -144,24 +162,60 @@ void CapsuleRecorder::prepare(CUcontext context) {
   OwnCalls own;
   std::lock_guard<std::timed_mutex> lock(mutex_);
   reach_.prepare(context);  // what fails now is told when it is needed
+  if (request_.contents) snapshots_.prepare(context);
+}
+
+bool CapsuleRecorder::wants_wrappers() {
+  const bool wants = request_.range.empty() && recent_ == nullptr;
+  by_wrappers_.store(wants, std::memory_order_relaxed);
+  return wants;
+}
+
+bool CapsuleRecorder::runs(const Work& work) const {
+  return captures_.load(std::memory_order_relaxed) == 0 || is_wait(work.kind) || !capturing(work.stream);
+}
+
+// Each launch is counted once: by its wrapper, or by the callback when no wrapper told of it.
+void CapsuleRecorder::before_launch(uint32_t cbid, const void* params) {
+  if (OwnCalls::here()) return;
+  t_counted = Counted::no;
+  if (!by_wrappers_.load(std::memory_order_acquire) || !armed_.load(std::memory_order_relaxed)) return;
+  const Work work = work_of(cbid, params);
+  const Kernel* const kernel =
+      work.kind == WorkKind::launch ? modules_.kernel(work.function, nullptr) : nullptr;
+  t_counted = Counted::left_out;
+  if (!runs(work)) return;
+  if (!counts(work, kernel)) return note(work, kernel, nullptr, nullptr);
+  t_counted = Counted::chosen;
+  std::lock_guard<std::mutex> lock(wrappers_mutex_);
+  follow(Followed::writes);  // CUPTI tells of this one, too
+  by_wrappers_.store(false, std::memory_order_release);
+}
+
+// Once wrappers have told of that many launches and missed none, CUPTI need not.
+void CapsuleRecorder::compare_wrappers(bool told) {
+  constexpr int kEnough = 64;
+  if (!told) return told_.store(INT_MIN, std::memory_order_relaxed);
+  if (told_.fetch_add(1, std::memory_order_relaxed) < kEnough) return;
+  std::unique_lock<std::mutex> lock(wrappers_mutex_, std::try_to_lock);  // a callback waits for nothing
+  if (lock.owns_lock() && by_wrappers_.load(std::memory_order_relaxed)) follow(Followed::copies);
 }
 
 void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) {
   const State state = state_.load(std::memory_order_acquire);
+  const Counted counted = std::exchange(t_counted, Counted::no);
   const Work work = work_of(cbid, call.functionParams);
   if (work.kind == WorkKind::none || (state == State::waiting && work.kind >= WorkKind::record)) return;
+  if (by_wrappers_.load(std::memory_order_relaxed) && is_launch(cbid))
+    compare_wrappers(counted != Counted::no);
+  if (counted == Counted::left_out && state == State::waiting) return;
   const Kernel* const kernel =
       work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
-  const bool counted =
+  const bool may_count =
       request_.range.empty() && (kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted);
-  if (counted || state == State::open) {
-    if (!is_wait(work.kind) && capturing(work.stream)) return;
-  }
-  const bool candidate = counts(work, kernel);
-  if (!candidate && state != State::open) {
-    note(work, kernel, call);
-    return;
-  }
+  if ((may_count || state == State::open) && !runs(work)) return;
+  const bool candidate = counted == Counted::no ? counts(work, kernel) : counted == Counted::chosen;
+  if (!candidate && state != State::open) return note(work, kernel, call.functionName, call.context);
   mutex_.lock();  // until the call ends
   const Choice choice = candidate ? next_choice() : Choice{};
   if (choice.wanted && state_.load() == State::waiting) open(call.context, choice.number);
@@ -228,10 +282,11 @@ void CapsuleRecorder::range_ends() {
 
 void CapsuleRecorder::refuse(const std::string& why) {
   output_.log(Json("refused").text("why", why).done());
+  output_.flush();
   state_.store(State::done, std::memory_order_release);
   modules_.stop();
   follow(Followed::nothing);
-  snapshots_.end();
+  snapshots_.end(hung_, [] {});
 }
 
 void CapsuleRecorder::close() {
@@ -268,6 +323,7 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
   Json json("operation");
   Addresses addresses;
   looked_at_.clear();
+  pending_stream_ = work.stream;
   std::string why = describe(work, kernel, nullptr, &json, &addresses);
   if (why.empty()) why = hold(addresses);
   held_ns_ += time_ns() - begin;
@@ -275,7 +331,9 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
   json.number("host_time", host_ns);
   if (is_wait(work.kind)) return output_.log(json.done());
   pending_ = json.done();
-  pending_stream_ = work.stream;
+  // A first launch may keep the host busy for long, and so may other programs: neither makes work slow.
+  const bool launches = work.kind == WorkKind::launch || work.kind == WorkKind::graph;
+  if (request_.keep == Keep::slowest && launches) reach_.close_gate(context_, pending_stream_);
   timed_ = work.kind != WorkKind::record && work.kind != WorkKind::wait &&
            cu().cuEventRecord(clock_[0], pending_stream_) == CUDA_SUCCESS;
 }
@@ -284,8 +342,9 @@ void CapsuleRecorder::end_operation(bool succeeded) {
   if (pending_.empty()) return;
   OwnCalls own;
   float milliseconds = 0;
+  CUresult result = timed_ ? cu().cuEventRecord(clock_[1], pending_stream_) : CUDA_SUCCESS;
+  reach_.open_gate();
   if (timed_) {
-    CUresult result = cu().cuEventRecord(clock_[1], pending_stream_);
     if (succeeded && !await(&result)) return;
     timed_ = result == CUDA_SUCCESS && cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
     device_ns_ += timed_ ? static_cast<uint64_t>(milliseconds * 1e6) : 0;

@@ -36,6 +36,10 @@ class CapsuleRecorder {
   // CUPTI's callbacks, on the program's threads.
   void on_driver(uint32_t cbid, const CUpti_CallbackData& call);
   void on_resource(uint32_t id, const CUpti_ResourceData& data);
+  // Whether wrappers of the launch functions shall tell of launches until the first one that is chosen.
+  bool wants_wrappers();
+  // Such a wrapper is about to make the launch.
+  void before_launch(uint32_t cbid, const void* params);
   // Whether ranges of this name were asked for, and one begins or ends on this thread.
   bool asked_for(const char* range) const;
   void range_begins();
@@ -44,13 +48,15 @@ class CapsuleRecorder {
   void refuse(const std::string& why);
   // The process ends.
   void at_exit();
-  // The signal that was asked for has come; safe in its handler.
+  // The signal that was asked for, or the launcher's trigger, has come; safe in a handler.
   void arm() { armed_.store(true, std::memory_order_relaxed); }
   // It has come: on any thread, soon after.
   void armed();
   // The calls that the recorder needs while it waits.
   Followed needed() const;
   int signal() const { return request_.signal; }
+  // The folder of a process that waits for its launcher; empty: it does not.
+  std::string awaits() const { return request_.trigger ? request_.folder : ""; }
   // Nothing will be cut out any more.
   bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
 
@@ -69,13 +75,17 @@ class CapsuleRecorder {
   };
   struct HeldGlobal {
     uint64_t address, size;
-    int number;
+    int number, module;
   };
 
-  void note(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
+  void note(const Work& work, const Kernel* kernel, const char* function, CUcontext context);
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
+  // A wrapper told of the launch that CUPTI tells of, or not.
+  void compare_wrappers(bool told);
+  // Whether a call's work may count: what programs capture does not run.
+  bool runs(const Work& work) const;
   // Counts a launch that matches; true when as many as the request leaves out came before it.
   bool counts(const Work& work, const Kernel* kernel);
   Choice next_choice();
@@ -115,6 +125,8 @@ class CapsuleRecorder {
   std::string hold(const Addresses& addresses);
   std::string add_blocks(const std::vector<Block>& blocks, const std::string& reached,
                          std::vector<Held*>* fresh);
+  // Who wrote each block last, before the range.
+  void log_writers();
   std::string transitive(std::vector<Held*>* fresh);
   std::string take_hung(std::vector<Held*> fresh);
   std::string take(const std::vector<Held*>& blocks, const std::vector<HeldGlobal>& globals,
@@ -137,8 +149,13 @@ class CapsuleRecorder {
   std::atomic<State> state_{State::waiting};      // changed under `mutex_`, read on the launch path
   std::atomic<uint64_t> matched_{0};              // launches that the request asks for, so far
   std::atomic<bool> armed_;                       // launches and ranges count
+  std::atomic<bool> by_wrappers_{false};          // these count the launches of which they tell
+  std::atomic<int> captures_{0};                  // of streams that are under way
   std::atomic<bool> prepared_{false};             // prepare() was called
   std::atomic<bool> textures_{false};             // the program has made texture or surface objects
+
+  std::atomic<int> told_{0};   // launches by wrappers and by CUPTI; below zero once one is by CUPTI alone
+  std::mutex wrappers_mutex_;  // protects that launches are followed from the first that is chosen on
 
   std::timed_mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
   uint64_t chosen_ = 0;     // launches that counted and have a number

@@ -17,6 +17,7 @@ void set(CapsuleRequest* request, std::string_view key, const std::string& value
   if (key == "hangs") request->hangs = value == "1";
   if (key == "limit") request->limit = strtoull(value.c_str(), nullptr, 10);
   if (key == "signal") request->signal = atoi(value.c_str());
+  if (key == "trigger") request->trigger = value == "1";
   if (key == "keep")
     request->keep = value == "slowest"   ? Keep::slowest
                     : value == "hung"    ? Keep::hung

@@ -21,8 +21,9 @@ struct CapsuleRequest {
   uint64_t limit = ~0ull;            // bytes of an allocation whose contents come along
   bool hangs = false;                // the launch that the launcher says hangs, whatever else is asked for
   int signal = 0;                    // nothing is counted before this one has come; 0: from the start
+  bool trigger = false;  // nor before the launcher has written into `trigger` in the process's folder
   Keep keep = Keep::all;
-  uint64_t patience_ns = 0;  // work that takes longer hangs
+  uint64_t patience_ns = ~0ull;  // work that takes longer hangs
 };
 
 // False when the variable is not set: this process is not recorded.

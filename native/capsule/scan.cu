@@ -1,6 +1,18 @@
+// scan.ptx is made from this file (scripts/generate_patches.py) and assembled by the driver of the recorded
+// program.
+
+// Holds the work behind it in its stream until `opened` has reached `number`, or for `most_ns`.
+extern "C" __global__ void ws_gate(const volatile unsigned int* opened, unsigned int number,
+                                   unsigned long long most_ns) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (static_cast<int>(*opened - number) < 0 && now - begin < most_ns);
+}
+
 // Finds which blocks of memory are pointed to from memory: every aligned 8-byte word that is an address
-// inside of one. scan.ptx is made from it (scripts/generate_patches.py) and assembled by the driver of the
-// recorded program.
+// inside of one.
 extern "C" __global__ void ws_scan(const unsigned long long* words, unsigned long long count,
                                    const unsigned long long* begins, const unsigned long long* ends,
                                    unsigned int blocks, unsigned int* found) {

@@ -255,6 +255,19 @@ const std::vector<uint32_t>& ordering_calls() {
   return all;
 }
 
+bool is_launch(uint32_t cbid) {
+  bool own = false;
+  switch (plain(cbid, &own)) {
+    case CBID(cuLaunchKernel):
+    case CBID(cuLaunchKernelEx):
+    case CBID(cuLaunchCooperativeKernel):
+    case CBID(cuGraphLaunch):
+      return true;
+    default:
+      return false;
+  }
+}
+
 Work work_of(uint32_t cbid, const void* params) {
   bool own = false;
   Work work = plain_work(plain(cbid, &own), params);

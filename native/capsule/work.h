@@ -47,6 +47,9 @@ const std::vector<uint32_t>& writing_calls();
 // Those that order work, wait for it, or cannot be cut out.
 const std::vector<uint32_t>& ordering_calls();
 
+// Whether it is one that launches a kernel or a graph.
+bool is_launch(uint32_t cbid);
+
 // What a call does.
 Work work_of(uint32_t cbid, const void* params);
 

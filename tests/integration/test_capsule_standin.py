@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import warpsight
+from tests.integration import standin_programs
 from tests.standin.recording import cuda_headers
 from warpsight.replay.capsule import browsing
 from warpsight.replay.capsule import manifest as m
@@ -121,6 +122,13 @@ def test_a_launch_comes_with_memory_before_and_after(programs: Programs, tmp_pat
     assert image == (programs.folder / "module.cubin").read_bytes()
 
 
+def test_no_capsule_holds_secrets_of_its_command_line(programs: Programs, tmp_path: Path) -> None:
+    program = ("env", "PGPASSWORD=Zq8kLmP2xR4t", str(programs.folder / "program"))
+    done = programs.record(tmp_path, "-k add*", "add", program=program)
+    assert done.capsule.manifest.command[:2] == ["env", "PGPASSWORD=***"]
+    assert "Zq8kLmP2xR4t" not in (done.path / "capsule.json").read_text() + done.output
+
+
 def test_memory_is_reached_through_memory_and_variables(programs: Programs, tmp_path: Path) -> None:
     """The inputs are found through the list of their addresses, another block through a variable."""
     held = programs.record(tmp_path, "-k add*", "add").capsule.manifest
@@ -143,6 +151,19 @@ def test_stored_addresses_of_variables_are_relocations(programs: Programs, tmp_p
     stored = [relocation for allocation in held.allocations for relocation in allocation.relocations]
     limits = next(i for i, variable in enumerate(held.globals) if variable.name == "limits")
     assert stored == [m.Relocation(16, limits, 4)]
+
+
+@pytest.mark.parametrize("standin", ["", "apart"])
+def test_variables_of_a_module_keep_their_contents(programs: Programs, tmp_path: Path, standin: str) -> None:
+    """They are copied together where the driver allows it."""
+    capsule = programs.record(tmp_path, "-k add*", "add", standin=standin).capsule
+    held = {variable.name: variable for variable in capsule.manifest.globals}
+    for contents in (held["scale"].before, held["scale"].after):
+        assert np.frombuffer(capsule.bytes_of(contents or []), np.float32).tolist() == [2.0]
+    limits = capsule.bytes_of(held["limits"].before or [])
+    assert np.frombuffer(limits, np.int32).tolist()[0] == 1
+    target = int.from_bytes(capsule.bytes_of(held["target"].before or []), "little")
+    assert any(block.address == target for block in capsule.manifest.allocations)
 
 
 def test_everything_between_two_launches_comes_along_in_order(programs: Programs, tmp_path: Path) -> None:
@@ -243,13 +264,24 @@ def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
 
 @pytest.mark.parametrize(
     ("options", "questions", "callbacks"),
-    [("--frame 1", 0, 0), ("-k fill* --launch 1", 0, 2), ("--launch 9", 1, 2)],
+    [("--frame 1", 0, 0), ("-k fill* --launch 1", 0, 0), ("--launch 90", 0, 0)],
 )
 def test_a_launch_before_the_range_costs_little(
     programs: Programs, tmp_path: Path, options: str, questions: int, callbacks: int
 ) -> None:
-    """Launches are followed when they are counted, and in the range before the one that is cut out."""
-    steps = ["add", "questions", *["add"] * 5, "wait", "questions", "add", "add", "add", "fill:1", "fill:2"]
+    """CUPTI tells of launches in the range before the one that is cut out; wrappers count, once they are known to work."""
+    steps = [
+        *["add"] * 65,
+        "questions",
+        *["add"] * 5,
+        "wait",
+        "questions",
+        "add",
+        "add",
+        "add",
+        "fill:1",
+        "fill:2",
+    ]
     frame = ["range:warpsight:frame", "add", "end:warpsight:frame"]
     done = programs.record(tmp_path, options, *steps, *frame, *frame)
     before, after = (
@@ -351,12 +383,40 @@ def test_the_launch_that_did_not_end_well_is_kept_with_what_it_read(
     assert said in done.capsule.manifest.incomplete[0]
 
 
+def test_what_the_host_needs_for_a_first_launch_makes_no_step_slow(
+    programs: Programs, tmp_path: Path
+) -> None:
+    step = "warpsight:step"
+    steps = [word for value in (2, 7, 5) for word in (f"range:{step}", f"fill:{value}", "add", f"end:{step}")]
+    done = programs.record(tmp_path, "--step 1..4 --when slowest", *steps, standin="slow_first")
+    assert "number 1 (from 0)" in done.output
+    assert [operation.device_time for operation in done.capsule.manifest.operations] == [7_000_000] * 2
+
+
 def test_the_slowest_step_is_kept(programs: Programs, tmp_path: Path) -> None:
     step = "warpsight:step"
     steps = [word for value in (2, 7, 5) for word in (f"range:{step}", f"fill:{value}", "add", f"end:{step}")]
     capsule = programs.record(tmp_path, "--step 1..4 --when slowest", *steps).capsule
     assert [operation.kind for operation in browsing.overview(capsule).operations] == ["launch", "launch"]
     assert any(7.0 in floats(capsule, block, "after") for block in allocations(capsule))
+
+
+@pytest.mark.parametrize("standin", ["", "no_room"])
+def test_a_step_in_which_work_hangs_is_cut_out_as_far_as_it_came(
+    programs: Programs, tmp_path: Path, standin: str
+) -> None:
+    """Contents are those at the step's begin; nothing after it is known."""
+    steps = [
+        word
+        for value in (2, -1, 5)
+        for word in ("range:warpsight:step", "add", f"fill:{value}", "add", "end:warpsight:step")
+    ]
+    done = programs.record(tmp_path, "--step 2 --patience 0.1", *steps, standin=standin)
+    held = browsing.overview(done.capsule)
+    assert [operation.what for operation in held.operations] == ["add_listed", "fill_target"]
+    assert any(set(floats(done.capsule, block, "before")) == {2.0} for block in allocations(done.capsule))
+    assert all(one.after is None for one in done.capsule.manifest.allocations)
+    assert "did not end within 0.1 s" in done.output
 
 
 def test_no_launch_that_hangs_is_said(programs: Programs, tmp_path: Path) -> None:
@@ -464,6 +524,11 @@ def test_a_trigger_of_the_ring_cuts_the_next_step_out(programs: Programs, tmp_pa
     while not ready.exists():
         assert started.poll() is None, started.communicate()[0]
         time.sleep(0.01)
+    program = standin_programs.child_named(started.pid, "program")
+    caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{program}/status").read_text())
+    assert (
+        caught is not None and int(caught[1], 16) & 0x7FFFFFFF == 0
+    )  # a signal would interrupt the program's sleeps
     triggered = programs.start("trigger", tmp_path / "x.warp")
     assert (triggered.communicate()[0], triggered.returncode)[1] == 0
     go.touch()

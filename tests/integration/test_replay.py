@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import shutil
 import struct
@@ -210,7 +211,7 @@ def test_other_schedules_leave_the_same_bytes(standin: Path, tmp_path: Path, sch
 def test_a_gpu_without_code_for_it_is_named(standin: Path, tmp_path: Path) -> None:
     write(tmp_path / "x.capsule", modules=lambda w: [m.LoadedModule("cubin", 4, w.put(b"\x7fELF"))])
     done = replaying.replay(standin, tmp_path / "x.capsule")
-    assert done.returncode == 6 and "of a GPU of compute capability 9.0" in done.stdout
+    assert done.returncode == 6 and "on a GPU of compute capability 9.0" in done.stdout
 
 
 def test_no_gpu_is_one_clear_error(standin: Path, tmp_path: Path) -> None:
@@ -254,7 +255,10 @@ def edited(change: Callable[[Any], None]) -> Callable[[Path], None]:
     def damage(capsule: Path) -> None:
         document = json.loads((capsule / "capsule.json").read_text())
         change(document)
-        (capsule / "capsule.json").write_text(json.dumps(document))
+        text = json.dumps(document)
+        (capsule / "capsule.json").write_text(text)
+        checksum = f"{hashlib.sha256(text.encode()).hexdigest()}  capsule.json\n"
+        (capsule / "capsule.sha256").write_text(checksum)  # forged, too
 
     return damage
 

@@ -1,4 +1,4 @@
-"""Elements of memory whose type nobody recorded: a guess from the values, and how far apart two arrays are in ulps."""
+"""Memory elements of unknown type: a guess from their values, and the distance of two arrays in ulps."""
 
 from __future__ import annotations
 

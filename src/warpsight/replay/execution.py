@@ -1,4 +1,4 @@
-"""Running `warpsight-replay`: once more at other addresses where one was taken, under a tool, with a limit of time."""
+"""Runs `warpsight-replay`: again at other addresses if one was taken, under a tool, with a time limit."""
 
 from __future__ import annotations
 
@@ -35,14 +35,10 @@ def program() -> Path:
     Raises:
         WarpsightError: when this installation has none.
     """
-    library = _native.library_path()
-    found = library.with_name(PROGRAM) if library else None
-    if found is None or not found.is_file():
-        raise WarpsightError(
-            f"this installation of warpsight cannot replay: {PROGRAM} is not there, which a build without CUDA's headers "
-            "leaves out; install a Linux wheel"
-        )
-    return found
+    return _native.needed_beside(
+        PROGRAM,
+        f"cannot replay: {PROGRAM} is not there, which a build without CUDA's headers leaves out; install a Linux wheel",
+    )
 
 
 def tool_command(under: str) -> list[str]:
@@ -64,7 +60,7 @@ def run(
     written: WrittenScript, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> ReplayResults:  # fmt: skip
-    """Run a script that was written, again at other addresses where one it needs is taken; `variables`: more of them.
+    """Run a script, again at other addresses if a needed one is taken; `variables`: more environment variables.
 
     Raises:
         WarpsightError: when it cannot be run, runs too long, or an address stays taken.

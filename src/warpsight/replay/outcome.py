@@ -1,4 +1,4 @@
-"""What a replay shows: whether the outputs are those of the recording, where they first differ, and how long it took."""
+"""The result of a replay: whether its outputs match the recording, where they first differ, and its times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DRY: 0, DIFFERENT: 4, VARYING: 5, FAILED:
 
 @dataclass(frozen=True)
 class MemoryDifference:
-    """The first difference in an allocation and how far it goes.
+    """The first difference in an allocation, and its extent.
 
     Attributes:
         allocation: position in the manifest; address: of the first element that differs; dtype: of its elements.
@@ -58,7 +58,7 @@ class MemoryDifference:
 
 @dataclass(frozen=True)
 class Timed:
-    """An operation's device times over the runs; `recorded_ns`: that of the recording, None where unknown."""
+    """An operation's device times over the runs; `recorded_ns`: the recording's, or None."""
 
     operation: int
     name: str
@@ -114,7 +114,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Write:
-    """An operation changed bytes of an allocation from `begin` on, and none from `end` on."""
+    """An operation changed bytes of an allocation from `begin` up to `end`."""
 
     operation: int
     name: str
@@ -144,7 +144,7 @@ class ReplayOutcome:
 
     @property
     def verdict(self) -> str:
-        """That of the last version: the one a swap asks about."""
+        """The verdict of the last version: the swapped one, if any."""
         if self.failure or (self.executed and not self.versions):
             return FAILED
         if self.validation is not None and self.validation.violations:
@@ -158,7 +158,7 @@ class ReplayOutcome:
 
 @dataclass(frozen=True)
 class Files:
-    """The contents that a replay compared: what was recorded, and what its runs found."""
+    """The contents that a replay compared: recorded, and found by its runs."""
 
     manifest: m.Manifest
     written: WrittenScript
@@ -226,7 +226,7 @@ def _difference(
 def version(
     files: Files, found: ReplayResults, number: int, name: str, dtype: str | None, compared: bool
 ) -> Version:
-    """What the runs of one version show. `compared`: the recording has contents to compare with."""
+    """The results of one version's runs. `compared`: the recording has contents to compare with."""
     runs = {run for run, version in found.totals if version == number}
     runs |= {run for run, version, _ in found.times if version == number}
     first_rows = [row for row in found.recorded if row.run == 0 and row.version == number]
@@ -263,7 +263,7 @@ def _timed(files: Files, found: ReplayResults, number: int) -> Iterable[Timed]:
 
 
 def title(manifest: m.Manifest, work: m.Operation) -> str:
-    """What to call an operation: a kernel's readable name without its parameters, or what it does."""
+    """The title of an operation: a kernel's readable name without parameters, or a description."""
     if isinstance(work, m.Launch):
         return short(demangle(manifest.functions[work.function].name))
     if isinstance(work, m.Copy):

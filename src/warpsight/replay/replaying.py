@@ -47,7 +47,7 @@ _BAD_ADDRESS = (
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """What is asked of a replay.
+    """The settings of a replay.
 
     Attributes:
         repeat: runs of each version. operations: first and last to time. stream: the only one to replay.
@@ -79,7 +79,7 @@ class ReplayRequest:
 
 
 def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
-    """Replay a capsule and compare what it leaves with the recording.
+    """Replay a capsule and compare its output with the recording.
 
     Nothing of the capsule is executed before all of it was checked.
 
@@ -92,7 +92,7 @@ def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
 
 
 def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
-    """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
+    """Replay the same amount of a trace's work in the same order (:mod:`.synthetic`).
 
     Raises:
         UsageError: when the request does not fit the trace.
@@ -113,12 +113,14 @@ def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
 
 
 def replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
-    """:func:`replay` of a capsule that is open."""
+    """:func:`replay` of an open capsule."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
         capsule.verify()
         said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
         return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
+    for source in (source for module in capsule.manifest.modules for source in module.sources):
+        capsule.bytes_of(source.contents)  # which nothing else reads
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
@@ -241,7 +243,7 @@ def _failure(manifest: m.Manifest, written: WrittenScript, found: ReplayResults)
     recorded = "{}.{}".format(*manifest.device.compute_capability)
     here = "" if found.device is None else "{}.{}".format(*found.device[1])
     if failure.error == "CUDA_ERROR_NO_BINARY_FOR_GPU":
-        return f"the capsule is of a GPU of compute capability {recorded}, this one is of {here}"
+        return f"the capsule was recorded on a GPU of compute capability {recorded}, this one has {here}"
     return f"{failure.error}{where}: {failure.what}"
 
 

@@ -1,4 +1,4 @@
-"""What `warpsight-replay` wrote: times, differences and failures, as arrays and records."""
+"""The output of `warpsight-replay`: times, differences and failures, as arrays and records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class Wrote:
-    """An operation, of a run one by one, changed a piece between two offsets; `hash`: of the piece afterwards."""
+    """An operation, in a run one by one, changed a piece between two offsets; `hash`: of the piece afterwards."""
 
     run: int
     step: int
@@ -34,7 +34,7 @@ class Wrote:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong; `step` -1: not in an operation. `error` is the driver's name for it."""
+    """A failure; `step` -1: outside of operations. `error` is the driver's name for it."""
 
     step: int
     error: str
@@ -74,7 +74,7 @@ class ReplayResults:
 
 
 def read(path: Path) -> ReplayResults:
-    """The results of a replay; what it did not come to is missing.
+    """The results of a replay, as far as it got.
 
     Raises:
         WarpsightError: when there are none, or they are not what the program writes.

@@ -1,4 +1,4 @@
-"""The script of a replay: what `warpsight-replay` reads, made from a capsule whose every part was checked.
+"""The script of a replay, the input of `warpsight-replay`, made from a fully checked capsule.
 
 The layout is that of `native/replay/script.h`: a header, then arrays of fixed records.
 """

@@ -15,7 +15,7 @@ _MOST_SOURCES, _SOURCE_LIMIT = 64, 4 << 20
 
 
 def source_files(image: bytes) -> list[str]:
-    """The files to which a cubin's line table ascribes instructions; none for one without or damaged."""
+    """The files in a cubin's line table; empty without a valid table."""
     try:
         table = Cubin(image, "module").elf.bytes_of(".debug_line")
     except WarpsightError:

@@ -25,7 +25,7 @@ _ARCHITECTURE_SPECIFIC = (9, 0)
 def replacements(
     capsule: Capsule, swaps: Sequence[str], folder: Path
 ) -> tuple[dict[int, Replacement], list[str]]:
-    """The modules to put in place of functions, by position, and what to call each.
+    """The modules that replace functions, by position, and their titles.
 
     Args:
         capsule: where the kernels are.

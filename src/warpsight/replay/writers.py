@@ -1,4 +1,4 @@
-"""Which operation wrote a value that differs: a replay operation by operation, whose changes are looked at each time."""
+"""Which operation wrote a differing value: a replay operation by operation that inspects each one's changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUNS = 2
 def attributed(
     files: Files, versions: Sequence[Version], written: WrittenScript, folder: Path, timeout: float | None
 ) -> list[Version]:
-    """The versions with the operation of each difference; as they are where there is no difference or too much to look at."""
+    """The versions with the operation behind each difference; unchanged without differences or with too much to inspect."""
     if not any(v.recorded or v.runs_differ or v.original for v in versions):
         return list(versions)
     steps = len(written.operations)
@@ -47,7 +47,7 @@ def attributed(
 def writes(
     files: Files, written: WrittenScript, folder: Path, timeout: float | None
 ) -> tuple[Write, ...] | None:
-    """Which operation changes which memory, by a replay operation by operation; None where that is too much to look at."""
+    """Which operation changes which memory, from a replay operation by operation; None if there is too much to inspect."""
     if len(written.operations) * int(written.pieces["size"].sum()) > _BUDGET:
         return None
     separate = folder / "writes"

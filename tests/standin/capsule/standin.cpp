@@ -3,8 +3,9 @@
 // end; like the driver, it refuses calls on threads without a current context. Its program, run by
 // standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
 // PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, foreign
-// (any address is of memory that the driver knows), twins
-// (modules are loaded as those of libraries are, without a call; another has a kernel of the same name).
+// (any address is of memory that the driver knows), slow_first (the host needs 100 ms for the first launch of
+// a kernel, loaded or not), apart (variables of a module are allocations of their own), twins (modules are
+// loaded as those of libraries are, without a call; another has a kernel of the same name).
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -90,11 +91,16 @@ void add_listed(const char* p) {
         at<float>(g_variables, kScale) * (list[0][i] + list[1][i]) + at<int>(g_variables, kLimits);
 }
 
+const volatile uint32_t* g_opened = nullptr;  // what the last gate waits for, and until when
+uint32_t g_gate = 0;
+bool gated() { return g_opened != nullptr && *g_opened != g_gate; }
+void close_gate(const char* p) { g_opened = at<const volatile uint32_t*>(p, 0), g_gate = at<uint32_t>(p, 8); }
+
 float g_milliseconds = 0.5f;  // that the last fill took: its value; -1: it hangs, -2: it fails
 CUresult state_of_work() {
-  return g_milliseconds == -1   ? CUDA_ERROR_NOT_READY
-         : g_milliseconds == -2 ? CUDA_ERROR_ILLEGAL_ADDRESS
-                                : CUDA_SUCCESS;
+  return g_milliseconds == -1 || gated() ? CUDA_ERROR_NOT_READY
+         : g_milliseconds == -2          ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                         : CUDA_SUCCESS;
 }
 
 void fill_target(const char* p) {
@@ -114,16 +120,25 @@ Kernel g_kernels[] = {
     {"add_listed", {{0, 8}, {8, 8}, {16, 4}}, add_listed},
     {"fill_target", {{0, 4}, {4, 4}}, fill_target},
     {"ws_scan", {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {40, 8}}, scan},
+    {"ws_gate", {{0, 8}, {8, 4}, {16, 8}}, close_gate},
 };
 
 Kernel* kernel_of(CUfunction f) { return reinterpret_cast<Kernel*>(f); }
-std::atomic<float> g_loading{0};  // milliseconds that the last launch took longer, since it was a first one
+std::atomic<float> g_loading{0};  // milliseconds that the host needed for a first launch while the GPU waited
 // Whether that happens only now.
 bool load(CUfunction f) {
   static std::mutex mutex;  // protects `loaded`
   static std::set<CUfunction> loaded;
   std::lock_guard<std::mutex> lock(mutex);
   return loaded.insert(f).second;
+}
+
+// The same of its launches, for which the driver may have more to make.
+bool first_launch(CUfunction f) {
+  static std::mutex mutex;  // protects `launched`
+  static std::set<CUfunction> launched;
+  std::lock_guard<std::mutex> lock(mutex);
+  return launched.insert(f).second;
 }
 
 void run(CUfunction f, void** params) {
@@ -309,6 +324,9 @@ EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned flags) {
 EXPORT CUresult cuMemFreeHost(void* address) { return free(address), CUDA_SUCCESS; }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   CALL(cuMemcpyDtoDAsync_v2, to, from, size, stream);
+  const auto variables = reinterpret_cast<CUdeviceptr>(g_variables);
+  if (asked("apart") && from >= variables && from < variables + 4096 && size > 16)
+    return CUDA_ERROR_INVALID_VALUE;
   memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
   return CUDA_SUCCESS;
 }
@@ -385,9 +403,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z,
                                unsigned bz, unsigned shared, CUstream stream, void** arguments,
                                void** extra) {
   NEED_CONTEXT;
-  g_loading = load(f) ? 100.0f : 0.0f;
   const cuLaunchKernel_params params = {f, x, y, z, bx, by, bz, shared, stream, arguments, extra};
   Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, kernel_of(f)->name);
+  const bool slow = load(f) || (asked("slow_first") && first_launch(f));
+  if (strncmp(kernel_of(f)->name, "ws_", 3) != 0) g_loading = slow && !gated() ? 100.0f : 0.0f;
   run(f, arguments);
   return CUDA_SUCCESS;
 }
@@ -494,7 +513,7 @@ struct Program {
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
 // context any more), questions (prints how often captures were asked about, and
 // how many callbacks there were), signal (USR1, and
-// waits until launches are followed), make:FILE, await:FILE, quit (without exit
+// waits until copies are followed), make:FILE, await:FILE, quit (without exit
 // handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
@@ -559,7 +578,7 @@ EXPORT int standin_main(int argc, char** argv) {
     if (word == "questions") printf("asked %d times, told %d\n", g_questions.load(), g_told.load());
     if (word == "signal") {
       raise(SIGUSR1);
-      while (!enabled(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)) usleep(100);
+      while (!enabled(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2)) usleep(100);
     }
     if (word == "make") std::ofstream(rest.c_str());
     while (word == "await" && access(rest.c_str(), F_OK) != 0) usleep(1000);

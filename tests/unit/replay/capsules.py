@@ -24,7 +24,11 @@ def write(path: Path, *, chunk_bytes: int = 4096) -> Capsule:
         version=1,
         device=DEVICE,
         chunk_bytes=chunk_bytes,
-        modules=[m.LoadedModule("cubin", 5000, writer.put(b"\x7fELF!" * 1000))],
+        modules=[
+            m.LoadedModule(
+                "cubin", 5000, writer.put(b"\x7fELF!" * 1000), [m.ModuleSource("add.cu", 9, writer.put(b"// add.cu"))]
+            )
+        ],
         globals=[device_global],
         functions=[m.Function(0, "_Z3addPfS_i", [m.Parameter(0, 8), m.Parameter(8, 8), m.Parameter(16, 4)])],
         allocations=[

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.unit.replay import capsules
 from warpsight.errors import WarpsightError
+from warpsight.replay import execution, replaying
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, CapsuleError, Writer
 
@@ -130,28 +131,52 @@ def test_a_hostile_manifest_is_refused(capsule: Capsule, name: str) -> None:
     assert str(capsule.path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_damage_anywhere_is_found_or_harmless(capsule: Capsule) -> None:
-    """Bytes are changed, cut or doubled in any file: it is refused, or all that is read is what was written."""
+def _damages(whole: bytes, generator: random.Random) -> list[bytes]:
+    """Bytes changed, left out, doubled, cut off, added and set to zero."""
+    at, length = generator.randrange(len(whole)), generator.randrange(1, 64)
+    return [
+        whole[:at] + bytes([whole[at] ^ 1 << generator.randrange(8)]) + whole[at + 1 :],
+        whole[:at] + whole[at + length :],
+        whole[: at + length] + whole[at : at + length] + whole[at + length :],
+        whole[:at],
+        whole + generator.randbytes(length),
+        whole[:at] + bytes(length) + whole[at + length :],
+    ]
+
+
+def test_a_damaged_capsule_is_refused_with_one_clear_error_and_nothing_runs(
+    capsule: Capsule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "run", lambda *_, **__: pytest.fail("something was executed"))
     files = [file for file in sorted(capsule.path.rglob("*")) if file.is_file()]
-    expected = {chunk: capsule.chunk(chunk) for chunk in capsule.blobs}
     generator = random.Random(13)
-    refused = 0
-    for _ in range(400):
+    for _ in range(90):
         file = generator.choice(files)
         whole = file.read_bytes()
-        at = generator.randrange(len(whole))
-        damage = generator.choice(
-            (bytes([whole[at] ^ 1 << generator.randrange(8)]), b"", whole[at : at + 9] * 2)
-        )
-        file.write_bytes(whole[:at] + damage + whole[at + 1 :])
-        try:
-            found = Capsule.open(capsule.path)
-            found.verify()
-            assert {chunk: found.chunk(chunk) for chunk in found.blobs}.items() <= expected.items()
-        except CapsuleError:
-            refused += 1
+        for damaged in _damages(whole, generator):
+            if damaged == whole:
+                continue
+            file.write_bytes(damaged)
+            with pytest.raises(CapsuleError) as caught:
+                replaying.replay(capsule.path, replaying.ReplayRequest())
+            assert str(capsule.path) in str(caught.value) and "\n" not in str(caught.value)
         file.write_bytes(whole)
-    assert refused > 200
+    for file in files:
+        whole = file.read_bytes()
+        file.unlink()
+        with pytest.raises(CapsuleError):
+            replaying.replay(capsule.path, replaying.ReplayRequest())
+        file.write_bytes(whole)
+
+
+def test_chunks_in_each_others_place_are_refused(capsule: Capsule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "run", lambda *_, **__: pytest.fail("something was executed"))
+    places = [capsule.path / "blobs" / f"{name}.zst" for name, size in capsule.blobs.items() if size == 4096]
+    one, other = places[0].read_bytes(), places[-1].read_bytes()
+    places[0].write_bytes(other)
+    places[-1].write_bytes(one)
+    with pytest.raises(CapsuleError, match="holds other bytes"):
+        replaying.replay(capsule.path, replaying.ReplayRequest())
 
 
 def _first_blob(capsule: Capsule) -> tuple[str, Path]:

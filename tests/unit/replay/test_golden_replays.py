@@ -41,6 +41,16 @@ def test_a_script_holds_the_recorded_memory_and_launch(path: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", CAPSULES, ids=lambda path: path.stem)
+def test_a_capsule_is_little_more_than_compressed_memory_and_machine_code(path: Path) -> None:
+    held = Capsule.open(path).manifest
+    parts = [module.image for module in held.modules]
+    parts += [contents or [] for block in held.allocations for contents in (block.before, block.after)]
+    needed = {name for contents in parts for name in contents}
+    files = [file for file in path.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files if file.stem not in needed) < 1 << 20
+
+
+@pytest.mark.parametrize("path", CAPSULES, ids=lambda path: path.stem)
 def test_a_reproducer_is_python_and_cuda(path: Path, tmp_path: Path) -> None:
     capsule = Capsule.open(path)
     written = export(capsule, "python", tmp_path / "python")

@@ -1,1 +1,1 @@
-"""Capsules as they lie on disk: made of what a process left, read, checked."""
+"""Capsules on disk: made from a process's output, read, checked."""

@@ -1,4 +1,4 @@
-"""What a capsule holds, for readers: each operation, allocation and variable with what is known of it."""
+"""A capsule's contents for readers: each operation, allocation and variable with everything known about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpsight.replay.capsule.store import Capsule
 
 @dataclass(frozen=True)
 class ListedOperation:
-    """One operation; `what`: a kernel's demangled name, else what it does. Times in ns, 0 where unknown."""
+    """One operation; `what`: a kernel's demangled name, or a description. Times in ns, 0 if unknown."""
 
     index: int
     kind: str
@@ -92,7 +92,7 @@ def one(whole: Overview, word: str) -> Memory:
     """The allocation or variable of an id, a name, or an address that lies in it.
 
     Raises:
-        WarpsightError: when there is none.
+        WarpsightError: when it does not exist.
     """
     try:
         address = int(word, 0)

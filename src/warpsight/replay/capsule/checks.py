@@ -13,11 +13,11 @@ _BLOCK_LIMIT, _CLUSTER_LIMIT, _TOTAL_LIMIT = 1024, 16, 2**44
 
 
 class CapsuleError(WarpsightError):
-    """A capsule is damaged, hostile or of a newer version; nothing of it was used."""
+    """A capsule is damaged, hostile or of a newer version; none of it was used."""
 
 
 def check(manifest: m.Manifest) -> None:
-    """Check what the types do not say.
+    """Check everything that the types do not guarantee.
 
     Raises:
         CapsuleError: with the first thing that is wrong.

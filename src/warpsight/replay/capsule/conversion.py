@@ -1,8 +1,9 @@
-"""Making a capsule of what a process left: contents are cut, searched, replaced where asked for, and compressed in parallel."""
+"""Makes a capsule from a process's output: contents are cut, searched, replaced if requested, and compressed in parallel."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from warpsight import _version
 from warpsight.errors import WarpsightError
+from warpsight.model.sharing import secrets
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.checks import CapsuleError, chunk_sizes
 from warpsight.replay.capsule.store import Capsule, Writer
@@ -25,6 +27,8 @@ Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
 #: Chunks that wait to be compressed at most, so that memory stays bounded.
 _AHEAD = 64
+#: Characters of a text in a manifest at most.
+_LONGEST_TEXT = 65_536
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class _Extents:
         return cls(begins[order], (begins + sizes)[order]), order
 
     def find(self, words: Words) -> npt.NDArray[np.intp]:
-        """For each word the extent it points into, -1 for none."""
+        """The extent that each word points into, or -1."""
         if not len(self.begins):
             return np.full(len(words), -1, np.intp)
         at = np.searchsorted(self.begins, words, "right") - 1
@@ -65,14 +69,14 @@ def convert(
         manifest = _Conversion(file, log, values, writer).manifest(command)
         return writer.finish(manifest)
     except (CapsuleError, msgspec.MsgspecError, KeyError) as error:
-        raise WarpsightError(f"what was cut out makes no capsule: {error}") from None
+        raise WarpsightError(f"the parts do not make a capsule: {error}") from None
     finally:
         os.close(file)
         writer.abandon()
 
 
 def last_range(log: Sequence[Line]) -> Sequence[Line]:
-    """The lines of the launch or range that was kept, where each was cut out in turn: all of them otherwise."""
+    """The lines of the launch or range that was kept, if each candidate was cut out; otherwise all lines."""
     begins = [i for i, line in enumerate(log) if line["kind"] == "range"]
     return log[begins[-1] :] if begins else log
 
@@ -99,6 +103,7 @@ class _Conversion:
         self._allocations = self._lines("allocation")
         self._global_extents, self._global_order = _Extents.of(self._globals)
         self._memory, _ = _Extents.of([*self._globals, *self._allocations])
+        self._writers = {line["number"]: line["call"] for line in self._lines("writer")}
         self._offsets = {
             (line["of"], line["number"], line["when"]): line["offset"] for line in self._lines("contents")
         }
@@ -121,7 +126,7 @@ class _Conversion:
                 chunk_bytes=self._writer.chunk_bytes,
                 values=self._values,  # type: ignore[arg-type]
                 warpsight=_version.__version__,
-                command=list(command),
+                command=[_printable(word) for word in secrets.arguments(list(command))],
                 time=time,
                 modules=[self._module(line) for line in self._lines("module")],
                 globals=[self._global(i, line) for i, line in enumerate(self._globals)],
@@ -163,7 +168,7 @@ class _Conversion:
 
     def _allocation(self, i: int, line: Line) -> m.Allocation:
         before, after, relocations = self._held("allocation", i, line)
-        maker, writer = (_call(line[which]) if which in line else None for which in ("maker", "last_writer"))
+        maker, writer = (_call(call) if call else None for call in (line.get("maker"), self._writers.get(i)))
         return m.Allocation(
             line["address"], line["size"], line["type"], line["reached"], maker, writer, before, after, relocations
         )  # fmt: skip
@@ -281,6 +286,11 @@ class _Conversion:
 _CLUSTER = 4
 
 
+def _printable(text: str) -> str:
+    """The text with escapes in place of control characters: a program given with `python -c` has several lines."""
+    return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", lambda found: repr(found[0])[1:-1], text)[:_LONGEST_TEXT]
+
+
 def _function(line: Line) -> m.Function:
     parameters = [m.Parameter(offset, size) for offset, size in line["parameters"]]
     attributes = {int(number): value for number, value in line["attributes"].items()}
@@ -288,7 +298,8 @@ def _function(line: Line) -> m.Function:
 
 
 def _call(line: Line) -> m.RecordedCall:
-    return m.RecordedCall(line["what"], line["time"], line["sequence"], line.get("stack", []))
+    stack = [_printable(frame) for frame in line.get("stack", [])]
+    return m.RecordedCall(line["what"], line["time"], line["sequence"], stack)
 
 
 def _words(chunk: bytes, lead: int = 0) -> Words:

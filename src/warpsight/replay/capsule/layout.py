@@ -28,7 +28,7 @@ _DEVICE, _PINNED = 0, 1
 
 @dataclass
 class DataFile:
-    """Contents one after the other, each chunk once; `chunks`: offset of each."""
+    """Contents in sequence, each chunk stored once; `chunks`: offset of each."""
 
     file: BinaryIO
     capsule: Capsule
@@ -53,7 +53,7 @@ class DataFile:
         return offset
 
     def zeros(self, size: int) -> int:
-        """Room for so many zeros, the same for all who ask; it takes nothing of the disk."""
+        """A shared region of zeros that takes no disk space."""
         if size > self._zeros[1]:
             self._zeros = (self.append(b""), size)
             self.file.truncate(self.size + size)

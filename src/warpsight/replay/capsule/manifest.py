@@ -1,4 +1,4 @@
-"""What the file `capsule.json` of a capsule holds.
+"""The contents of a capsule's file `capsule.json`.
 
 References between parts are positions in the manifest's lists. Addresses are those of the recorded process. Times are ns.
 The types bound single values; :mod:`warpsight.replay.capsule.checks` checks what lies between them.
@@ -43,7 +43,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class RecordedDevice(_Part, frozen=True):
-    """The GPU that was recorded; `driver`: the CUDA version it gives, as 13000; `limits`: of cuCtxGetLimit by number."""
+    """The recorded GPU; `driver`: its CUDA version, such as 13000; `limits`: of cuCtxGetLimit by number."""
 
     name: Text
     compute_capability: tuple[Small, Small]
@@ -230,7 +230,7 @@ class Synchronize(_Part, frozen=True, tag="synchronize"):
 
 
 class GraphNode(_Part, frozen=True):
-    """A node of a graph, in topological order: `after` are positions of earlier nodes; no `work`: an empty node.
+    """A node of a graph in topological order: `after` are positions of earlier nodes; without `work` it is an empty node.
 
     The streams of `work` mean nothing.
     """
@@ -263,7 +263,7 @@ class Manifest(_Part, frozen=True):
 
     Attributes:
         chunk_bytes: what contents are cut into.
-        values: what became of contents: `all` are there; `none`; `zeros` and `random` stand in their place, but for words
+        values: what became of contents: `all` are there; `none`; `zeros` and `random` stand in their place, except for words
             that hold addresses of the capsule's memory. Only `all` has contents `after`.
         events: how many there are. incomplete: what the capsule lacks, in words; a replay may differ for it.
         allocations: by address, without overlap. operations: in the order of their calls.

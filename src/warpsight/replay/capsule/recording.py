@@ -1,4 +1,4 @@
-"""Running a program out of which work is cut, and what its processes leave: a line of JSON for each part, and bytes.
+"""Runs a program to cut work out of it, and reads its processes' output: a line of JSON per part, and bytes.
 
 The launcher starts the program with a library of ours as CUDA_INJECTION64_PATH. In each process that uses a GPU it follows the
 driver's calls, holds the program at the chosen work, copies memory before and after it, and writes the folder that
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,10 +21,15 @@ from warpsight import _native
 from warpsight.errors import WarpsightError
 from warpsight.inside.capsules import FRAME, INJECTION, REQUEST, STEP
 from warpsight.recorder.launch import check_runnable
+from warpsight.recorder.watch.coredump import preload
 from warpsight.replay.capsule.conversion import convert, last_range
 from warpsight.replay.capsule.store import Capsule, check_place
 from warpsight.sass.events.tracing import run_injected
 
+_NOT_BUILT = (
+    "cannot cut kernels out: it was built without NVIDIA's headers (wheels nvidia-cuda-cupti and nvidia-cuda-runtime, or the "
+    "CUDA toolkit)"
+)
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: What ranges that are not the program's own are called in messages.
 _NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
@@ -35,7 +41,7 @@ _WANTED = {"hung": "none of them hung", "faulted": "none of them failed", "slowe
 
 @dataclass(frozen=True)
 class CapsuleChoice:
-    """What is cut out of a program.
+    """The work to cut out of a program.
 
     Attributes:
         kernels: patterns of mangled or demangled names. launches: of those kernels, (low, high) without high; everything
@@ -44,11 +50,13 @@ class CapsuleChoice:
         everything: all device memory that is live, not only what is reached.
         values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
         signal: number of one; launches and ranges count from then on. 0: from the start.
+        trigger: they count from the moment on at which the launcher called :func:`trigger`.
         hangs: whatever else is asked for, the launch that the launcher of a recording says hangs, named in a file (see
-            `hung.cpp`) before the signal.
+            `hung.cpp`) before the trigger.
         limit: bytes of an allocation whose contents come along; what is larger is zeros.
-        which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
-            that takes longer than `patience` seconds. The program is held at each of them.
+        which: of the launches or ranges, all of them as one, or one alone: the slowest (the sum of what its launches, copies
+            and fills take the GPU), the first that fails, or the first that hangs. The program is held at each of them.
+        patience: seconds; an operation of a range that takes longer hangs, and ends the range.
     """
 
     kernels: tuple[str, ...] = ()
@@ -58,6 +66,7 @@ class CapsuleChoice:
     values: Values = "all"
     shadow: bool = True
     signal: int = 0
+    trigger: bool = False
     limit: int = 2**63
     hangs: bool = False
     which: Which = "all"
@@ -101,17 +110,17 @@ def record(
             f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to cut work out"
         )
     check_place(out, replace=replace)
-    library = str(_library())
+    library = str(_native.needed_beside("libwarpsight_capsule.so", _NOT_BUILT))
     with left_by_processes(out) as folder:
         variables = {INJECTION: library, REQUEST: request(choice, folder)}
-        if choice.range:
-            variables[NVTX_INJECTION] = library
+        # launches are counted by wrappers where they can be, as CUPTI's callbacks cost more
+        variables |= {NVTX_INJECTION: library} if choice.range else preload(os.environ)
         return collect(folder, choice, out, program, run_injected(program, variables), replace=replace)
 
 
 @contextmanager
 def left_by_processes(out: Path) -> Iterator[Path]:
-    """A folder beside `out` for what the program's processes leave, removed at the end."""
+    """A folder beside `out` for the output of the program's processes, removed at the end."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
         yield Path(folder)
 
@@ -119,7 +128,7 @@ def left_by_processes(out: Path) -> Iterator[Path]:
 def collect(
     folder: Path, choice: CapsuleChoice, out: Path, program: Sequence[str], code: int, *, replace: bool = False
 ) -> RecordedCapsule:  # fmt: skip
-    """Make capsules of what a program that ended with `code` has left.
+    """Make capsules from the output of a program that ended with `code`.
 
     Raises:
         WarpsightError: when nothing was cut out, with the reason.
@@ -143,8 +152,22 @@ def collect(
     return RecordedCapsule(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
 
 
+def trigger(folder: Path, pid: int) -> None:
+    """Have a process count from now on; returns when it does, or after a second. Nothing where it cuts nothing out."""
+    with suppress(OSError):  # it has ended, or uses no GPU
+        (folder / str(pid) / "armed").unlink(missing_ok=True)
+        pipe = os.open(folder / str(pid) / "trigger", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(pipe, b"\n")
+        finally:
+            os.close(pipe)
+        end = time.monotonic() + 1
+        while not (folder / str(pid) / "armed").exists() and time.monotonic() < end:
+            time.sleep(0.001)
+
+
 def request(choice: CapsuleChoice, folder: Path) -> str:
-    """What the library is asked for: lines of `key=value` (native/capsule/request.cpp)."""
+    """The request to the library: lines of `key=value` (native/capsule/request.cpp)."""
     lines = [
         f"folder={folder.absolute()}",
         *(f"kernel={pattern}" for pattern in choice.kernels),
@@ -155,6 +178,7 @@ def request(choice: CapsuleChoice, folder: Path) -> str:
         f"contents={int(choice.values != 'none')}",
         f"shadow={int(choice.shadow)}",
         f"signal={choice.signal}",
+        f"trigger={int(choice.trigger)}",
         f"hangs={int(choice.hangs)}",
         f"limit={choice.limit}",
         f"keep={choice.which}",
@@ -164,7 +188,7 @@ def request(choice: CapsuleChoice, folder: Path) -> str:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines that a process wrote; one that was cut off ends them."""
+    """The lines that a process wrote, up to a truncated one."""
     lines: list[dict[str, Any]] = []
     with open(folder / "log", encoding="utf-8", errors="replace") as file:
         for text in file:
@@ -192,18 +216,8 @@ def _nothing(choice: CapsuleChoice, logs: Sequence[Sequence[dict[str, Any]]]) ->
         first = choice.launches[0]
         return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
     names = sorted({name for line in ends for name in line["kernels"]})
-    if choice.range or choice.signal:
-        return f"nothing was cut out: there was no {what}{' after the signal' if choice.signal else ''}"
+    if choice.range or choice.signal or choice.trigger:
+        since = " after the signal" if choice.signal else " after the trigger" if choice.trigger else ""
+        return f"nothing was cut out: there was no {what}{since}"
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"nothing was cut out: no kernel matched {', '.join(choice.kernels) or '*'}; launched were: {shown or 'none'}"
-
-
-def _library() -> Path:
-    library = _native.library_path()
-    found = library.with_name("libwarpsight_capsule.so") if library else None
-    if found is None or not found.is_file():
-        raise WarpsightError(
-            "this installation of warpsight cannot cut kernels out: it was built without NVIDIA's headers (wheels "
-            "nvidia-cuda-cupti and nvidia-cuda-runtime, or the CUDA toolkit)"
-        )
-    return found

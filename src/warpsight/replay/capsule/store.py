@@ -1,4 +1,4 @@
-"""Reading and writing capsules: a folder with `capsule.json` and `blobs/HASH.zst`.
+"""Reading and writing capsules: a folder with `capsule.json`, its hash in `capsule.sha256`, and `blobs/HASH.zst`.
 
 Contents are cut into chunks, named by the SHA-256 of their bytes and compressed with Zstandard, so equal chunks (before and
 after, two buffers of zeros) are there once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
@@ -25,6 +25,7 @@ from warpsight.replay.capsule.checks import CapsuleError, chunk_sizes
 from warpsight.replay.capsule.manifest import CHUNK_LIMIT, FORMAT, VERSION, Manifest
 
 MANIFEST = "capsule.json"
+CHECKSUM = "capsule.sha256"
 BLOBS = "blobs"
 _MANIFEST_LIMIT = 256 << 20
 _FRAME_HEADER = 18  # bytes of a Zstandard frame header at most
@@ -49,7 +50,7 @@ class Capsule:
         """Open a capsule and check its manifest, and that each chunk is there and not larger than it may be.
 
         Raises:
-            CapsuleError: when it is no capsule, damaged, hostile or newer.
+            CapsuleError: when it is not a capsule, damaged, hostile or newer.
         """
         try:
             text = _read(path / MANIFEST, _MANIFEST_LIMIT)
@@ -65,6 +66,8 @@ class Capsule:
             capsule = cls(path, manifest, checks.blobs(manifest))
             for chunk, size in capsule.blobs.items():
                 capsule._check_file(chunk, size)
+            if _read(path / CHECKSUM, 1024) != _checksum(text):
+                raise CapsuleError(f"{MANIFEST} is not the one that was written: {CHECKSUM} is of another")
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -96,7 +99,7 @@ class Capsule:
         return data
 
     def chunks(self, contents: Sequence[str]) -> Iterator[bytes]:
-        """The chunks of contents one after the other, each checked."""
+        """The checked chunks of contents in sequence."""
         return (self.chunk(name) for name in contents)
 
     def bytes_of(self, contents: Sequence[str]) -> bytes:
@@ -114,7 +117,7 @@ class Capsule:
 
     def packed_bytes(self) -> int:
         """Bytes of the capsule's files."""
-        files = [self.path / MANIFEST, *(self._file(name) for name in self.blobs)]
+        files = [self.path / MANIFEST, self.path / CHECKSUM, *(self._file(name) for name in self.blobs)]
         return sum(file.stat().st_size for file in files)
 
     def _file(self, name: str) -> Path:
@@ -168,7 +171,7 @@ class Writer:
         return names
 
     def put_chunk(self, data: bytes | memoryview) -> str:
-        """Add one chunk of at most `chunk_bytes` bytes: its hash. Several threads may call it."""
+        """Add one chunk of at most `chunk_bytes` bytes and return its hash. Several threads may call it."""
         name = hashlib.sha256(data).hexdigest()
         if name in self._written:
             return name
@@ -185,8 +188,10 @@ class Writer:
     def finish(self, manifest: Manifest) -> Capsule:
         """Write the manifest, move the capsule to its place and open it, checks included."""
         checks.check(manifest)
-        with os.fdopen(private_files.create(self._folder / MANIFEST, new=True), "wb") as out:
-            out.write(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+        text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+        for name, data in ((MANIFEST, text), (CHECKSUM, _checksum(text))):
+            with os.fdopen(private_files.create(self._folder / name, new=True), "wb") as out:
+                out.write(data)
         check_place(self.path, replace=self._replace)
         if self.path.exists():
             shutil.rmtree(self.path)
@@ -202,7 +207,7 @@ def check_place(path: Path, *, replace: bool) -> None:
     """Check that a capsule can be written to `path`.
 
     Raises:
-        WarpsightError: when there is no such folder, or something lies there that is no capsule, or `replace` is not set.
+        WarpsightError: when there is no such folder, or something lies there that is not a capsule, or `replace` is not set.
     """
     if not path.absolute().parent.is_dir():
         raise WarpsightError(f"{path}: there is no folder {path.parent}")
@@ -219,12 +224,17 @@ class _Version(msgspec.Struct):
     version: int
 
 
+def _checksum(manifest: bytes) -> bytes:
+    """As `sha256sum` writes it."""
+    return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
+
+
 def _packed_limit(size: int) -> int:
     return size + size // 128 + 1024
 
 
 def _read(path: Path, limit: int, *, most: int = -1) -> bytes:
-    """The bytes (`most`: so many at its begin) of a regular file that is no link and not larger than it may be."""
+    """The bytes (`most`: so many at its begin) of a regular file that is not a link and not larger than it may be."""
     with os.fdopen(os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_BLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:

@@ -1,4 +1,4 @@
-"""What `monitor COMMAND` answers: operations, memory, arguments, what the last operation changed, breakpoints by kernel."""
+"""The answers to `monitor COMMAND`: operations, memory, arguments, recent changes, breakpoints by kernel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Monitor:
         return title(self.manifest, self.steps[step].work) if step < len(self.steps) else "end"
 
     def step(self) -> None:
-        """Run the next step, and keep what the memory held before it."""
+        """Run the next step, and keep the memory's previous contents."""
         self.before = [self.stepping.read(a.address, a.size) for a in self.manifest.allocations]
         self.stepping.step()
 

@@ -107,7 +107,7 @@ class _Session:
         self.watched: dict[int, int] = {}
 
     def run(self) -> bool:
-        """Whether another debugger may come: False when this one ended the program."""
+        """Whether another debugger may connect: False if this one ended the program."""
         try:
             while (packet := self.connection.receive()) is not None:
                 if packet == b"k" or packet.startswith(b"vKill"):

@@ -1,4 +1,4 @@
-"""The replay that a debugger steps through: a `warpsight-replay` that is told what to do line by line."""
+"""The replay that a debugger steps through: a `warpsight-replay` that takes instructions line by line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SteppingError(WarpsightError):
 
 
 class Stepping:
-    """Operations one by one, and memory between them; `position`: how many were issued."""
+    """Operations one by one, with access to memory between them; `position`: how many were issued."""
 
     def __init__(self, written: WrittenScript, folder: Path) -> None:
         self._folder = folder
@@ -84,7 +84,7 @@ class Stepping:
 
 
 def open_stepping(written: WrittenScript, folder: Path) -> Stepping:
-    """Start a replay at its beginning, at other addresses where one is taken.
+    """Start a replay at its beginning, at other addresses if one is taken.
 
     Raises:
         WarpsightError: when it cannot be started here.

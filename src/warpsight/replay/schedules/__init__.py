@@ -1,1 +1,1 @@
-"""Other schedules of a capsule's operations, and what they are predicted to bring."""
+"""Other schedules of a capsule's operations, and their predicted effect."""

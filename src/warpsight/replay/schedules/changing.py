@@ -1,4 +1,4 @@
-"""Replays under changed schedules, measured, beside what `simulate` predicts for the same change."""
+"""Measures replays under changed schedules, beside the prediction of `simulate`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure(
     changes: Sequence[str],
     timeout: float | None,
 ) -> tuple[Changed, ...]:
-    """Replay with each change alone. `base`: what came of the replay without them, with the host's times.
+    """Replay with each change alone. `base`: the replay without changes, with the host's times.
 
     Raises:
         UsageError: when a change cannot be made.

@@ -41,7 +41,7 @@ again:
 def sooner_in_a_graph(
     launches: Sequence[m.Launch], lengths: Sequence[float], device: int, timeout: float | None
 ) -> int:
-    """How much sooner a kernel follows the one before it in a graph than in a stream, ns; 0 when the chains fail.
+    """How much sooner a kernel follows its predecessor in a graph than in a stream, ns; 0 if the chains fail.
 
     Args:
         launches: whose median shape the kernels of the chains have.

@@ -1,4 +1,4 @@
-"""Operations as a trace: those of a capsule, and what `simulate` says that a replay would take under another schedule."""
+"""Operations as a trace: those of a capsule, and the prediction of `simulate` for another schedule."""
 
 from __future__ import annotations
 

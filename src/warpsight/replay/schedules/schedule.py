@@ -1,7 +1,7 @@
 """Other schedules for a capsule's operations: streams merged or split, other priorities and orders, work left out.
 
-Every order that the recording has stays, but for what a change says: kernels in a stream of their own begin without waiting for
-the stream they came from. Whether the program allows that, the outputs tell.
+Every order that the recording has stays, except for what a change says: kernels in a stream of their own begin without waiting
+for the stream they came from. Whether the program allows that, the outputs tell.
 """
 
 from __future__ import annotations

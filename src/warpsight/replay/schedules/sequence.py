@@ -19,7 +19,7 @@ _NON_BLOCKING = 1
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to issue; `operation`: its position in the manifest, None for an event that was added."""
+    """One thing to issue; `operation`: its position in the manifest, None for an added event."""
 
     work: m.Launch | m.Copy | m.Set | m.GraphLaunch | m.EventRecord | m.EventWait
     operation: int | None
@@ -63,7 +63,7 @@ class _Streams:
         yield Step(m.EventWait(waiting, event), None)
 
     def implicit(self, stream: int) -> Iterator[Step]:
-        """What a stream waits for by the rules of the default stream, before it gets more work."""
+        """The default stream's implicit waits of a stream before it gets more work."""
         for other in self.used:
             if (stream, other) in self.behind:
                 self.behind.discard((stream, other))
@@ -80,7 +80,7 @@ class _Streams:
         return streams[rest].default or not streams[rest].flags & _NON_BLOCKING
 
     def host_wait(self, work: m.Synchronize) -> Iterator[Step]:
-        """All later work comes after what the host waited for."""
+        """Make all later work come after the work that the host waited for."""
         if work.event is not None:
             yield from (Step(m.EventWait(stream, work.event), None) for stream in self.used)
             return
@@ -124,7 +124,7 @@ def sequence(
         if i < first:
             begin = len(steps)
     if not any(step.operation is not None and step.operation >= first for step in steps):
-        raise UsageError("there is nothing to replay: no operation of the capsule is in what was asked for")
+        raise UsageError("there is nothing to replay: the selection has no operation of the capsule")
     complete = stream is None and last == count - 1
     return OperationSequence(
         tuple(steps), begin, streams.events, complete, tuple(manifest.streams) or (m.Stream(),)

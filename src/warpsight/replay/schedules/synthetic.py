@@ -1,4 +1,4 @@
-"""A capsule of a trace: no contents, but kernels as long as the recorded ones, and the same copies, fills, events and waits.
+"""A capsule made from a trace: no contents, but kernels of the recorded lengths, and the same copies, fills, events and waits.
 
 A recording says when each thing ran, in which order and after what, and nothing of what kernels compute. So each kernel becomes
 one that waits for as long; what is left is the schedule, which can be run again, checked and changed.
@@ -121,7 +121,7 @@ class Synthetic:
 
 
 def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> Synthetic:
-    """The work of a trace as operations; of the device and process with the most of it. `part`: first and last of them.
+    """A trace's work as operations, for the device and process with the most of it. `part`: first and last operation.
 
     Raises:
         UsageError: when the trace has no device work, or the part is beyond it or too large.

@@ -1,4 +1,4 @@
-"""Whether operations kept the order of their streams and what they depend on, by the times at which they ran."""
+"""Whether operations respected stream order and dependencies, judging by the times at which they ran."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Violation:
-    """An operation that began before another one ended, by `early_ns`; kind: `order` (of a stream) or `dependency`."""
+    """An operation that began `early_ns` before another one ended; kind: `order` (of a stream) or `dependency`."""
 
     kind: str
     operation: int
@@ -27,7 +27,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """What was checked: how many pairs of each kind, and those that are wrong."""
+    """The result of a check: the number of pairs of each kind, and the violations."""
 
     ordered: int
     depending: int
@@ -35,7 +35,7 @@ class OrderCheck:
 
 
 def validate(steps: Steps, begin: Times, end: Times, tolerance_ns: float) -> OrderCheck:
-    """Check every operation against the one before it in its stream, and against what events make it wait for.
+    """Check every operation against its predecessor in the stream, and against its event waits.
 
     `begin`, `end`: by operation of the manifest, NaN where it was not timed.
     """

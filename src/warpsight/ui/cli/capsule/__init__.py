@@ -9,7 +9,6 @@ BELOW = ("record", "show", "export")
 def command() -> None:
     """Cut kernels out of a running program to run them again, and say what a capsule holds.
 
-    `record` makes a capsule, `show` says what one holds, `warpsight replay` runs it, `export` makes a program of it.
-    A capsule is a program and holds the memory of one: replay only capsules that you trust, and share none that holds what is
-    secret (`--values`).
+    `record` makes a capsule, `show` describes it, `warpsight replay` runs it, `export` turns it into a program. A capsule is a
+    program with its memory: replay only capsules that you trust, and do not share one that holds secrets (`--values`).
     """

@@ -11,16 +11,18 @@ from warpsight.ui.cli import options, output
 
 
 def command(
-    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
-    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python and the driver; trace: "
-                  "the recorded operations as a trace, for `open` and `export`.")] = "cuda",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="A new folder; NAME.cuda, NAME.python or NAME.warp.")] = None,
+    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="A capsule.")],
+    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, for nvcc; python: Python on the driver API; trace: the "
+                                                 "recorded "
+                  "operations as a trace.")] = "cuda",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; NAME.cuda, NAME.python "
+                        "or NAME.warp.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing reproducer.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:  # fmt: skip
     """Write a folder with one program that runs the capsule's work again and compares, for people without warpsight.
 
-    It holds the capsule's memory and code as plain files: share it as you would share those.
+    The folder holds the capsule's memory and code as plain files; share it with the same care.
     """
     from warpsight.replay.capsule.store import Capsule
     from warpsight.replay.reproducer import export

@@ -23,39 +23,40 @@ SYSTEMS = ("linux",)
 
 
 def command(
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to cut from.")] = None,
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
+                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
     launch: Annotated[str | None, typer.Option("--launch", metavar="N or LOW..HIGH",
-                      help="Launches of those kernels, from 0, and everything between them. The launch of a graph with such a "
-                      "kernel counts as one.")] = None,
-    named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose name "
-                           "matches; --launch then says which of them.")] = None,
-    step: Annotated[str | None, typer.Option(metavar="N", help="All work of one iteration: between the N-th call of ws.step() "
-                    "and the next; A..B with --when.")] = None,
-    frame: Annotated[str | None, typer.Option(metavar="N", help="All work of the N-th block under ws.capture_frame(), from 0; "
-                     "A..B with --when.")] = None,
-    when: Annotated[str | None, typer.Option(metavar="WHICH", help="Only one of the launches, ranges, steps or frames: the "
-                    "slowest, the first that is hung, or the first that faulted. The program is held at each of them.")] = None,
-    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="What takes longer is hung.")] = 10,
-    signal: Annotated[str | None, typer.Option(metavar="NAME", help="Count launches, ranges or steps only once the program has "
-                      "got this signal: USR1.")] = None,
-    reach: Annotated[str, typer.Option(help="Memory that comes along: found (parameters, and every address found in memory "
-                     "that is reached) or all (everything live).")] = "found",
-    values: Annotated[str, typer.Option(help="What memory holds: all, none, or zeros or random bytes in its place, with "
-                      "addresses kept.")] = "all",
-    limit: Annotated[int | None, typer.Option(metavar="MIB", min=1, help="Leave the contents of larger allocations out: zeros "
-                     "stand in their place.")] = None,
-    shadow: Annotated[bool, typer.Option("--shadow/--no-shadow", help="Copy memory within the GPU while the program is held, "
-                      "where it has room; otherwise to the host at once.")] = True,
+                      help="Launches of those kernels, counted from 0, with everything between them. A graph "
+                      "launch with such a kernel counts as one.")] = None,
+    named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose "
+                          "name matches; --launch picks which.")] = None,
+    step: Annotated[str | None, typer.Option(metavar="N", help="All work between the N-th call of ws.step() and the next; "
+                          "A..B with --when.")] = None,
+    frame: Annotated[str | None, typer.Option(metavar="N", help="All work in the N-th block of ws.capture_frame(), from 0; "
+    "A..B with --when.")] = None,
+    when: Annotated[str | None, typer.Option(metavar="WHICH", help="Keep only one of them: slowest (by the time its work takes "
+                    "the GPU), or the first that is hung or faulted. The program pauses at each candidate.")] = None,
+    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="An operation that takes longer is hung: the "
+                        "capsule ends with it.")] = 10,
+    signal: Annotated[str | None, typer.Option(metavar="NAME", help="Start counting when the program receives this signal, "
+                          "such as USR1.")] = None,
+    reach: Annotated[str, typer.Option(help="Memory to include: found (reachable from the parameters through any address in "
+                     "memory) or all (everything live).")] = "found",
+    values: Annotated[str, typer.Option(help="Memory contents to keep: all, none, zeros or random; addresses are always "
+                                             "kept.")] = "all",
+    limit: Annotated[int | None, typer.Option(metavar="MIB", min=1, help="Replace the contents of larger allocations by "
+                          "zeros.")] = None,
+    shadow: Annotated[bool, typer.Option("--shadow/--no-shadow", help="Copy memory within the GPU first, where it has room, "
+                          "so that the pause is shorter.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; PROGRAM.capsule by default.")] = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program and cut GPU work out of it, so that it can run again on its own.
 
-    The program is held at each chosen operation while memory is copied, and runs on at full speed otherwise. Textures, managed
-    memory and memory of other GPUs or processes cannot be cut out: the verb says so and leaves no capsule. Needs CUPTI and a
-    driver of CUDA 12.4 or newer.
+    The program pauses at each chosen operation while memory is copied, and otherwise runs at full speed. Textures, managed
+    memory, and memory of other GPUs or processes cannot be cut out: the verb then says so and leaves no capsule. Needs CUPTI
+    and a CUDA 12.4 driver or newer.
     """
     from warpsight.replay.capsule import recording
 
@@ -96,7 +97,7 @@ def _choice(
         ("--launch", "0" if which == "all" else f"0..{_MOST}"),
     )
     assert text is not None
-    low, high = _numbers(option, text)
+    low, high = options.bounds(text, option, _MOST, 10)
     pattern = STEP if step is not None else FRAME if frame is not None else named_range or ""
     if pattern and which == "all" and high != low + 1:
         raise UsageError(f"{option} {text}: one number is needed, unless --when chooses among them")
@@ -124,19 +125,6 @@ def _one_of(option: str, text: str, allowed: tuple[str, ...]) -> Any:
     return text
 
 
-def _numbers(option: str, text: str) -> tuple[int, int]:
-    """LOW..HIGH without HIGH, or one number."""
-    low, dots, high = text.partition("..")
-    try:
-        begin = int(low)
-        end = int(high) if dots else begin + 1
-    except ValueError:
-        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
-    if begin < 0 or end <= begin or end > _MOST:
-        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
-    return begin, end
-
-
 def summarize(recorded: RecordedCapsule) -> None:
     """Say what was cut out, and what it cost."""
     from warpsight.ui.render import terminal
@@ -149,8 +137,7 @@ def summarize(recorded: RecordedCapsule) -> None:
             f"{capsule.path}: {len(held.operations):,} operations, {len(held.allocations):,} allocations of {size(memory)}, "
             f"{size(capsule.packed_bytes())} on disk; look: warpsight capsule show {capsule.path}"
         )
-        for text in held.incomplete:
-            terminal.warning(text)
+        terminal.warning(*held.incomplete)
     for number in recorded.numbers:
         terminal.note(f"number {number:,} (from 0) of those that were chosen was cut out")
     for why in recorded.refused:

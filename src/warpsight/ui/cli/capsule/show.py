@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="CAPSULE", help="A capsule.")],
-    allocation: Annotated[str | None, typer.Argument(metavar="[ALLOCATION]", help="One allocation or variable: its id (a3, "
-                          "g0), a variable's name, or an address in it.")] = None,
-    when: Annotated[str, typer.Option(help="Its contents before or after the range.")] = "before",
-    begin: Annotated[int, typer.Option("--offset", min=0, metavar="BYTES", help="Show contents from here on.")] = 0,
-    size: Annotated[int, typer.Option("--bytes", min=0, metavar="BYTES", help="So many of them.")] = 128,
-    verify: Annotated[bool, typer.Option("--verify", help="Read all contents and check them against their hashes.")] = False,
+    allocation: Annotated[str | None, typer.Argument(metavar="[ALLOCATION]", help="An allocation or variable: id (a3, g0), "
+                          "name, or an address in it.")] = None,
+    when: Annotated[str, typer.Option(help="Contents before or after the range.")] = "before",
+    begin: Annotated[int, typer.Option("--offset", min=0, metavar="BYTES", help="Show contents from this "
+                        "offset.")] = 0,
+    size: Annotated[int, typer.Option("--bytes", min=0, metavar="BYTES", help="Bytes to show.")] = 128,
+    verify: Annotated[bool, typer.Option("--verify", help="Check all contents against their hashes.")] = False,
     as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Say what a capsule holds: its operations, and each allocation with who made it, who wrote it last and what changed.
@@ -43,12 +43,11 @@ def command(
         terminal.note(f"{path}: all {len(capsule.blobs):,} chunks are whole")
     whole = browsing.overview(capsule)
     part = browsing.one(whole, allocation) if allocation is not None else None
-    if as_json:
-        sys.stdout.write(output.json_text(whole if part is None else part))
-    elif part is None:
-        sys.stdout.write(_text(whole))
-    else:
-        sys.stdout.write(_details(capsule, part, when, begin, size))
+    with output.text(None) as stream:
+        if as_json:
+            stream.write(output.json_text(whole if part is None else part))
+        else:
+            stream.write(_text(whole) if part is None else _details(capsule, part, when, begin, size))
 
 
 def _text(whole: Overview) -> str:
