@@ -97,6 +97,15 @@ def test_a_dump_shows_none(words: tuple[str, ...], running: Running) -> None:
     assert shown(told) == []
 
 
+def test_a_trigger_shows_none(running: Running) -> None:
+    assert shown(running.ask("trigger", "run.warp")) == []
+
+
+def test_attaching_shows_none(running: Running) -> None:
+    for verb in ("attach", "detach"):
+        assert shown(running.ask(verb, str(running.process.pid))) == []
+
+
 @pytest.mark.parametrize("words", [(), ("--json",)], ids=" ".join)
 def test_the_doctor_shows_none(words: tuple[str, ...], running: Running) -> None:
     assert shown(running.ask("doctor", *words)) == []

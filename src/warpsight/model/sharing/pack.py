@@ -189,7 +189,7 @@ def _check_size(archive: Path, unpacked: int) -> None:
 
 
 def check_rows(archive: Path, root: Path) -> None:
-    """Refuse parts whose rows would fill memory, by their footers: millions of equal rows pack to nothing.
+    """Refuse parts whose rows would fill memory, judging by their footers: millions of equal rows pack to nothing.
 
     Raises:
         TraceError: naming the part.

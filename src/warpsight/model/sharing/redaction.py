@@ -84,7 +84,7 @@ class Redactor:
         return text
 
     def path(self, path: str) -> str:
-        """One path: its library and what lies in it, else its last two parts."""
+        """A path shortened to its library and the part inside, else its last two parts."""
         return self.text(path)
 
     def command(self, command: str) -> str:

@@ -7,33 +7,50 @@ goes through :func:`shareable` too, which also asks the rules of detect-secrets.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from warpsight.model.sharing.secret_shapes import DISCORD, SHAPE_HINTS, SHAPES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 HIDDEN = "***"
 _PART = r"[A-Za-z0-9_.-]{0,64}"
+#: Passwords in other scripts, as such and as JSON has them.
+_FOREIGN = tuple(
+    form for word in ("пароль", "密码", "パスワード") for form in (word, json.dumps(word).strip('"'))
+)
 #: Names of options, variables and keys whose values are secret.
 _SECRET_NAME = (
     _PART
-    + r"(?:password|passwd|passphrase|passcode|secret|token(?!s|i[sz]|_?(?:len|count|limit|type|idx|index|per|num))"
-    r"|(?:api|access|account|auth|encryption|master|private|secret|shared|signing|storage)[-_]?key"
-    r"|shared[-_]?access[-_]?signature|credential|authorization|bearer|requirepass)" + _PART
+    + r"(?:password|passwd|passphrase|passcode|passwort|mot_?de_?passe|contrase[nñ]a|senha|"
+    + "|".join(map(re.escape, _FOREIGN))
+    + r"|secret"
+    r"|token(?!s|i[sz]|_?(?:len|count|limit|type|idx|index|per|num))"
+    r"|(?:api|access|account|app|auth|client|deploy|encrypt|encryption|hmac|jwt|licen[cs]e|master|priv|private|secret|shared"
+    r"|signing|ssh|storage|subscription|webhook)[-_]?key|shared[-_]?access[-_]?signature|credential|authorization|bearer|requirepass)"
+    + _PART
 )
+_WHOLE_NAME = re.compile(_SECRET_NAME, re.IGNORECASE)
 #: Short names that mean a secret only before `=` (or as a quoted key) and something that looks like one.
-_SHORT_NAME = r"(?:[A-Za-z0-9]{1,20}[_-]){0,4}(?:pass|pwd|pw|sig|signature|cookie|session[-_]?id)"
-_QUOTED = r'"(?:[^"\\]|\\.)*"?|\'[^\']*\'?|\\{1,16}"[^"\\]*\\{0,16}"?'
+_SHORT_NAME = (
+    r"(?:(?:[A-Za-z0-9]{1,20}[_-]){0,4}_?(?:pass|pwd|pw|sig|signature|cookie|session[-_]?id|auth|creds?|login|otp|salt|pepper|mnemonic)"
+    r"|(?-i:[A-Z0-9_]{1,40}(?:PASS|PWD|_KEY)|[a-z][A-Za-z0-9]{0,40}(?:Pass|Pwd)|(?<=[\"\'?&])key))"
+)
+_QUOTED = r'[bBrRuUfF]{0,2}(?:"(?:[^"\\]|\\.)*"?|\'[^\']*\'?)|\\{1,16}"[^"\\]*\\{0,16}"?'
+_QUOTE = r"\\{0,16}[\"']"
 _VALUE = rf"(?:{_QUOTED}|[^\s\"',;&]+)"
 _SECRET_PAIR = re.compile(
-    rf"(?<![A-Za-z0-9_.-])({_SECRET_NAME})(\\{{0,16}}[\"']?\s*(?:=(?!=)|:(?!:))\s*)(?!\s)({_VALUE})",
+    rf"(?<![A-Za-z0-9_.-])({_SECRET_NAME})(\\{{0,16}}[\"']?\s*(?::?=(?!=)>?|:(?!:))\s*)(?!\s)({_VALUE})",
     re.IGNORECASE,
 )
 _SHORT_PAIR = re.compile(
-    rf"(?<![A-Za-z0-9_.-])({_SHORT_NAME})(\s?=(?!=)\s?|\\{{0,16}}[\"']\s*[=:]\s*)(?!\s)({_VALUE})",
+    rf"(?<![A-Za-z0-9_.-])(-{{0,2}}{_SHORT_NAME})(\s?=(?!=)\s?|\\{{0,16}}[\"']\s*[=:]\s*)(?!\s)({_VALUE})",
     re.IGNORECASE,
 )
 #: `Authorization: Bearer X`: the scheme stays, what follows it goes.
@@ -43,68 +60,79 @@ _SCHEME = re.compile(
 )
 #: The same option inside a longer text: `--password X`.
 _SECRET_WORDS = re.compile(
-    rf"(?<![^\s\"'\[(,])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})", re.IGNORECASE
+    rf"(?<![^\s\"'\[(,;])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})", re.IGNORECASE
 )
+#: A line of a PEM file, as a word of its own.
+_PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{16,}")
+#: Options whose values are secret if they look like it.
+_DOUBTFUL_OPTION = re.compile(r"--?(?:[a-z]{1,20}[-_])?(?:key|pw|pwd|pass|passw|tok)$", re.IGNORECASE)
 _SECRET_OPTION = re.compile(rf"^(--?{_SECRET_NAME})(?:=(.*))?$", re.IGNORECASE | re.DOTALL)
 #: A key of something like JSON whose value is the next word.
 _SECRET_KEY = re.compile(rf"^\W*{_SECRET_NAME}\W*:$", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
-    r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----).*?(?:(-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----)|\Z)",
+    r"(-{4,5} ?BEGIN[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-Lines: \d+).*?"
+    r"(?:(-{4,5} ?END[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-MAC)|\Z)",
     re.DOTALL,
 )
-_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://)[^/\s@\"'<>]{1,512}@", re.IGNORECASE)
-#: What secrets of well-known services look like; those that detect-secrets does not know, and those that are seen most.
-_SHAPES = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{30,}|sk-(?:[A-Za-z0-9]{20,}|(?=[\w-]*\d)[\w-]{20,})|gh[pousr]_[A-Za-z0-9]{20,}"
-    r"|github_pat_[A-Za-z0-9_]{20,}|gl(?:pat|dt|ft|soat|rt|ptt|cbt|agent)-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
-    r"|xapp-\d-[A-Za-z0-9-]{10,}|A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}"
-    r"|nvapi-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{24,}|npm_[A-Za-z0-9]{36}"
-    r"|pypi-A[A-Za-z0-9_-]{50,}|SG\.[A-Za-z0-9_-]{20,24}\.[A-Za-z0-9_-]{39,50}|[a-f0-9]{32}-us\d{1,2}(?!\d)|dckr_pat_[A-Za-z0-9_-]{20,}"
-    r"|hv[sb]\.[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32}|dop_v1_[a-f0-9]{40,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|gsk_[A-Za-z0-9]{40,}"
-    r"|r8_[A-Za-z0-9]{30,}|pplx-[A-Za-z0-9]{40,}|AGE-SECRET-KEY-1[A-Z0-9]{50,}|ATATT3x[A-Za-z0-9_=-]{50,}|PMAK-[a-f0-9]{24}-[a-f0-9]{30,}"
-    r"|sq0(?:csp|atp)-[A-Za-z0-9_-]{20,}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}|\d{8,10}:AA[A-Za-z0-9_-]{33}"
-    r"|hooks\.slack\.com/services/T[A-Za-z0-9_]+/B[A-Za-z0-9_]+/[A-Za-z0-9_]+"
-    r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*)"
+#: What people put into a URL between `//` and `@`: a password may hold a slash or an @ that should have been quoted.
+_URL_LOGIN = re.compile(
+    r"(\b[a-z][a-z0-9+.-]{0,30}(?:://|%3A%2F%2F))"
+    r"(?:[^/\s\"'<>]{1,512}@|[^/\s:@\"'<>]{0,64}:(?!\d+/)[^\s@\"'<>]{1,256}@|(?:(?!%40)[^/\s\"'<>]){1,512}%40)",
+    re.IGNORECASE,
+)
+_COOKIES = re.compile(
+    r"\b((?:set-)?cookies?[\"']?\s*:\s*[\"']?)(?=[^\s=;\"']{1,64}=)[^\r\n\"']+", re.IGNORECASE
+)
+_BASIC = re.compile(r"\b(basic\s+)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/=])", re.IGNORECASE)
+#: What is a secret only if it looks like one: behind another separator than `=` and `:`.
+_DOUBTFUL = re.compile(
+    rf"(?<![A-Za-z0-9_.-])({_SECRET_NAME}|key)"
+    rf"({_QUOTE}\s*,\s*(?:{_QUOTE}?value{_QUOTE}?\s*[:=]\s*)?|{_QUOTE}\s+value=|\s*==\s*|\s+is\s+"
+    rf"|{_QUOTE}?\s*:\s*\{{\s*{_QUOTE}\w+{_QUOTE}\s*:\s*)({_VALUE})"
+    rf"|((?:[?&]|\s--)(?:key|code)[=\s]|(?<![^\s\"'\[(,;])--?(?:key|pw|pwd|pass|passw|tok|[a-z-]{{1,20}}-tok)[\"']?,?\s+|\b(?:[\w-]{{0,30}}[_-])?(?:pass|pwd|pw):\s*)()({_VALUE})",
+    re.IGNORECASE,
+)
+_ELEMENT = re.compile(
+    rf"(<{_SECRET_NAME}(?:\s[^<>]*)?>|<key>{_SECRET_NAME}</key>\s*<string>)[^<]+", re.IGNORECASE
+)
+#: Passwords where a program or file format has its own place for them: netrc, Oracle, sshpass.
+_IN_PLACE = re.compile(
+    r"(\blogin\s+\S{1,64}\s+(?:password|passwd)\s+|\b(?:sqlplus|sqlldr|rman|thin:)(?:\s+-\S{1,20})*\s*[^\s/]{1,64}/"
+    r"|\bsshpass\s+-p\s*)[^\s@\"']+"
 )
 #: In lower case: a text without any of these, and without Discord's shape, holds nothing for the rules above.
 _HINTS = (
-    "pass", "secret", "token", "key", "credential", "authorization", "bearer", "pwd", "pw=", "pw =", 'pw"', "pw'",
-    "pw\\", "sig", "cookie",
-    "session", "://", "-u", "--user", "--proxy-user", "-p", "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_",
-    "github_pat", "glpat-",
-    "gldt-", "glft-", "glsoat-", "glrt-", "glptt-", "glcbt-", "glagent-", "xox", "xapp-", "akia", "asia", "abia",
-    "acca", "aiza", "ya29.",
-    "gocspx-", "nvapi-", "k_live_", "k_test_", "whsec_", "npm_", "pypi-", "sg.", "-us", "dckr_", "hvs.", "hvb.",
-    "dapi", "dop_v1", "shpat_",
-    "shpca_", "shppa_", "shpss_", "gsk_", "r8_", "pplx-", "hooks.slack", "atatt3", "pmak-", "sq0", ":aa", "eyj",
+    "pass", "secret", "tok", "key", "cred", "auth", "bearer", "basic ", "pwd", "pw=", "pw =", 'pw"', "pw'", "pw\\", "--pw",
+    "sig", "cookie", "session", "://", "%3a%2f%2f", "?code=", "&code=", "-u", "--user", "--login", "--proxy-user", "-p", "otp",
+    "salt", "pepper", "mnemonic", "contrase", "senha", *_FOREIGN, "private", "sqlplus", "thin:", *SHAPE_HINTS,
 )  # fmt: skip
-_DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\."
 #: The same as one expression in RE2's syntax, without case.
-SUSPICIOUS = "|".join([*map(re.escape, _HINTS), _DISCORD])
+SUSPICIOUS = "|".join([*map(re.escape, _HINTS), DISCORD])
 #: Words after a name that are not secret, and forms of a value that only stand for one.
 _HARMLESS = frozenset(
     {"true", "false", "none", "null", "nil", "yes", "no", "on", "off", "str", "string", "int", "float", "bool",
     "bytes", "tensor",
      "optional", "auto", "default", "required", "hidden", HIDDEN}
 )  # fmt: skip
+_LONG_HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?$", re.IGNORECASE)
 _STANDS_FOR = re.compile(
     r"(?:\$\w+|\$\{.*\}|\{.*\}?|<.*>|%\w|\*+|\[.*|\(.*|0x[0-9a-f]+)$", re.IGNORECASE | re.DOTALL
 )
 #: `-u name:X` and `-pX` inside a longer text, where X must look like more than a word or a number.
 _LOGIN_WORDS = re.compile(
-    r"(?<![^\s\"'\[(,])((?:-[uU]|--user|--proxy-user)[\"']?,?\s+[\"']?(?!\d+:\d+\b)[^:/\s]{1,64}:)[^:/\s\"',]+"
+    r"(?<![^\s\"'\[(,;])((?:-[uU]\s?|(?:--user|--proxy-user|--auth|--login)(?=[\"'=\s])=?)[\"']?,?\s*[\"']?(?!\d+:\d+\b)[^:/\s]{1,64}:)[^:/\s\"',]+"
 )
-_PASSWORD_WORD = re.compile(r"(?<![^\s\"'\[(,])-p(?=[^\s\"',]*\d)(?=[^\s\"',]*[A-Za-z])[^\s=/\"',]{6,}")
+_PASSWORD_WORD = re.compile(r"(?<![^\s\"'\[(,;])-p(?=[^\s\"',]*\d)(?=[^\s\"',]*[A-Za-z])[^\s=/\"',]{6,}")
 #: Programs to which `-p X`, `-a X` give a password.
 _PASSWORD_LETTER = {"sshpass": "-p", "redis-cli": "-a", "docker": "-p", "podman": "-p"}
 #: `-pX`: of mysql and others; letters alone are another option's name, digits alone a port.
 _PASSWORD_GLUED = re.compile(r"^-p(?=.*[^A-Za-z_=./,-])(?!\d+(?:[:,.-]\d+)*$)([^=/]{4,})$", re.DOTALL)
-_DISCORD_LIKE = re.compile(_DISCORD)
+_DISCORD_LIKE = re.compile(DISCORD)
 _QUOTING = re.compile(r"[^\w@%+=:,./*-]")
 #: `-u name:X`
 _LOGIN = re.compile(r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$")
-_LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user"})
+_LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth", "--login"})
 #: Texts that detect-secrets may find something in, RE2's syntax.
 _LONG_WORD = r"[A-Za-z0-9+/_=.-]{20,}|://|AKC|AP[0-9A-F]"
 #: Rules of detect-secrets that are not about secrets, or find only their first line.
@@ -113,23 +141,38 @@ _LEFT_OUT = frozenset({"Public IP (ipv4)", "Private Key"})
 
 def secretless(text: str) -> str:
     """A text with the values of secrets replaced by `***`."""
-    lower = text.lower()
-    if not any(hint in lower for hint in _HINTS) and not _DISCORD_LIKE.search(text):
+    if not suspicious(text):
         return text
-    if "PRIVATE KEY" in text:
+    if "PRIVATE" in text or "Private-Lines" in text:
         text = _PRIVATE_KEY.sub(lambda m: f"{m[1]}{HIDDEN}{m[2] or ''}", text)
     text = _URL_LOGIN.sub(rf"\1{HIDDEN}@", text)
     text = _SCHEME.sub(rf"\1{HIDDEN}", text)
+    text = _BASIC.sub(_hidden_login, text)
+    text = _COOKIES.sub(rf"\1{HIDDEN}", text)
+    text = _ELEMENT.sub(rf"\1{HIDDEN}", text)
+    text = _IN_PLACE.sub(rf"\1{HIDDEN}", text)
     text = _SECRET_PAIR.sub(_hidden_value, text)
     text = _SHORT_PAIR.sub(_hidden_short, text)
+    text = _DOUBTFUL.sub(_hidden_doubtful, text)
     text = _SECRET_WORDS.sub(_hidden_value, text)
     text = _LOGIN_WORDS.sub(rf"\1{HIDDEN}", text)
     text = _PASSWORD_WORD.sub(f"-p{HIDDEN}", text)
-    return _SHAPES.sub(HIDDEN, text)
+    return SHAPES.sub(HIDDEN, text)
+
+
+def suspicious(text: str) -> bool:
+    """Whether a text could hold a secret: it has a word that all of them have."""
+    lower = text.lower()
+    return any(hint in lower for hint in _HINTS) or _DISCORD_LIKE.search(text) is not None
+
+
+def without_tokens(text: str) -> str:
+    """A text without the tokens of known services, whatever else it holds: code, a page."""
+    return SHAPES.sub(HIDDEN, text)
 
 
 def shareable(text: str) -> str:
-    """A text without secrets, by detect-secrets' rules too: for what leaves the machine."""
+    """A text without secrets, checked by detect-secrets' rules too, for sharing."""
     return _by_rules(secretless(text))
 
 
@@ -155,11 +198,17 @@ def arguments(words: list[str]) -> list[str]:
     programs = {word.rsplit("/", 1)[-1] for word in words}
     letters = {letter for program, letter in _PASSWORD_LETTER.items() if program in programs}
     out: list[str] = []
-    hide, before = False, ""
+    hide, key, before = False, False, ""
     for word in words:
+        key = (key or word == "-----BEGIN") and word != "-----END"
         option = _SECRET_OPTION.match(word)
-        if hide and not (word.startswith("-") and len(word) < 24):
+        if (key and _PEM_BODY.fullmatch(word)) or (_DOUBTFUL_OPTION.match(before) and _random(word, 8)):
+            out.append(HIDDEN)
+        elif hide and not (word.startswith("-") and len(word) < 24):
             out.append(_instead(before, word))
+            if word.lower() in ("basic", "bearer", "digest", "token"):  # what follows is the secret
+                out[-1], before = word, word
+                continue
         elif option and option[2] is not None:
             out.append(f"{option[1]}={_instead(option[1], option[2])}")
         elif before in _LOGIN_OPTIONS and (login := _LOGIN.match(word)):
@@ -180,7 +229,11 @@ def arguments(words: list[str]) -> list[str]:
 def plain(value: object, key: str = "") -> Any:
     """A value of JSON without secrets; the value of a key that names a secret is replaced as a whole."""
     if isinstance(value, dict):
-        return {k: plain(v, str(k)) for k, v in value.items()}
+        named = key if _names_secret(key) else str(value.get("name") or value.get("key") or "")
+        return {
+            secretless(str(k)): plain(v, named if _names_secret(named) and k == "value" else str(k))
+            for k, v in value.items()
+        }
     if isinstance(value, (list, tuple)):
         if all(isinstance(v, str) for v in value):
             return arguments(list(value))
@@ -189,13 +242,13 @@ def plain(value: object, key: str = "") -> Any:
         return value
     if key == "command":
         return command(value)
-    if key and re.fullmatch(_SECRET_NAME, key, re.IGNORECASE):
+    if _names_secret(key):
         return _instead(key, value)
     return secretless(value)
 
 
 def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """A column of texts without secrets; itself when it holds none, which costs one pass over its distinct texts."""
+    """A column of texts without secrets, or the column itself; costs one pass over the distinct texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -223,6 +276,10 @@ def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | p
     )
 
 
+def _names_secret(key: str) -> bool:
+    return bool(key) and _WHOLE_NAME.fullmatch(key) is not None
+
+
 def _hidden_value(match: re.Match[str]) -> str:
     name, between, value = match[1], match[2], match[3]
     return f"{name}{between}{_instead(name, value)}"
@@ -232,11 +289,36 @@ def _hidden_short(match: re.Match[str]) -> str:
     name, between, value = match[1], match[2], match[3]
     bare = value.strip("\\\"'")
     last = re.split(r"[_-]", name.lower())[-1]
-    long = last in ("sig", "signature", "cookie", "id", "sessionid")
-    looks = len(bare) >= (16 if long else 4) and (
-        any(not c.isalpha() for c in bare) or "pwd" in last or last == "pw"
-    )
+    if last in ("key", "salt", "pepper", "auth", "login", "cred", "creds"):
+        looks = _random(bare, 8 if last == "auth" else 12) or (bare.count(":") == 1 and len(bare) >= 8)
+    elif last == "mnemonic":
+        looks = bare.count(" ") >= 4
+    else:
+        long = last in ("sig", "signature", "cookie", "id", "sessionid")
+        other = any(not c.isalpha() for c in bare)
+        looks = len(bare) >= (16 if long else 4) and (other or "pwd" in last or last == "pw")
     return f"{name}{between}{_instead(name, value)}" if looks and bare[:1] not in "/~.[({" else match[0]
+
+
+def _hidden_doubtful(match: re.Match[str]) -> str:
+    name, between, value = (match[1], match[2], match[3]) if match[1] else (match[4], "", match[6])
+    return f"{name}{between}{_instead('password', value)}" if _random(value.strip("\\\"'"), 8) else match[0]
+
+
+def _hidden_login(match: re.Match[str]) -> str:
+    """`Basic X` without `X` where that is a name and a password."""
+    try:
+        login = base64.b64decode(match[2] + "=" * (-len(match[2]) % 4), validate=True).decode()
+    except ValueError:
+        return match[0]
+    return match[1] + HIDDEN if ":" in login and login.isprintable() else match[0]
+
+
+def _random(text: str, least: int) -> bool:
+    """Whether a text looks made by a machine: digits and letters of both cases, or hexadecimal and long."""
+    digits = any(map(str.isdigit, text))
+    cases = any(map(str.islower, text)) and any(map(str.isupper, text))
+    return len(text) >= least and digits and (cases or bool(_LONG_HEX.fullmatch(text)))
 
 
 def _instead(name: str, value: str) -> str:
@@ -244,7 +326,7 @@ def _instead(name: str, value: str) -> str:
     bare = value.strip("\\\"'")
     if not bare or bare.lower() in _HARMLESS or _STANDS_FOR.match(bare):
         return value
-    if _NUMBER.match(bare) and "pass" not in name.lower() and "secret" not in name.lower():
+    if _NUMBER.match(bare) and not re.search("pass|secret|otp", name, re.IGNORECASE):
         return value
     quote = re.match(r"\\*[\"']", value)
     return f"{quote[0]}{HIDDEN}{quote[0]}" if quote else HIDDEN
