@@ -1,15 +1,14 @@
 #include "cuda/buffers.h"
 
-#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <atomic>
 
 #include "cuda/functions.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 
 namespace warpsight {
 namespace {
@@ -158,15 +157,7 @@ void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* memo
 
 Buffer* take_completed() { return reversed(g_completed.exchange(nullptr, std::memory_order_acquire)); }
 
-void wait_for_completed(uint32_t milliseconds) {
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  const uint64_t nanoseconds = static_cast<uint64_t>(until.tv_nsec) + milliseconds * 1000000ull;
-  until.tv_sec += static_cast<time_t>(nanoseconds / 1000000000ull);
-  until.tv_nsec = static_cast<long>(nanoseconds % 1000000000ull);
-  while (sem_timedwait(&g_wake, &until) != 0 && errno == EINTR) {
-  }
-}
+void wait_for_completed(uint32_t milliseconds) { wait_within(&g_wake, milliseconds); }
 
 void prepare_wake() {
   if (!g_wake_ready) g_wake_ready = sem_init(&g_wake, 0, 0) == 0;

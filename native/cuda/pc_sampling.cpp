@@ -18,6 +18,7 @@
 #include "cuda/metric_set.h"
 #include "cuda/modules.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 
 namespace warpsight {
 namespace {
@@ -28,7 +29,7 @@ constexpr uint64_t kBytesPerSample = 32;  // of the hardware's buffer, for all t
 constexpr uint64_t kLeastBuffer = 16ull << 20, kMostBuffer = 512ull << 20;
 constexpr uint32_t kLeastPeriod = 5, kMostPeriod = 31;  // CUPTI's bounds of log2 of the period in cycles
 constexpr uint64_t kCostShare = 100;    // a window is at least this many times as long as its collection took
-constexpr time_t kPatienceSeconds = 1;  // that the end of a context waits for a collection
+constexpr uint32_t kPatienceMs = 1000;  // that the end of a context waits for a collection
 constexpr std::string_view kPrefix = "smsp__pcsamp_warps_issue_stalled_";
 constexpr std::string_view kTwin = "_not_issued";
 
@@ -332,10 +333,7 @@ void end_sampling(CUcontext context, bool wanted) {
   const std::vector<Sampled*> ending = take_sampled(context);
   if (ending.empty()) return;
   // The program may hold locks that CUPTI waits for under ours: rather lose samples than wait for good.
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kPatienceSeconds;
-  if (pthread_mutex_timedlock(&g_collecting, &until) != 0) {
+  if (!lock_within(&g_collecting, kPatienceMs)) {
     report_loss("pc sampling", "samples of a context that ended while they were collected", ending.size());
     return;
   }

@@ -13,6 +13,7 @@
 #include "cuda/functions.h"
 #include "cuda/metric_set.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 
 namespace warpsight {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 constexpr uint32_t kSamples = 1024;              // decoded at once; each takes some 10 KB
 constexpr size_t kHardwareBuffer = 64ull << 20;  // for the samples of several windows
 constexpr uint32_t kSourcePmSampling = 5;        // Counter.source
-constexpr time_t kPatienceSeconds = 1;           // that the end waits for a collection
+constexpr uint32_t kPatienceMs = 1000;           // that the end waits for a collection
 
 struct SampledDevice {
   uint32_t device;
@@ -227,10 +228,7 @@ uint32_t device_window_ms(uint32_t idle_ms) {
 
 void end_device_sampling(bool exiting) {
   if (!devices_sampled()) return;
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kPatienceSeconds;
-  if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
+  if (!lock_within(&g_lock, kPatienceMs)) return;
   g_next.store(0, std::memory_order_relaxed);
   for (SampledDevice* one : devices()) {
     WARPSIGHT_PARAMS(CUpti_PmSampling_Stop_Params, stop);

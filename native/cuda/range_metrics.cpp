@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
 #include <map>
 #include <string>
@@ -16,11 +15,12 @@
 #include "cuda/range_session.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 
 namespace warpsight {
 namespace {
 
-constexpr time_t kPatienceSeconds = 1;       // that the end waits for a launch
+constexpr uint32_t kPatienceMs = 1000;       // that the end waits for a launch
 constexpr uint64_t kKernelNs = 30000000000;  // that a launch waits for its kernel
 constexpr uint8_t kKernel = 1, kRange = 2;   // RangeMetric.kind
 
@@ -289,10 +289,7 @@ void end_measuring_of(CUcontext context) {
 void end_measuring(bool exiting) {
   if (!wanted()) return;
   // A thread may hold the lock for a launch that never returns.
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kPatienceSeconds;
-  if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
+  if (!lock_within(&g_lock, kPatienceMs)) return;
   for (MeasuredContext* one : contexts()) {
     if (!exiting) {
       finish(one);

@@ -15,6 +15,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
+#include "cuda/sass_counts.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -196,7 +197,9 @@ void CudaRecorder::flush_records(bool forced) {
   if (forced) report_no_range();
   if (state_ == State::waiting) return;
   relax_capture_mode();
-  cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+  // CUPTI patches the code of a kernel within its launch, with a lock of the driver's, and wants its own; to
+  // flush, its thread takes these two the other way round, and neither would end.
+  if (!launches_patch_kernels()) cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
   }

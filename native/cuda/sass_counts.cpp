@@ -43,6 +43,7 @@ struct CountedContext {
 };
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the list and CUPTI's counting
+std::atomic<bool> g_ended{false};  // counts are taken: set and read by the recorder's thread and in callbacks
 std::vector<CountedContext*>& contexts() {
   static auto* const value =
       new std::vector<CountedContext*>;  // never destroyed: callbacks outlive static destructors
@@ -222,8 +223,11 @@ void finish(CountedContext* one) {
 
 bool instructions_counted() { return settings().sass_counts != "off" && !settings().sass_counts.empty(); }
 
+bool launches_patch_kernels() { return instructions_counted() && !g_ended.load(std::memory_order_relaxed); }
+
 void begin_sass_counts(bool contexts_exist) {
   if (!instructions_counted()) return;
+  g_ended.store(false, std::memory_order_relaxed);
   if (available()) cupti().cuptiRegisterComputeCrcCallback(checksum);
   if (contexts_exist)
     refuse("contexts are older than the recording; start the program under `warpsight sass counts`");
@@ -258,6 +262,7 @@ void end_sass_counts(bool exiting) {
       take(one);
   }
   contexts().clear();
+  g_ended.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace warpsight

@@ -10,6 +10,9 @@ namespace warpsight {
 
 bool instructions_counted();
 
+// Until the counts are taken at the end of the recording or of the process.
+bool launches_patch_kernels();
+
 // Before the first module is loaded: counts then carry the checksums of our Module rows.
 void begin_sass_counts(bool contexts_exist);
 

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 #include "stacks/waiter.h"
 
 namespace warpsight {
@@ -75,20 +75,12 @@ void* run(void*) {
   return nullptr;
 }
 
-timespec in_milliseconds(uint32_t milliseconds) {
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  const uint64_t nanoseconds = static_cast<uint64_t>(until.tv_nsec) + milliseconds * 1000000ull;
-  until.tv_sec += static_cast<time_t>(nanoseconds / 1000000000ull);
-  until.tv_nsec = static_cast<long>(nanoseconds % 1000000000ull);
-  return until;
-}
-
 }  // namespace
 
 bool start_worker() {
   if (g_started) return true;
   prepare_wake();
+  use_monotonic_clock(&g_drained);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all,
@@ -107,7 +99,7 @@ void begin_worker_session(uint32_t cupti_version) {
 }
 
 bool drain_worker(uint32_t milliseconds) {
-  const timespec until = in_milliseconds(milliseconds);
+  const timespec until = deadline_after(milliseconds);
   pthread_mutex_lock(&g_lock);
   const uint64_t wanted = ++g_drains_wanted;
   wake_worker();

@@ -36,12 +36,6 @@
 #define WS_SHAPE_LAUNCHES 1024  // of one of them that may wait to be run: a power of two
 #define WS_SHAPE_PROBES 16
 
-// Linear addresses: the base in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's
-// number. Bits 6-7 of the encodings say it of operand A, whose bits 0-1 are then 0 for sums and 1 for
-// exclusive or; bits 4-5 and 2-3 say it of operand B of a copy, which has no values.
-#define WS_LINEAR_16 1  // 2 words
-#define WS_LINEAR_24 2  // 3 words
-
 static_assert(WS_EVENT_HEADER_WORDS + 2 + 16 * WS_REGISTERS_AT_ONCE <= WS_EVENT_LARGEST,
               "a record of registers is no larger than a reader takes");
 

@@ -1,10 +1,10 @@
 // Launches and waits recorded without CUPTI, for programs with core dumps armed: the driver allows one or the
-// other.
+// other. And launches counted without CUPTI, whose callbacks cost more.
 //
-// Preloaded (LD_PRELOAD) by `warpsight watch` when it arms dumps, and never otherwise. Every way to a driver
-// function leads through a look-up by name: the dynamic linker's (for programs that link to libcuda), dlsym,
-// and the driver's own cuGetProcAddress, which the CUDA runtime uses. Each gets our function for the few
-// names below.
+// Preloaded (LD_PRELOAD) by `warpsight watch` when it arms dumps and by `warpsight capsule record`. Every way
+// to a driver function leads through a look-up by name: the dynamic linker's (for programs that link to
+// libcuda), dlsym, and the driver's own cuGetProcAddress, which the CUDA runtime uses. Each gets our function
+// for the few names below.
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -43,6 +43,15 @@ struct Entry {
 
 Entry* exported_entry(const char* name);
 
+// Told of each launch before it is made, as CUPTI's callback would be; null: nobody wants to know. Read on
+// the launch path.
+using LaunchHook = void (*)(uint32_t cbid, const void* params);
+std::atomic<LaunchHook> g_before_launch{nullptr};
+
+void before_launch(uint32_t cbid, const void* params) {
+  if (const LaunchHook hook = g_before_launch.load(std::memory_order_acquire)) hook(cbid, params);
+}
+
 // The driver's function behind an entry, for programs that found ours through the dynamic linker.
 template <class Function>
 Function* real_of(const char* name) {
@@ -79,6 +88,8 @@ Dimensions dimensions_of(const CUlaunchConfig* config) {
                         unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
     static auto* const real = real_of<decltype(NAME)>(#NAME);                                          \
     if (real == nullptr) return CUDA_ERROR_NOT_SUPPORTED;                                              \
+    const NAME##_params params_of_call = {f, gx, gy, gz, bx, by, bz, shared, stream, params, extra};   \
+    before_launch(CBID, &params_of_call);                                                              \
     const Call call(CBID);                                                                             \
     const CUresult result = real(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);            \
     call.launched(f, {{gx, gy, gz}, {bx, by, bz}, {0, 0, 0}, shared}, stream, result);                 \
@@ -88,6 +99,8 @@ Dimensions dimensions_of(const CUlaunchConfig* config) {
   WRAPPED CUresult NAME(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {  \
     static auto* const real = real_of<decltype(NAME)>(#NAME);                                       \
     if (real == nullptr) return CUDA_ERROR_NOT_SUPPORTED;                                           \
+    const NAME##_params params_of_call = {config, f, params, extra};                                \
+    before_launch(CBID, &params_of_call);                                                           \
     const Call call(CBID);                                                                          \
     const CUresult result = real(config, f, params, extra);                                         \
     call.launched(f, dimensions_of(config), config != nullptr ? config->hStream : nullptr, result); \
@@ -98,6 +111,8 @@ Dimensions dimensions_of(const CUlaunchConfig* config) {
                         unsigned bz, unsigned shared, CUstream stream, void** params) {                \
     static auto* const real = real_of<decltype(NAME)>(#NAME);                                          \
     if (real == nullptr) return CUDA_ERROR_NOT_SUPPORTED;                                              \
+    const NAME##_params params_of_call = {f, gx, gy, gz, bx, by, bz, shared, stream, params};          \
+    before_launch(CBID, &params_of_call);                                                              \
     const Call call(CBID);                                                                             \
     const CUresult result = real(f, gx, gy, gz, bx, by, bz, shared, stream, params);                   \
     call.launched(f, {{gx, gy, gz}, {bx, by, bz}, {0, 0, 0}, shared}, stream, result);                 \
@@ -107,6 +122,8 @@ Dimensions dimensions_of(const CUlaunchConfig* config) {
   WRAPPED CUresult NAME(CUgraphExec graph, CUstream stream) { \
     static auto* const real = real_of<decltype(NAME)>(#NAME); \
     if (real == nullptr) return CUDA_ERROR_NOT_SUPPORTED;     \
+    const NAME##_params params_of_call = {graph, stream};     \
+    before_launch(CBID, &params_of_call);                     \
     const Call call(CBID);                                    \
     const CUresult result = real(graph, stream);              \
     call.graph_launched(stream, result);                      \
@@ -168,6 +185,11 @@ COPY_IN(cuMemcpyHtoD_v2, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2)
 COPY_IN(cuMemcpyHtoD_v2_ptds, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2_ptds)
 
 WAIT_FOR(cuCtxSynchronize_v2, CUcontext, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize)
+
+// `warpsight capsule record` counts launches so, which costs less than CUPTI's callbacks.
+WRAPPED void warpsight_follow_launches(LaunchHook hook) {
+  g_before_launch.store(hook, std::memory_order_release);
+}
 
 WRAPPED CUresult cuCtxSynchronize() {
   static auto* const real = real_of<decltype(cuCtxSynchronize)>("cuCtxSynchronize");

@@ -72,10 +72,7 @@ void join_ended(Runtime& r) {
 void leave() {
   Runtime& r = runtime();
   if (r.pid != getpid()) return;
-  timespec until;  // that lock knows no other clock
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kExitFlushMs / 1000;
-  const bool locked = pthread_mutex_timedlock(&r.recorder_lock, &until) == 0;
+  const bool locked = lock_within(&r.recorder_lock, kExitFlushMs);
   r.leaving = true;
   if (locked) pthread_mutex_unlock(&r.recorder_lock);
 }
@@ -225,23 +222,8 @@ bool start_once(Runtime& r) {
 }  // namespace
 
 Runtime::Runtime() {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&served, &attributes);
-  pthread_cond_init(&woken, &attributes);
-}
-
-timespec deadline_after(uint32_t ms) {
-  timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  at.tv_sec += ms / 1000;
-  at.tv_nsec += static_cast<long>(ms % 1000) * 1000000;
-  if (at.tv_nsec >= 1000000000) {
-    at.tv_nsec -= 1000000000;
-    ++at.tv_sec;
-  }
-  return at;
+  use_monotonic_clock(&served);
+  use_monotonic_clock(&woken);
 }
 
 Runtime& runtime() { return *g_runtime; }
@@ -344,10 +326,7 @@ void apply_record(Runtime& r, bool record) {
 bool switch_range(bool open, uint32_t ms) {
   Runtime& r = runtime();
   if (r.pid != getpid() || phase_of(r) != Phase::running) return false;
-  timespec until;  // that lock knows no other clock
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += ms / 1000;
-  if (pthread_mutex_timedlock(&r.recorder_lock, &until) != 0) return false;
+  if (!lock_within(&r.recorder_lock, ms)) return false;
   if (r.in_range != open) {
     r.in_range = open;
     if (!open) set_recording(false);

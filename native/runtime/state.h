@@ -10,6 +10,7 @@
 #include "ring/drain.h"
 #include "runtime/connection.h"
 #include "runtime/runtime.h"
+#include "runtime/timed_wait.h"
 
 namespace warpsight {
 
@@ -65,7 +66,6 @@ void register_handlers();             // fork and exit, once; under `lock` or be
 int start_runtime(const char* path);  // connects now; 0 or an errno
 int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno
 void* worker_main(void*);
-timespec deadline_after(uint32_t ms);        // on CLOCK_MONOTONIC
 void apply_record(Runtime& r, bool record);  // starts or stops every recorder; takes recorder_lock
 
 }  // namespace warpsight

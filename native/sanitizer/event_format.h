@@ -28,6 +28,12 @@
 #define WS_VALUE_ONE 1   // one value for all lanes: 1 word, or 2 for 16 bytes
 #define WS_VALUE_EACH 2  // 4 bytes each (two to a word) up to 4 bytes, else 8 or 16
 
+// Linear addresses: the base in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's
+// number. Bits 6-7 of the encodings say it of operand A, whose bits 0-1 are then 0 for sums and 1 for
+// exclusive or; bits 4-5 and 2-3 say it of operand B of a copy, which has no values.
+#define WS_LINEAR_16 1  // 2 words
+#define WS_LINEAR_24 2  // 3 words
+
 // What operand A and B are is said per kind in records.py. Flags of memory accesses are the Sanitizer's.
 
 #define WS_PC_RANGES 4

@@ -1,22 +1,24 @@
 // What an instruction does, as a record of the ring: the lanes that called together write one.
 #pragma once
 
+#include "nvbit/linear.h"
 #include "sanitizer/ring.cuh"
 
 namespace {
 
 constexpr u32 kRead = 1, kWrite = 2, kPrefetch = 8;  // Sanitizer_DeviceMemoryFlags
 constexpr u64 kBaseLimit = 1ull << 48;
+constexpr u32 kCopyAsync = 14;  // the only kind whose operand B may be linear
 
 // An operand as it will be written.
 struct Plan {
-  u32 encoding;
+  u32 encoding;  // as it stands in bits 0-1 and 6-7 of the record's encodings
   u32 words;
-  u64 base;
+  u64 base;  // of linear addresses the word that this lane writes
   i64 step;
 };
 
-DEVICE Plan plan(const Group& group, u64 value) {
+DEVICE Plan plan(const Group& group, u64 value, bool may_be_linear) {
   Plan made;
   made.base = __shfl_sync(group.lanes, value, group.leader);
   const u32 others = group.lanes & (group.lanes - 1);
@@ -29,7 +31,13 @@ DEVICE Plan plan(const Group& group, u64 value) {
   if (__all_sync(group.lanes, follows && small)) {
     made.encoding = WS_AFFINE;
     made.words = 1;
-  } else if (__all_sync(group.lanes, near)) {
+    return made;
+  }
+  if (may_be_linear && group.lanes == ~0u) {
+    const WsWhole whole = ws_plan_whole(group.lane, group.lane, value);
+    if (whole.encoding != 0) return {whole.encoding, whole.words, whole.own, 0};
+  }
+  if (__all_sync(group.lanes, near)) {
     made.encoding = WS_OFFSETS;
     made.words = 1 + (group.count + 1) / 2;
   } else {
@@ -48,7 +56,9 @@ DEVICE void store_pairs(const WsLaunch* launch, const Group& group, u64 at, u32 
 }
 
 DEVICE void write_operand(const WsLaunch* launch, const Group& group, const Plan& plan, u64 at, u64 value) {
-  if (plan.encoding == WS_AFFINE) {
+  if (plan.encoding >> 6 != 0) {
+    if (group.lane < plan.words) store(launch, at + group.lane, plan.base);
+  } else if (plan.encoding == WS_AFFINE) {
     if (group.lane == group.leader) store(launch, at, plan.base | static_cast<u64>(plan.step & 0xffff) << 48);
   } else if (plan.encoding == WS_OFFSETS) {
     if (group.lane == group.leader) store(launch, at, plan.base);
@@ -156,7 +166,7 @@ DEVICE void write(const WsLaunch* launch, const Group& group, const Event& event
   place += b.words;
   write_values(launch, group, values, place, event.size);
   if (group.lane != group.leader) return;
-  const u32 encodings = a.encoding | b.encoding << 2 | values.encoding << 4;
+  const u32 encodings = a.encoding | (b.encoding & 3) << 2 | (values.encoding | b.encoding >> 6) << 4;
   store(launch, at,
         static_cast<u64>(group.lanes) | static_cast<u64>(event.kind) << 32 | static_cast<u64>(words) << 40 |
             static_cast<u64>(encodings) << 48 | static_cast<u64>(event.size & 255) << 56);
@@ -180,8 +190,8 @@ extern "C" __device__ __noinline__ int ws_record(void* userdata, u64 pc, u32 wha
   const u32 lanes = __ballot_sync(together, inside);
   if (!inside) return 0;
   const Group group = group_of(lanes);
-  const Plan plan_a = plan(group, a);
-  const Plan plan_b = (what & kHasB) != 0 ? plan(group, b) : nothing();
+  const Plan plan_a = plan(group, a, true);
+  const Plan plan_b = (what & kHasB) != 0 ? plan(group, b, event.kind == kCopyAsync) : nothing();
   const bool read = launch->values != 0 && __all_sync(lanes, data != nullptr);
   const Values values = read ? values_at(group, data, event.size) : no_values();
   write(launch, group, event, plan_a, a, plan_b, b, values);

@@ -56,6 +56,9 @@ class Kill:
     pause: float
     ring: bool
     program: str
+    recovering: float = (
+        0  # seconds after which the first `recover` is killed, where there is one; 0: it is not
+    )
 
     @classmethod
     def of(cls, seed: int) -> Kill:
@@ -65,7 +68,8 @@ class Kill:
         order = tuple(chance.sample(victims, len(victims)))
         apart = tuple(chance.choice((0.0, 0.0, chance.random() * 0.1, chance.random())) for _ in victims)
         return cls(seed, order, chance.random() * 1.5, apart, chance.choice((0.0, 0.001, 0.05)),
-                   chance.random() < 0.25, chance.choice(("events", "events", "launches")))  # fmt: skip
+                   chance.random() < 0.25, chance.choice(("events", "events", "launches")),
+                   chance.choice((0.0, chance.random() * 3)))  # fmt: skip
 
 
 @dataclass
@@ -172,8 +176,18 @@ def _check_rows(
     account: Account, trace: Path, library: Path, announced: tuple[int, ...], launches: bool
 ) -> None:
     if not (trace / "manifest.json").is_file():
-        done = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "recover", str(trace)], env=environment(library),
-                              capture_output=True, text=True, timeout=TIMEOUT, check=False)  # fmt: skip
+        command = [sys.executable, "-m", "warpsight.ui.cli", "recover", str(trace)]
+        if account.kill.recovering:
+            first = subprocess.Popen(
+                command, env=environment(library), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            time.sleep(account.kill.recovering)
+            first.kill()
+            first.wait()
+    if not (trace / "manifest.json").is_file():
+        done = subprocess.run(
+            command, env=environment(library), capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
         if done.returncode:
             account.wrong.append(f"recover: {done.returncode} {done.stderr}")
             return

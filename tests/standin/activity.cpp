@@ -293,6 +293,8 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
   note_caller();
+  if (flag == 0 && instructions_counted())
+    violation("a flush while launches patch kernels: each holds the lock that the other waits for");
   usleep(static_cast<useconds_t>(option("slow_flush_ms", 0)) * 1000);
   std::vector<ThreadBuffer*> buffers;
   {

@@ -80,6 +80,11 @@ void count_launch(const char* kernel) {
   if (g_ranges.depth != 0) ++g_session.range[g_session.ranges - 1].launches;
 }
 
+bool instructions_counted() {
+  const std::lock_guard<std::mutex> guard(g_lock);
+  return g_counting;
+}
+
 void set_capturing(bool capturing) { g_capturing = capturing; }
 bool capturing() { return g_capturing; }
 

@@ -60,6 +60,7 @@ void sample_launch(const char* kernel);
 void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
 uint64_t checksum_of(const char* kernel);
 void count_launch(const char* kernel);  // for exact counts and metrics
+bool instructions_counted();            // SASS metrics are enabled
 void set_capturing(bool capturing);     // a stream captures
 bool capturing();
 

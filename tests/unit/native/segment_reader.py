@@ -25,15 +25,14 @@ Row = dict[str, int | float]
 def field_tables() -> dict[str, tuple[int, list[str], struct.Struct]]:
     """Struct name -> (record kind or 0, field names, how to unpack it), from the layout's text."""
     text = "".join((LAYOUT / name).read_text(encoding="utf-8") for name in FILES)
-    described = (
-        r'(?:Struct\(|\brecord\(\s*(\d+),)\s*"(\w+)",\s*(?:fields\()?"""\n(.*?)"""\)?(?:,\s*kind=(\d+))?'
-    )
+    structs = re.findall(r'Struct\(\s*"(\w+)",\s*fields\(\s*"""\n(.*?)"""', text, re.DOTALL)
+    records = re.findall(r"^(\d+) (\w+).*\n((?: +\w.*\n)+)", text, re.MULTILINE)
     tables = {}
-    for kind, name, lines, later in re.findall(described, text, re.DOTALL):
-        rows = re.findall(r"^(\w\d)(?:\[(\d+)\])? +(\w+)", lines, re.MULTILINE)
+    for kind, name, lines in [("0", *one) for one in structs] + records:
+        rows = re.findall(r"^ *(\w\d)(?:\[(\d+)\])? +(\w+)", lines, re.MULTILINE)
         unpack = struct.Struct("<" + "".join((count or "") + FORMATS[scalar] for scalar, count, _ in rows))
         names = [n if not c else f"{n}.{i}" for _, c, n in rows for i in range(int(c or 1))]
-        tables[name] = (int(kind or later or 0), names, unpack)
+        tables[name] = (int(kind), names, unpack)
     return tables
 
 

@@ -1,0 +1,54 @@
+#include "runtime/timed_wait.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <time.h>
+
+namespace warpsight {
+namespace {
+
+// glibc has them from 2.30 on; without them these waits know the wall clock only.
+using LockUntil = int (*)(pthread_mutex_t*, clockid_t, const timespec*);
+using WaitUntil = int (*)(sem_t*, clockid_t, const timespec*);
+
+timespec after(clockid_t clock, uint32_t ms) {
+  timespec at;
+  clock_gettime(clock, &at);
+  at.tv_sec += ms / 1000;
+  at.tv_nsec += static_cast<long>(ms % 1000) * 1000000;
+  if (at.tv_nsec >= 1000000000) {
+    at.tv_nsec -= 1000000000;
+    ++at.tv_sec;
+  }
+  return at;
+}
+
+}  // namespace
+
+timespec deadline_after(uint32_t ms) { return after(CLOCK_MONOTONIC, ms); }
+
+bool lock_within(pthread_mutex_t* lock, uint32_t ms) {
+  static const auto lock_until = reinterpret_cast<LockUntil>(dlsym(RTLD_DEFAULT, "pthread_mutex_clocklock"));
+  const timespec at = after(lock_until != nullptr ? CLOCK_MONOTONIC : CLOCK_REALTIME, ms);
+  if (lock_until != nullptr) return lock_until(lock, CLOCK_MONOTONIC, &at) == 0;
+  return pthread_mutex_timedlock(lock, &at) == 0;
+}
+
+void wait_within(sem_t* semaphore, uint32_t ms) {
+  static const auto wait_until = reinterpret_cast<WaitUntil>(dlsym(RTLD_DEFAULT, "sem_clockwait"));
+  const timespec at = after(wait_until != nullptr ? CLOCK_MONOTONIC : CLOCK_REALTIME, ms);
+  while ((wait_until != nullptr ? wait_until(semaphore, CLOCK_MONOTONIC, &at)
+                                : sem_timedwait(semaphore, &at)) != 0 &&
+         errno == EINTR) {
+  }
+}
+
+void use_monotonic_clock(pthread_cond_t* condition) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+}  // namespace warpsight
