@@ -62,7 +62,7 @@ class _Table:
     sass: LineSequence | None
 
     def ptx_line(self, address: int) -> int:
-        """The line of the embedded PTX that an instruction came from, 0 when it is not known."""
+        """The line of the embedded PTX that an instruction came from, 0 if unknown."""
         if self.sass is None:
             return 0
         at = bisect_right([row.address for row in self.sass.rows], address) - 1
@@ -142,7 +142,7 @@ class Cubin:
         return self.elf.by_name.get(_TEXT + kernel)
 
     def function_at(self, section: int, offset: int) -> CubinFunction:
-        """The function that an offset of a section belongs to; the whole section when no symbol says."""
+        """The function at an offset of a section; the whole section if no symbol covers it."""
         inside = [f for f in self.functions if f.section == section and f.offset <= offset]
         if inside and (inside[-1].size == 0 or offset < inside[-1].offset + inside[-1].size):
             return min(
@@ -266,7 +266,7 @@ class Cubin:
 
     @cached_property
     def ptx(self) -> list[str]:
-        """The lines of the PTX that the code was made from, the first of which is line 1; empty without `-lineinfo`."""
+        """The PTX lines that the code was compiled from, starting with line 1; empty without `-lineinfo`."""
         # Names have a control character in front that is not part of the language.
         text = self.elf.bytes_of(".nv_debug_ptx_txt").translate(None, bytes(range(1, 9)))
         return [readable(line.expandtabs(4)).rstrip() for line in text.split(b"\0")] if text else []

@@ -44,7 +44,7 @@ class Decoded:
 
     @property
     def offset(self) -> int:
-        """Bytes from the begin of the section."""
+        """Bytes from the start of the section."""
         return self.index * INSTRUCTION_SIZE
 
     @property
@@ -112,7 +112,7 @@ def _with_descriptor(known: RegisterAccess, word: Array, architecture: int) -> R
 
 
 def branch_operand(instruction: Decoded) -> int | None:
-    """The offset that a branch, a call or BSSY names, in bytes; None where it is in a register."""
+    """The target offset of a branch, call or BSSY, in bytes; None if it is in a register."""
     for operand in reversed(instruction.access.operands):
         text = operand.strip("`()")
         if text.startswith("0x"):

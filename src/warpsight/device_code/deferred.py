@@ -1,4 +1,4 @@
-"""Barriers that a warp is held at though it has gone on.
+"""Barriers that still hold a warp although its program counter has passed them.
 
 `BAR.SYNC.DEFER_BLOCKING` lets a warp issue the arithmetic that follows. It is held in front of the next instruction of
 another kind: a load, a store, a barrier, an exit. Seen on Hopper: warps at `BAR.SYNC 1`, `ISETP`, `BAR.ARV` stood at the last
@@ -40,7 +40,7 @@ class Deferred:
 
 
 def deferred_barrier(flow: ControlFlow, index: int) -> Deferred | None:
-    """The barrier in front of an instruction with nothing but arithmetic between; None when there is none.
+    """The barrier before an instruction with only arithmetic between, or None.
 
     A barrier right in front of the instruction is none of these. Neither is one where a branch leads in between: lanes
     could have come that way.

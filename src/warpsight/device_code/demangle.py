@@ -19,7 +19,7 @@ _OPERATORS = ("<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[
 
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL | None:
-    """The C++ runtime that has `__cxa_demangle`, None where there is none."""
+    """The C++ runtime that has `__cxa_demangle`, or None."""
     for candidate in (
         "libstdc++.so.6",
         "libc++abi.so.1",
@@ -52,7 +52,7 @@ def _free() -> Callable[[object], object]:
 
 
 def demangle(name: str) -> str:
-    """The readable form of an Itanium C++ name; any other name, and one the demangler refuses, unchanged."""
+    """The readable form of an Itanium C++ name; other names stay unchanged."""
     if not name.startswith(("_Z", "__Z")) or len(name) > MAXIMUM_MANGLED:
         return name
     library = _library()
@@ -69,7 +69,7 @@ def demangle(name: str) -> str:
 
 
 def demangle_all(names: Iterable[str]) -> list[str]:
-    """:func:`demangle` for many names; a name that occurs again is looked up, not demangled again."""
+    """:func:`demangle` for many names; repeated names are looked up."""
     known: dict[str, str] = {}
     return [known[name] if name in known else known.setdefault(name, demangle(name)) for name in names]
 

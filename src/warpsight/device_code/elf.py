@@ -134,7 +134,7 @@ class Elf:
         return found
 
     def contents(self, index: int) -> Array:
-        """The bytes of a section, as far as the file has them, shape (n,), uint8; what is missing is a problem."""
+        """The bytes of a section, shape (n,), uint8; bytes missing from the file are a problem."""
         if not 0 <= index < len(self.sections):
             return self.data[:0]
         section = self.sections[index]
@@ -150,7 +150,7 @@ class Elf:
         return found
 
     def bytes_of(self, name: str) -> bytes:
-        """The bytes of the section of that name; empty when there is none."""
+        """The bytes of the section of that name, or empty."""
         index = self.by_name.get(name)
         return b"" if index is None else self.contents(index).tobytes()
 
@@ -181,7 +181,7 @@ class Elf:
         return np.frombuffer(raw.tobytes(), _SYMBOL, len(raw) // _SYMBOL.itemsize)
 
     def symbol_name(self, index: int) -> str:
-        """The name of a symbol; empty when there is none."""
+        """The name of a symbol, or empty."""
         table = self.by_name.get(".symtab")
         if table is None or not 0 <= index < len(self.symbols):
             return ""

@@ -21,7 +21,7 @@ class Origin:
     Attributes:
         sass: its text; the operation alone without nvdisasm; "?" when its code is not there.
         frames: the source chain, innermost first; empty without line information.
-        ptx_line, ptx: the line of PTX that it came from, counted from 1; 0 and "" when it is not known.
+        ptx_line, ptx: the line of PTX that it came from, counted from 1; 0 and "" if unknown.
     """
 
     sass: str
@@ -34,7 +34,7 @@ UNKNOWN = Origin("?")
 
 
 class KeptCode:
-    """Cubins of one folder, each opened once, and disassembled function by function.
+    """The cubins of one folder, each opened once and disassembled function by function.
 
     Attributes:
         missing: checksums of images that are not there or cannot be read.
@@ -78,7 +78,7 @@ class KeptCode:
         return cubin is not None and _place(cubin, function, 0) is not None
 
     def operation_at(self, checksum: int | None, function: str, offset: int) -> str:
-        """The operation of an instruction without its modifiers; "" where there is none."""
+        """The operation of an instruction without its modifiers, or ""."""
         cubin = self._cubin(checksum or 0)
         place = None if cubin is None else _place(cubin, function, offset)
         if cubin is None or place is None or place[1] < 0:

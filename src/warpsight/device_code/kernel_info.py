@@ -1,4 +1,4 @@
-"""What `.nv.info` sections of a cubin say about its kernels: registers of a thread, parameters, targets of indirect branches.
+"""Facts about kernels from `.nv.info` sections of a cubin: registers per thread, parameters, targets of indirect branches.
 
 Entries have a format, an attribute and a 16-bit value or size, four bytes in all, then as many bytes as the size says.
 `EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset,
@@ -37,7 +37,7 @@ def parameters(cubin: Cubin, kernel: str) -> tuple[tuple[int, int], ...]:
 
 
 def indirect_targets(cubin: Cubin, kernel: str) -> dict[int, tuple[int, ...]]:
-    """Offset of each indirect branch of a kernel and the offsets it can go to; what is damaged is left out."""
+    """Offset of each indirect branch of a kernel and its possible targets, without damaged entries."""
     found: dict[int, tuple[int, ...]] = {}
     for attribute, value in _attributes(cubin, f".nv.info.{kernel}"):
         if attribute == _INDIRECT_BRANCH_TARGETS:

@@ -50,7 +50,7 @@ ALL_PREDICATES = {"PR": whole("P"), "UPR": whole("UP")}
 
 @dataclass(frozen=True, slots=True)
 class RegisterAccess:
-    """What one instruction does with registers; sets are bits of :mod:`warpsight.device_code.registers`.
+    """An instruction's use of registers; sets are bits of :mod:`warpsight.device_code.registers`.
 
     Attributes:
         operation: without modifiers: `LDG`; modifiers: `("E", "64")`.

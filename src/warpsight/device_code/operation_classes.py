@@ -1,4 +1,4 @@
-"""What executes an instruction, what it touches, and how long its result takes.
+"""The unit that executes an instruction, what it touches, and the latency of its result.
 
 Instructions of a fixed time are spaced by the compiler through stall counts; the others release a scoreboard barrier when they
 are done (:mod:`warpsight.device_code.scheduling`). The classes are those that stall reasons speak about: memory by space, the

@@ -49,7 +49,7 @@ _MEANINGS: dict[str, str] = {
 
 
 def operation(code: bytes) -> str | None:
-    """The operation of an instruction of 16 bytes: `LDG`; None when it is not known or there is none."""
+    """The operation of a 16-byte instruction, such as `LDG`, or None."""
     if len(code) < 2:
         return None
     low = int.from_bytes(code[:2], "little")
@@ -57,5 +57,5 @@ def operation(code: bytes) -> str | None:
 
 
 def meaning(name: str) -> str:
-    """What an operation does, in words; empty where the name says it."""
+    """The purpose of an operation in words; empty if its name says it."""
     return _MEANINGS.get(name, "")

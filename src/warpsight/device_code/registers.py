@@ -15,7 +15,7 @@ FILES: dict[str, tuple[int, int]] = {
 
 
 def register(file: str, number: int, count: int = 1) -> int:
-    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5; what a file does not have is left out."""
+    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5; registers that a file lacks are left out."""
     first, size = FILES[file]
     kept = max(min(count, size - number), 0)
     return ((1 << kept) - 1) << (first + number)
@@ -27,7 +27,7 @@ def whole(file: str) -> int:
 
 
 def only(registers: int, file: str) -> int:
-    """Those of a set that belong to one file."""
+    """The registers of a set that belong to one file."""
     return registers & whole(file)
 
 

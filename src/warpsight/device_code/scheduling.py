@@ -1,4 +1,4 @@
-"""The scheduling fields of instructions: when the compiler lets the hardware issue the next one.
+"""The scheduling fields of instructions, by which the compiler controls when the next one issues.
 
 Since Volta every instruction of 128 bits carries them in bits 105-125 (bits 41-61 of its upper half): the cycles until the warp
 may issue its next instruction, a hint to yield, the scoreboard barrier that is released when the result is written, the one that

@@ -1,4 +1,4 @@
-"""Which instruction a sampled stall belongs to, where it is not the one at the sampled program counter.
+"""The instruction to which a sampled stall belongs, if it is not the one at the sampled program counter.
 
 A sample has the address of the instruction that its warp is to issue next. For most reasons that is the one that waits: a
 use of a loaded register, say. Two reasons belong to an instruction that the warp has issued already (seen on an H100,
@@ -24,7 +24,7 @@ def place_of(reason: str, offset: int, operation_at: Callable[[int], str]) -> in
     Args:
         reason: as in table `pc_sample`.
         offset: the sampled one.
-        operation_at: the operation at an offset, `BAR` for `BAR.SYNC`; "" where there is none.
+        operation_at: the operation at an offset, `BAR` for `BAR.SYNC`, or "".
     """
     before = offset - INSTRUCTION_SIZE
     if reason == "drain" and operation_at(before) == "EXIT":

@@ -47,7 +47,7 @@ class Opcode:
 
     @property
     def wide(self) -> int:
-        """Registers of the widest of the modifiers that name a size; 1 when none does."""
+        """The number of registers of the widest size modifier, or 1."""
         return max((_BITS.get(one, 1) for one in self.modifiers), default=1)
 
 

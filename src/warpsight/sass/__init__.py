@@ -1,4 +1,4 @@
-"""Instruction traces: what single instructions of a kernel did, warp by warp, and questions about them."""
+"""Instruction traces: the actions of single instructions of a kernel, warp by warp, and questions about them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def probe(
     constants: Mapping[str, str] | None = None,
     map_mib: int = 1024,
 ) -> Results:
-    """Run probes in a program's kernels, or ask them of a recorded event trace.
+    """Run probes in a program's kernels, or on a recorded event trace.
 
     Args:
-        probes: functions with `@ws.probe`, a file of them, or the name of ready ones.
-        target: a command, or the path of an event trace (`sass trace`).
-        output: new file for a program's results; PROGRAM.probes by default.
-        selection: which of the program's launches, blocks, warps and addresses are probed.
-        constants: other values for constants of a file of probes.
-        map_mib: device memory for the maps of launches that the program has not waited for yet.
+        probes: functions with `@ws.probe`, a file of them, or the name of built-in ones.
+        target: a command, or the path of an event trace.
+        output: new file for results; PROGRAM.probes by default.
+        selection: launches, blocks, warps and addresses to probe.
+        constants: values for constants of a file of probes.
+        map_mib: device memory for maps of pending launches.
 
     Raises:
         UsageError: where a probe says what it cannot, with its file and line.

@@ -1,4 +1,4 @@
-"""The code of one kernel, ready for questions: instructions, control flow, live registers, source lines."""
+"""The code of one kernel, prepared for questions: instructions, control flow, live registers, source lines."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class KernelCode:
 
     @cached_property
     def length(self) -> int:
-        """Instructions without what pads the section's end: a branch to itself and NOPs."""
+        """The number of instructions without the section's padding (a branch to itself and NOPs)."""
         last = len(self.instructions)
         while last and self.instructions[last - 1].operation in _PADDING:
             last -= 1
@@ -96,7 +96,7 @@ class KernelCode:
         return last
 
     def frames(self, index: int) -> tuple[Frame, ...]:
-        """The source lines of an instruction, innermost first; empty when none are known."""
+        """The source lines of an instruction, innermost first, or empty."""
         chain = self.cubin.chain(self.section, index * INSTRUCTION_SIZE)
         return chain.frames if chain else ()
 
@@ -108,7 +108,7 @@ def kernels(cubin: Cubin) -> list[KernelCode]:
 
 
 def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCode:
-    """The one kernel a name means: exactly, mangled or not, else as a part of the readable name.
+    """The kernel that a name means: exactly, mangled or not, else as a part of the readable name.
 
     Raises:
         UsageError: when none or several fit.

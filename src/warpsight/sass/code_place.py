@@ -41,7 +41,7 @@ class CodePlace:
         return place
 
     def cells(self) -> tuple[str | int, ...]:
-        """Where it is, as cells of :data:`COLUMNS`."""
+        """The place as cells of :data:`COLUMNS`."""
         frame = self.frames[0] if self.frames else Frame("", "", 0)
         around = " < ".join(f"{f.function} ({f.file}:{f.line})" for f in self.frames[1:])
         pc = self.pc if self.pc >= 0 else ""
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=CodePlace)
 def by_level(
     make: Callable[..., P], origin: Origin, checksum: int | None, pc: int
 ) -> list[tuple[str, Any, P]]:
-    """The place of one instruction at each level, with its key; no line or PTX line where none is known."""
+    """The place of one instruction at each level, with its key; no line or PTX line if unknown."""
     exact = make(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
     found: list[tuple[str, Any, P]] = [("instruction", (checksum, pc), exact)]
     if origin.frames:

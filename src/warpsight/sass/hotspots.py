@@ -1,4 +1,4 @@
-"""Hot lines: where warps of each kernel were sampled and what they waited for, by source line, PTX line or instruction."""
+"""Hot lines: where warps of each kernel were sampled, and their waits, by source line, PTX line or instruction."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Spot(CodePlace, SampleCounts):
 
 @dataclass
 class SampledKernel(SampleCounts):
-    """One function that was sampled: a kernel, or a device function that was not inlined.
+    """One sampled function: a kernel, or a device function that was not inlined.
 
     Attributes:
         name: mangled; demangled: readable; launches: in the requested time, 0 for what is not a kernel.
@@ -226,7 +226,7 @@ def _notes(kernels: Sequence[SampledKernel], code: KeptCode) -> list[str]:
     without_code = sum(kernel.samples for kernel in kernels if not kernel.has_code)
     if without_code:
         notes.append(
-            f"{without_code:,} samples are of code that the trace does not keep: their instructions have addresses alone"
+            f"{without_code:,} samples are of code that the trace does not keep: only addresses of their instructions are known"
         )
     without_lines = [kernel for kernel in kernels if kernel.has_code and not kernel.has_lines]
     if without_lines:

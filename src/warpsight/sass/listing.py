@@ -51,7 +51,7 @@ class ListingRow:
 
     @property
     def figures(self) -> tuple[str, str, str]:
-        """Warps that executed it, threads of each that no predicate switched off, sectors of each; "" where there is none."""
+        """Warps that executed it, threads of each that no predicate switched off, sectors of each, or ""."""
         counts = self.counts
         if counts is None or not counts.executions:
             return "", "", ""
@@ -72,7 +72,7 @@ class ListingRow:
 
 @dataclass(frozen=True)
 class Listing:
-    """A kernel's instructions, without what pads its end."""
+    """A kernel's instructions without padding."""
 
     code: KernelCode
     rows: tuple[ListingRow, ...]

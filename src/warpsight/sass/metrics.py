@@ -1,4 +1,4 @@
-"""Hardware metrics by the chip's names: which there are, and what a recording measured (`sass metrics`)."""
+"""Hardware metrics by the chip's names: a list of them, and measured values (`sass metrics`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FROM counter WHERE source = 'pm sampling' GROUP BY ALL ORDER BY ALL
 
 
 def listed(chip: str, patterns: Sequence[str] = (), sampling: bool = False) -> list[Metric]:
-    """The metrics of a chip whose names match a pattern; without patterns all.
+    """The metrics of a chip whose names match a pattern, or all.
 
     Raises:
         UsageError: when none matches.
@@ -70,7 +70,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """Names to measure here, with `roofline` replaced by what it stands for, and the passes that they need.
+    """Names to measure here, with `roofline` expanded, and the passes they need.
 
     Where there is no GPU they are unchecked, and need one pass. They are checked in a process of its own: CUPTI can crash where
     it does not fit the driver, and the recorder checks again.
@@ -92,7 +92,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple
 
 
 def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """The same for a chip; unchecked for none."""
+    """The same for a chip; unchecked without one."""
     from warpsight.sass.counts.roofline import METRICS
 
     kind = SAMPLING if sampling else RANGES
@@ -136,7 +136,7 @@ def _check(chip: str, name: str, kind: int) -> None:
 
 
 def measured(trace: StoredTrace) -> pa.Table:
-    """What a recording measured: a row for each metric of each kernel or range, else of each sampled device.
+    """Measured values: a row for each metric of each kernel or range, else of each sampled device.
 
     Raises:
         WarpsightError: when it measured nothing.

@@ -1,4 +1,4 @@
-"""Samples of program counters and exact counts in a trace, with the code they are of."""
+"""Samples of program counters and exact counts in a trace, with their code."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def sampled_kernels(trace: StoredTrace) -> list[_RecordedKernel]:
 
 
 def listed_kernels(trace: StoredTrace) -> list[_RecordedKernel]:
-    """The kernels with samples or counts, most of them first.
+    """The kernels with samples or counts, the largest number first.
 
     Raises:
         WarpsightError: when the trace has neither.
@@ -143,7 +143,7 @@ class _Code:
 
 def _cubin(folder: Path, checksum: int | None) -> tuple[Cubin | None, str]:
     if checksum is None:
-        return None, "the samples do not say which module they are of"
+        return None, "the samples do not name their module"
     path = folder / "cubins" / f"{checksum:016x}.cubin"
     if not path.is_file():
         return None, f"the trace has no code of module {checksum:016x} (cubins/{path.name})"
@@ -165,7 +165,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
 
 
 def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _RecordedKernel:
-    """The first kernel of those that a name means; without one, of all.
+    """The first kernel that matches a name, or the first of all.
 
     Raises:
         UsageError: when no kernel's name fits.

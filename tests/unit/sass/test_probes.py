@@ -476,13 +476,13 @@ def test_the_list_names_every_ready_probe(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "--list shows the ready probes"),
-        (["coalescing"], 2, "--list shows the ready probes"),
+        ([], 2, "--list shows the built-in probes"),
+        (["coalescing"], 2, "--list shows the built-in probes"),
         (["coalesing", str(TRUTH)], 2, "coalescing"),
         (["none.py", str(TRUTH)], 2, "none.py: there is no such file"),
         (["coalescing", "-k", "add*", str(TRUTH)], 2, "a recorded trace is probed as a whole"),
         (["coalescing", str(TRUTH), "more"], 2, "a program follows `--`"),
-        (["coalescing", "--"], 2, "--list shows the ready probes"),
+        (["coalescing", "--"], 2, "--list shows the built-in probes"),
         (["coalescing", str(ROOT / "pyproject.toml")], 1, "not an event trace"),
         (["coalescing", "--set", "PAGE", str(TRUTH)], 2, "write NAME=VALUE"),
         (["coalescing", "--", "/no/such/program"], 127, "not found"),

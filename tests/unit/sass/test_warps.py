@@ -105,4 +105,4 @@ def test_a_file_without_warps_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
               "block": [1, 1, 1], "nregs": 1, "shmem": 0, "stream_id": 7}  # fmt: skip
     path = write(tmp_path / "events.ndjson", [launch])
     assert app.main(["sass", "warps", str(path)]) == 0
-    assert "no record of it is of a warp" in capsys.readouterr().err
+    assert "none of its records belongs to a warp" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_a_chain_of_pointers_is_not_to_be_unrolled() -> None:
 )
 def test_each_kind_of_stall_has_its_advice(name: str, stalled: str, reason: str, advised: str) -> None:
     code = kernel(name)
-    rows = [(only(code, stalled) * 16, reason, 500, 500), (0, "selected", 500, 0)]
+    rows = [(only(code, stalled) * 16, reason, 900, 900), (0, "selected", 100, 0)]
     assert advised in {one.name for one in why(code, add_up(rows)).advice}
 
 
@@ -110,6 +110,18 @@ def test_stalls_that_end_speed_up_as_long_as_the_scheduler_has_cycles_left() -> 
 def test_more_warps_issue_more_often() -> None:
     assert estimates.with_warps(0.1, 8, 16) == pytest.approx((1 - 0.9**4) / (1 - 0.9**2))
     assert estimates.with_warps(0.1, 16, 8) == 1.0
+
+
+def test_the_warps_of_a_last_wave_are_faster_than_those_of_a_full_one() -> None:
+    rows = [(0, "not_selected", 400, 0), (0, "selected", 100, 0), (0, "wait", 300, 0)]
+    launch = LaunchConfiguration(300, 1024, 16, 0, "9.0", 132)  # a wave of 264 blocks, and 36 more
+    (tail,) = [one for one in why(kernel("load_use"), add_up(rows), launch).advice if one.name == "tail"]
+    alone, waves = 0.25, estimates.throughput
+    now = 64 / waves(alone, 64) + 32 / waves(alone, 32)
+    of_a_quarter = 64 / waves(alone, 64) + 16 / waves(alone, 16)
+    assert tail.speedup == pytest.approx(now / of_a_quarter)
+    whole = LaunchConfiguration(264, 1024, 16, 0, "9.0", 132)
+    assert "tail" not in {one.name for one in why(kernel("load_use"), add_up(rows), whole).advice}
 
 
 def test_without_samples_there_is_no_advice() -> None:

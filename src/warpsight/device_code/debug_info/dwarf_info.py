@@ -1,4 +1,4 @@
-"""Inlined calls from `.debug_info`: what `nvcc -G` and LLVM write where the line table has no inlining extension.
+"""Inlined calls from `.debug_info`, which `nvcc -G` and LLVM write instead of the line table's extension.
 
 Reads `DW_TAG_subprogram` and `DW_TAG_inlined_subroutine` of DWARF 2 to 4 (5 in part), nothing else.
 """
@@ -34,7 +34,7 @@ class InfoAddress(NamedTuple):
 
 @dataclass
 class InlinedCall:
-    """One inlined call: where its code is, what it calls and from which line.
+    """One inlined call: its code range, its callee and the calling line.
 
     `high` is a length when `high_is_length`.
     """

@@ -92,7 +92,7 @@ def _lines(path: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=1024)
 def find_source(path: str, folders: tuple[str, ...]) -> str | None:
-    """Where a source file is on this machine: at its path, else under one of the folders by the longest end of its path."""
+    """Find a source file on this machine: at its path, else under one of the folders by the longest matching suffix."""
     try:
         if Path(path).is_file():
             return path
@@ -108,7 +108,7 @@ def find_source(path: str, folders: tuple[str, ...]) -> str | None:
 
 
 def source_line(path: str, line: int, folders: tuple[str, ...] = (), *, indented: bool = False) -> str | None:
-    """A line of a source file on this machine; None when there is none.
+    """A line of a source file on this machine, or None.
 
     Args:
         path: as the compiler saw it.

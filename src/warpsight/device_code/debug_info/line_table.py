@@ -59,7 +59,7 @@ class _SourceFile(NamedTuple):
 
 @dataclass(frozen=True)
 class LineSequence:
-    """The rows of one function, in order; the address of its begin is relocated when the operand at `operand` is.
+    """The rows of one function, in order; its start address is relocated if the operand at `operand` is.
 
     Attributes:
         rows: addresses relative to the operand's value.
@@ -90,12 +90,12 @@ class LineSequence:
         return tuple(found)
 
     def file(self, number: int) -> _SourceFile:
-        """An entry of the file table; an empty one when there is none of that number."""
+        """An entry of the file table; an empty one for unknown numbers."""
         return self.files[number] if 0 <= number < len(self.files) else _SourceFile("", "")
 
 
 class DamagedTable(Exception):
-    """The table ends or contradicts itself before its end; what came before was good."""
+    """The table ends early or contradicts itself; earlier rows are valid."""
 
 
 def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[LineSequence]:
@@ -119,7 +119,7 @@ def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> I
 def sequence_at(
     table: bytes, operand: int, problems: list[str], what: str = ".debug_line"
 ) -> LineSequence | None:
-    """The sequence whose `DW_LNE_set_address` has its operand at that offset; None when there is none.
+    """The sequence whose `DW_LNE_set_address` operand is at that offset, or None.
 
     Every sequence begins with that instruction, three bytes before its operand, so one function's rows of a large
     module are had without decoding the others'.
@@ -202,7 +202,7 @@ class _Unit:
         return (value - (1 << bits) if value >> (bits - 1) & 1 else value), at
 
     def sequences(self, start: int | None = None) -> Iterator[LineSequence]:
-        """Run the program once, from its begin or from the first instruction of a sequence."""
+        """Run the line program, from its start or from the first instruction of a sequence."""
         table, base, span = self.table, self.opcode_base, self.line_range
         at, total = self.at if start is None else start, 0
         while at < self.end:

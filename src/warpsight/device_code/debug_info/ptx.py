@@ -1,4 +1,4 @@
-"""The PTX text that `-lineinfo` leaves in a cubin, and what it says about single instructions.
+"""The PTX text that `-lineinfo` leaves in a cubin, and its information about single instructions.
 
 ptxas writes one row into `.debug_line` where the source line *it works on* changes, so instructions that it moved, and
 repeated calls of one inlined function, keep the line of their neighbors. Two further sections know better:

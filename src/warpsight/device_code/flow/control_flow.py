@@ -1,4 +1,4 @@
-"""Loops of device code: the innermost one around an instruction.
+"""The innermost loop around an instruction of device code.
 
 Branches are read from the instructions themselves, which have 128 bits each since Volta: the operation is in bits 0-11, the
 guard predicate in bits 12-15. A branch names its target relative to the next instruction, in units of four bytes: in bits
@@ -62,7 +62,7 @@ class ControlFlow:
 
     @cached_property
     def relative_targets(self) -> Array:
-        """What the target field of each instruction names, if it has one, as an instruction, shape (n,), int64."""
+        """The instruction named by each target field, if any, shape (n,), int64."""
         low, high = self.words[:, 0], self.words[:, 1]
         # 48 bits of target: 30 at the top of the lower half, 18 at the bottom of the upper one.
         distance = (low >> np.uint64(34)) | ((high & np.uint64(0x3FFFF)) << np.uint64(30))
@@ -80,14 +80,14 @@ class ControlFlow:
 
     @cached_property
     def targets(self) -> Array:
-        """The instruction that each branch goes to, -1 for other instructions, shape (n,), int64."""
+        """The target of each branch, -1 for other instructions, shape (n,), int64."""
         low, target = self.words[:, 0], self.relative_targets
         known = np.isin(low & np.uint64(0xFFF), _BRANCHES) & (target >= 0) & (target < len(low))
         return np.where(known, target, -1)
 
     @cached_property
     def falls_through(self) -> Array:
-        """Whether an instruction can be followed by the next one, shape (n,), bool."""
+        """Whether execution can continue with the next instruction, shape (n,), bool."""
         low, high = self.words[:, 0], self.words[:, 1]
         operation = low & np.uint64(0xFFF)
         always = (low >> np.uint64(12) & np.uint64(15)) == _PT
@@ -115,7 +115,7 @@ class ControlFlow:
         return frozenset(self._sources)
 
     def loop_around(self, index: int) -> InstructionLoop | None:
-        """The smallest loop around an instruction; None when there is none.
+        """The smallest loop around an instruction, or None.
 
         A loop belongs to a branch whose target every way into it passes: the instructions from which the branch can be
         reached without passing the target.
@@ -141,7 +141,7 @@ class ControlFlow:
         return loop.branch not in seen
 
     def following(self, index: int) -> list[int]:
-        """The instructions that can come after one."""
+        """The possible successors of an instruction."""
         following = [index + 1] if self.falls_through[index] else []
         target = int(self.targets[index])
         return following if target < 0 else [*following, target]

@@ -78,7 +78,7 @@ class FlowGraph:
 
     @cached_property
     def following(self) -> list[tuple[int, ...]]:
-        """The instructions that can come after each; of a call, the one behind it."""
+        """The successors of each instruction; for a call, the instruction after it."""
         count = len(self.instructions)
         falls, targets = self._flow.falls_through.tolist(), self._flow.targets.tolist()
         found: list[tuple[int, ...]] = []
@@ -92,7 +92,7 @@ class FlowGraph:
 
     @cached_property
     def calls(self) -> dict[int, int | None]:
-        """Each call and the first instruction of what it calls; None where a register or another section has it."""
+        """Each call and the first instruction of its callee; None if the target is in a register or another section."""
         found: dict[int, int | None] = {}
         for one in self.instructions:
             if one.operation == "CALL" and not one.never:
@@ -169,7 +169,7 @@ class FlowGraph:
 
     @cached_property
     def functions(self) -> dict[int, frozenset[int]]:
-        """Blocks of each function, by its entry: what is reached from there without going through calls."""
+        """Blocks of each function by its entry: those reachable without following calls."""
         return {entry: frozenset(self._reached(entry)) for entry in self.entries}
 
     @cached_property
@@ -186,7 +186,7 @@ class FlowGraph:
 
     @cached_property
     def dominators(self) -> list[int | None]:
-        """The immediate dominator of each block; an entry's is itself, that of a block nothing leads to is None."""
+        """The immediate dominator of each block; an entry's is itself, an unreachable block's is None."""
         found: list[int | None] = [None] * len(self.blocks)
         for entry in self.entries:
             order = self._reached(entry)

@@ -1,4 +1,4 @@
-"""Live registers: those whose value is read later, in front of and behind each instruction.
+"""Live registers: those whose value is read later, before and after each instruction.
 
 Backward over the control-flow graph; sets are integers (:mod:`warpsight.device_code.registers`). Compilers turn short
 branches into guards, so a set is kept for each guard, too: behind `@P0 MOV R4, …` a reader of R4 needs the older value only
@@ -33,7 +33,7 @@ class Liveness:
     after: tuple[int, ...]
 
     def pressure(self, index: int, file: str = "R") -> int:
-        """How many registers of a file hold a value that is still needed in front of or behind an instruction."""
+        """The number of registers of a file that hold a live value before or after an instruction."""
         return only(self.before[index] | self.after[index], file).bit_count()
 
     @cached_property

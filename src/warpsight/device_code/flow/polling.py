@@ -1,6 +1,6 @@
-"""Polling loops of device code: loops that read one place in memory until what is there changes.
+"""Polling loops of device code: loops that read one place in memory until it changes.
 
-A loop polls when it does nothing but read, compare and go back, and the address it reads is the same every time. It may sleep
+A loop polls when it only does read, compare and go back, and the address it reads is the same every time. It may sleep
 between reads, and with an atomic (a lock) it may share what it read through shared memory. Loops over data are none: their
 address changes. Fields of instructions: destination in bits 16-23, operands in bits 24-31, 32-39 and 64-71, the offset of an
 access in bits 40-63, its size in bits 73-75, the kind of an atomic in bits 87-90.
@@ -56,7 +56,7 @@ _CONSTANT_READERS = {0x182, 0x0B9, 0x1AC}
 
 @dataclass(frozen=True)
 class Poll:
-    """What a loop reads again and again.
+    """The address that a loop reads again and again.
 
     Attributes:
         index: the instruction that reads, counted in its section.
@@ -86,7 +86,7 @@ class Poll:
 
 
 def poll_of(flow: ControlFlow, loop: InstructionLoop) -> Poll | None:
-    """What a loop polls; None when it is not a polling loop."""
+    """The address that a loop polls; None if it is not a polling loop."""
     words = flow.words
     names = {index: operation(words[index].tobytes()) for index in loop.body if not _never(words, index)}
     reads = [index for index in names if _reads(words, index, names[index])]
@@ -119,7 +119,7 @@ def _poll(flow: ControlFlow, loop: InstructionLoop, index: int, name: str) -> Po
     also = any(writes_register(words, one, value) for one in loop.body if one != index)
     last_read = None if also or value == _RZ or name == "SYNCS" else value
     atomic = name in _ATOMICS
-    # Since Blackwell the offset of an atomic has a bit less, but for a compare-and-swap.
+    # Since Blackwell the offset of an atomic has a bit less, except for a compare-and-swap.
     short = atomic and flow.architecture >= _BLACKWELL and low & 0x1FF not in _COMPARE_AND_SWAP
     bits = 23 if short else 24
     raw = low >> 40 & ((1 << bits) - 1)
@@ -248,5 +248,5 @@ def reads_grid_size(flow: ControlFlow) -> bool:
 
 
 def counts_in_memory(flow: ControlFlow) -> bool:
-    """Whether code has an atomic or a reduction on global memory: what a barrier of the grid counts its blocks with."""
+    """Whether code has an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
     return bool(np.isin(flow.words[:, 0] & np.uint64(0x1FF), (0x18A, 0x18E, 0x1A8, 0x18B, 0x1A9)).any())

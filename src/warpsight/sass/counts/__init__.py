@@ -1,1 +1,1 @@
-"""Exact counts of instructions (`sass counts`): by place, by operation, and what a kernel's work comes to against the device."""
+"""Exact counts of instructions (`sass counts`): by place, by operation, and relative to the device's peaks."""

@@ -28,7 +28,7 @@ _SECTOR_BYTES = 32
 
 @dataclass
 class Counts:
-    """Counts by metric, whose names stand without `smsp__sass_`; what was not counted is absent, and None below."""
+    """Counts by metric, named without `smsp__sass_`; uncounted ones are absent, and None below."""
 
     values: dict[str, int] = field(default_factory=dict)
 
@@ -44,12 +44,12 @@ class Counts:
 
     @property
     def threads(self) -> int | None:
-        """How often threads did, with those that a predicate switched off."""
+        """Executions by threads, including those that a predicate switched off."""
         return self.values.get("thread_inst_executed")
 
     @property
     def predicated_off(self) -> int | None:
-        """Of those threads, the ones that a predicate switched off."""
+        """Of these, executions that a predicate switched off."""
         on = self.values.get("thread_inst_executed_pred_on")
         return None if on is None or self.threads is None else self.threads - on
 
@@ -65,7 +65,7 @@ class Counts:
 
     @property
     def ideal_sectors(self) -> int | None:
-        """As many as the same bytes would need if they lay together."""
+        """The number of sectors that the same bytes would need if contiguous."""
         return self.values.get("sectors_mem_global_ideal")
 
     def to_json(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ _Instruction = tuple[int | None, int, dict[str, int]]
 def counted_kernels(
     trace: StoredTrace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
 ) -> tuple[list[CountedKernel], list[str]]:
-    """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
+    """The counted kernels, most executions first, and notes on gaps; `name` selects kernels.
 
     Raises:
         WarpsightError: when the trace has no counts.

@@ -1,4 +1,4 @@
-"""How near a kernel comes to what its device can do: exact operations, and time and bytes measured in a run without counting.
+"""How close a kernel comes to its device's peaks: exact operations, with time and bytes from a run without counting.
 
 Counting slows kernels down many times, so its times say nothing. A second run records the time of each kernel and measures
 :data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams,
@@ -55,7 +55,7 @@ WHERE k.duration > 0 GROUP BY ALL
 
 @dataclass(frozen=True)
 class Roof:
-    """What one unit or memory would alone take.
+    """The time that one unit or memory alone would take.
 
     Attributes:
         name: `dram`, `l2`, `l1`, or the type of arithmetic: `fp32`, `bf16 matrix`.
@@ -95,7 +95,7 @@ class Roofline:
 
     @property
     def share(self) -> float | None:
-        """Of the highest attainable speed: the roof's time over the measured one."""
+        """The share of the highest attainable speed: the roof's time over the measured one."""
         return self.roofs[0].seconds / self.seconds if self.roofs else None
 
     @property
@@ -115,7 +115,7 @@ class Roofline:
 
 
 def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[list[Roofline], list[str]]:
-    """The rooflines of counted kernels that the measured run has too, most time first, and notes on what is missing."""
+    """The rooflines of counted kernels that the measured run also has, most time first, and notes on gaps."""
     runs = _measured(measured)
     found, missing, unequal = [], 0, 0
     for kernel in kernels:

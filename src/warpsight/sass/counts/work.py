@@ -1,4 +1,4 @@
-"""How many operations and bytes one instruction stands for, from its text as nvdisasm prints it.
+"""The operations and bytes of one instruction, from its text as nvdisasm prints it.
 
 As Nsight Compute counts: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and
 special functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse),
@@ -38,7 +38,7 @@ _REGISTER_BYTES = 4
 
 @dataclass(frozen=True)
 class InstructionWork:
-    """What each execution of an instruction does.
+    """The work of each execution of an instruction.
 
     Attributes:
         operation: without modifiers; kind: what executes it.

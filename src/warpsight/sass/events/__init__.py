@@ -1,1 +1,1 @@
-"""Event traces: made by tools inside the program, and what is read out of them."""
+"""Event traces: tools inside the program that make them, and questions about them."""

@@ -1,4 +1,4 @@
-"""Events one by one, as they are shown."""
+"""Single events, as they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory accesses of a trace cost: sectors per request, bank conflicts, by instruction.
+"""The cost of a trace's memory accesses by instruction: sectors per request, bank conflicts.
 
 A global request is served in sectors of 32 bytes; it wastes what it fetches beyond the bytes that its lanes ask for. Shared
 memory has 32 banks of four bytes: a request takes as many passes as the most distinct words that it wants from one bank; lanes
@@ -133,14 +133,14 @@ def _distinct(values: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) ->
 
 
 def sectors(addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_]) -> Counts:
-    """How many sectors the lanes of each row ask for; no access crosses the border of one."""
+    """The number of sectors that each row's lanes request; no access crosses a sector's border."""
     return _distinct(addresses // SECTOR, active)
 
 
 def requested_sectors(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:
-    """Sectors, the fewest for as many distinct bytes, and those bytes."""
+    """Sectors, the least number for the same distinct bytes, and those bytes."""
     wide = np.maximum(size, 1).astype(np.uint64)[:, None]
     first, last = addresses // SECTOR, (addresses + wide - np.uint64(1)) // SECTOR
     both = np.concatenate([first, last], axis=1)

@@ -38,9 +38,8 @@ def tool(architectures: Callable[[], Sequence[int]]) -> Path:
     Raises:
         WarpsightError: when a part is missing, or nvcc refuses.
     """
-    library = _native.library_path()
-    ready = library.with_name(_TOOL) if library else None
-    if ready is not None and ready.is_file() and PATH not in os.environ:
+    ready = _native.installed_beside(_TOOL)
+    if ready is not None and PATH not in os.environ:
         return ready
     core, nvcc, sources = core_folder(), compiler(), _sources()
     numbers = architectures()

@@ -16,6 +16,7 @@ from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import disassemble_together
 from warpsight.device_code.elf import ElfError
+from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events import blocks
 from warpsight.formats.events.operands import Operands
 from warpsight.formats.events.records import Events, decode
@@ -91,6 +92,7 @@ class EventTrace:
         self.name = source.name
         self.file = blocks.read(source)
         self.cubin = lru_cache(maxsize=64)(self._read_cubin)
+        self.flow = lru_cache(maxsize=256)(self._read_flow)
         self._texts = lru_cache(maxsize=256)(self._disassembled)
         self.launches = {
             int(said["launch"]): TracedLaunch(
@@ -118,7 +120,7 @@ class EventTrace:
 
     @property
     def notes(self) -> list[str]:
-        """What is missing, one sentence each."""
+        """Gaps, one sentence each."""
         return [cause + (f" ({count:,})" if count > 1 else "") for cause, count in self.file.losses]
 
     @property
@@ -127,7 +129,7 @@ class EventTrace:
         return any(cause.endswith("at the size limit of the file") for cause, _ in self.file.losses)
 
     def of_launch(self, number: int) -> Events:
-        """The events of one launch in the order of the device's ring."""
+        """The events of one launch in ring order."""
         return self.events.take(self.events.launch == number)
 
     @property
@@ -182,15 +184,26 @@ class EventTrace:
         except ElfError:
             return None
 
+    def section(self, module: int, function: str) -> tuple[Cubin, int] | None:
+        """A module's cubin and the section of a function; None where the trace lacks its code."""
+        cubin = self.cubin(module)
+        section = cubin.section_of(function) if cubin else None
+        return None if cubin is None or section is None else (cubin, section)
+
+    def _read_flow(self, module: int, function: str) -> ControlFlow | None:
+        """The control flow of a function; None where the trace lacks its code."""
+        found = self.section(module, function)
+        return ControlFlow(found[0].instructions(found[1]), found[0].architecture) if found else None
+
     def instructions(self, module: int, function: str) -> dict[int, str]:
-        """Offset → text of each instruction of a function; without nvdisasm only where the NVBit tool told them."""
+        """Offset → text of each instruction of a function; without nvdisasm only if the NVBit tool recorded them."""
         told = self._told.get((module, function))
         if told is not None:
             return told
-        cubin = self.cubin(module)
-        section = cubin.section_of(function) if cubin else None
-        if cubin is None or section is None:
+        found = self.section(module, function)
+        if found is None:
             return {}
+        cubin, section = found
         together = sum(len(cubin.instructions(one)) for one in cubin.sections) <= _DISASSEMBLED_AT_ONCE
         sections = tuple(cubin.sections) if together else (section,)
         return self._texts(module, sections).get(section, {})
@@ -212,16 +225,13 @@ class EventTrace:
         return disassemble_together({one: cubin.instructions(one) for one in sections}, cubin.architecture)
 
     def sass(self, place: TracedInstruction) -> str:
-        """The instruction's text; empty where it is not known."""
+        """The instruction's text; empty if unknown."""
         return self.instructions(place.module, place.function).get(place.offset, "")
 
     def chain(self, place: TracedInstruction) -> tuple[Frame, ...]:
         """Source lines of an instruction, innermost first; empty without line information."""
-        cubin = self.cubin(place.module)
-        section = cubin.section_of(place.function) if cubin else None
-        if cubin is None or section is None:
-            return ()
-        found = cubin.chain(section, place.offset)
+        code = self.section(place.module, place.function)
+        found = code[0].chain(code[1], place.offset) if code else None
         return found.frames if found else ()
 
     def describe(self, place: TracedInstruction) -> str:

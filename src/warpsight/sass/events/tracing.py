@@ -1,4 +1,4 @@
-"""Running a program whose kernels are traced, instruction by instruction, on NVIDIA's Sanitizer interface or with NVBit.
+"""Runs a program whose kernels are traced instruction by instruction, with NVIDIA's Sanitizer interface or NVBit.
 
 For the former the launcher assembles the device patches for the GPUs of this machine, and starts the program with a library
 of ours as CUDA_INJECTION64_PATH; the library patches the modules that hold a requested kernel and writes an event file. The
@@ -38,7 +38,7 @@ _OLDEST = (7, 5)
 
 @dataclass(frozen=True)
 class TraceSelection:
-    """What to trace in a program; ranges are (low, high) without high.
+    """The instructions to trace in a program; ranges are (low, high), excluding high.
 
     Attributes:
         events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`; or of the NVBit tool.
@@ -76,7 +76,7 @@ class TraceSelection:
         return bool(self.sass) or INSTRUCTIONS in self.events or REGISTERS in self.events
 
     def described(self) -> dict[str, Any]:
-        """The request as the event file records it: only what was given."""
+        """The request as the event file records it, without defaults."""
         said: dict[str, Any] = {"events": list(self.events)}
         for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first", "sass"):
             if getattr(self, name):
@@ -96,7 +96,7 @@ class TraceSelection:
 
 @dataclass(frozen=True)
 class TracedRun:
-    """The outcome of a run: the program's exit code and the event files, one for each process that used a GPU."""
+    """The result of a run: the program's exit code and the event files, one per process that used a GPU."""
 
     code: int
     files: tuple[Path, ...]
@@ -164,7 +164,7 @@ def nvbit_request(selection: TraceSelection, file: Path) -> list[str]:
 
 
 def disassembler() -> list[str]:
-    """The line of a request that says which nvdisasm NVBit is to run."""
+    """The request line that names the nvdisasm for NVBit."""
     found = find_tool("nvdisasm")
     return [f"nvdisasm={found}"] if found else []
 
@@ -232,10 +232,8 @@ def assemble(folder: Path, architectures: Sequence[int], source: Path | None = N
 
 def shipped_ptx(name: str) -> Path:
     """Device code that comes with warpsight: `patches` or `probes`."""
-    library = _native.library_path()
-    found = library.with_name(f"{name}.ptx") if library else None
-    if found is None or not found.is_file():  # a build in the source tree
-        found = Path(__file__).parents[4] / "native" / "sanitizer" / f"{name}.ptx"
+    source = Path(__file__).parents[4] / "native" / "sanitizer" / f"{name}.ptx"
+    found = _native.installed_beside(source.name) or source
     if not found.is_file():
         raise WarpsightError(f"this installation of warpsight cannot trace events: it has no {name}.ptx")
     return found
@@ -243,14 +241,11 @@ def shipped_ptx(name: str) -> Path:
 
 def injected_library() -> Path:
     """Our library that the CUDA driver loads into the program."""
-    library = _native.library_path()
-    found = library.with_name("libwarpsight_events.so") if library else None
-    if found is None or not found.is_file():
-        raise WarpsightError(
-            "this installation of warpsight cannot trace events: it was built without NVIDIA's Sanitizer headers "
-            "(wheel nvidia-cuda-sanitizer-api, or the CUDA toolkit)"
-        )
-    return found
+    return _native.needed_beside(
+        "libwarpsight_events.so",
+        "cannot trace events: it was built without NVIDIA's Sanitizer headers (wheel nvidia-cuda-sanitizer-api, or the CUDA "
+        "toolkit)",
+    )
 
 
 def sanitizer_library() -> Path:
@@ -302,7 +297,7 @@ def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def keep_files(folder: Path, out: Path) -> tuple[Path, ...]:
-    """Move the event files of a run from its temporary folder to where they were asked for."""
+    """Move a run's event files from its temporary folder to their destination."""
     made = sorted(folder.glob("events.*"))
     return tuple(_keep(file, out, alone=len(made) == 1) for file in made)
 

@@ -61,12 +61,12 @@ class BlockWaits:
 
 
 def waits(trace: EventTrace) -> BlockWaits:
-    """The waits at the end of each launch; launches that ended have none. Roots are (launch, block, warp)."""
+    """The waits at the end of each launch; completed launches have none. Roots are (launch, block, warp)."""
     request = trace.file.process.get("request") or {}
     notes = list(trace.notes)
     if VALUES not in (request.get("events") or ()):
         notes.append(
-            "without values, warps that poll are not told from those that go on: --events memory,values,…"
+            "without values, polling warps cannot be told from running ones: --events memory,values,…"
         )
     found = [
         wait
@@ -79,7 +79,7 @@ def waits(trace: EventTrace) -> BlockWaits:
 
 
 def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[BlockWait]:
-    """The waits of one launch, given its events."""
+    """The waits of one launch, from its events."""
     if not len(events):
         return []
     warp = events.block.astype(np.int64) * launch.warps + events.warp
@@ -173,7 +173,7 @@ def _arrivals(
         & (events.flags <= _LAST_ARRIVE) & ((events.first_operand(0) & np.uint64(0xFFFFFF)) == address)
     )  # fmt: skip
     if not len(rows):
-        return "nobody has arrived at it", list(of_block)
+        return "no thread has arrived at it", list(of_block)
     times = np.bincount(events.warp[rows], minlength=len(of_block))
     arrived = ", ".join(f"warp {warp}: {times[warp]}" for warp in np.flatnonzero(times).tolist())
     fewer = [(block, warp) for warp in np.flatnonzero((times > 0) & (times < times.max())).tolist()]
@@ -190,6 +190,6 @@ def _writers(events: Events, address: int) -> str:
         else np.zeros(0, bool)
     )
     if not hits.any():
-        return "nobody has written to it in this launch"
+        return "no thread has written to it in this launch"
     row = int(rows[np.flatnonzero(hits)[-1]])
     return f"written last by block {int(events.block[row])}, warp {int(events.warp[row])}"

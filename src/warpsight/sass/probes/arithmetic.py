@@ -1,4 +1,4 @@
-"""What the operations of probes yield, over arrays: int64 that wraps, float64, bool. The device code yields the same."""
+"""The results of probe operations over arrays: wrapping int64, float64, bool; equal to the device code's."""
 
 from __future__ import annotations
 
@@ -109,6 +109,6 @@ def integer(name: str, *numbers: int) -> int:
 
 
 def ordered(values: Array) -> Array:
-    """Floats as integers in the same order; its own inverse on the bits."""
+    """Floats as integers in the same order; on bits, it is its own inverse."""
     bits = values.view(np.int64)
     return np.asarray(bits ^ (bits >> 63 & _MOST))

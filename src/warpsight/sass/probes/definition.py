@@ -1,4 +1,4 @@
-"""`@ws.probe`: a function that runs at every event of a kind on the GPU, and files of them."""
+"""`@ws.probe`: a function that runs at every event of a kind on the GPU, and files of such functions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Translated:
-    """A probe with its tree and what that uses."""
+    """A probe with its tree and the features that it uses."""
 
     probe: Probe
     body: tuple[Statement, ...]
@@ -61,12 +61,12 @@ class Translated:
 def probe(
     *, at: str | Sequence[str], kernel: str = "*", level: Literal["thread", "warp"] = "thread"
 ) -> Callable[[Function], Probe]:
-    """Make a function of one event a probe.
+    """Turn a function of one event into a probe.
 
     Args:
-        at: events: `memory`, `memory.load`, `global.store`, `shared.atomic`, or a kind that `sass events` names.
-        kernel: pattern of kernels.
-        level: "thread": it runs for each lane that takes part; "warp": once for all of them.
+        at: events: `memory`, `memory.load`, `global.store`, `shared.atomic`, or a kind from `sass events`.
+        kernel: pattern of kernel names.
+        level: "thread": run for each active lane; "warp": once per warp.
     """
     names = (at,) if isinstance(at, str) else tuple(at)
     if level not in ("thread", "warp"):
@@ -97,7 +97,7 @@ def maps_of(probes: Sequence[Translated]) -> list[Map]:
 
 
 def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleType:
-    """A Python file, run; `constants` of it get other values.
+    """A Python file after running it, with new values for its `constants`.
 
     Raises:
         WarpsightError: when it cannot be run.

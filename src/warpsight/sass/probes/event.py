@@ -1,4 +1,4 @@
-"""What a probe knows of an event, and where probes can be."""
+"""A probe's knowledge of an event, and the places where probes can be."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ KIND_NUMBERS = {name: kind.number for name, kind in BY_NAME.items()}
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Events of a kind; with `operation`, accesses whose flags say so."""
+    """Events of a kind; with `operation`, accesses with matching flags."""
 
     kind: int
     operation: int | None = None
@@ -138,7 +138,7 @@ def popcount(bits: int) -> int:
 
 
 def isnan(value: float) -> bool:
-    """Whether a float is no number."""
+    """Whether a float is not a number."""
     _outside()
 
 

@@ -1,4 +1,4 @@
-"""Expressions of probes: Python's into typed trees, with an error at the user's line for what a GPU cannot do."""
+"""Expressions of probes: Python's as typed trees, with an error at the user's line for unsupported ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MISSING = object()
 
 
 class Expressions:
-    """The names that a function knows, and what its expressions are."""
+    """The names that a function knows, and the meaning of its expressions."""
 
     def __init__(self, probe: Probe, file: str) -> None:
         self._probe, self._file = probe, file
@@ -309,7 +309,7 @@ def as_float(value: Expression) -> Expression:
 
 
 def alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """Two values of one type: floats where one of them is a float."""
+    """Two values of one type: floats if one of them is a float."""
     if a.type == b.type:
         return a, b
     if "float" in (a.type, b.type):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find(probe: str) -> Path:
-    """The file that is meant: one that exists, else that of a ready probe.
+    """The requested file: an existing one, else that of a built-in probe.
 
     Raises:
         UsageError: when there is neither.
@@ -27,13 +27,13 @@ def find(probe: str) -> Path:
         return Path(probe)
     found = ready.find(probe)
     if found is None:
-        raise UsageError(f"there is no ready probe {probe!r}{choices(probe, ready.listed())}")
+        raise UsageError(f"there is no built-in probe {probe!r}{choices(probe, ready.listed())}")
     return found
 
 
 @dataclass(frozen=True)
 class ProbeFile:
-    """The probes of a file, and its function `derive`, if it has one: from the tables of its maps to those of the results."""
+    """The probes of a file, and its function `derive`, if any, which turns the tables of its maps into results."""
 
     path: Path
     probes: tuple[Probe, ...]
@@ -41,7 +41,7 @@ class ProbeFile:
 
     @classmethod
     def open(cls, path: Path, constants: Mapping[str, str] | None = None) -> ProbeFile:
-        """Run a Python file for its probes; `constants` of it get other values.
+        """Run a Python file to get its probes, with new values for its `constants`.
 
         Raises:
             WarpsightError: when it cannot be run.
@@ -62,7 +62,7 @@ class ProbeFile:
         return self._derived(results([EventTrace(file) for file in done.files], done.code))
 
     def of_trace(self, trace: Path) -> Results:
-        """Ask the probes of a trace: see :func:`interpreter.interpret`."""
+        """Evaluate the probes on a trace: see :func:`interpreter.interpret`."""
         return self._derived(interpreter.interpret(trace, self.probes))
 
     def _derived(self, found: Results) -> Results:

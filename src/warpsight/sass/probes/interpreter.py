@@ -254,14 +254,14 @@ class _Maps:
                 "thread": block * self._launch.threads + fields["thread"]}  # fmt: skip
 
     def finished(self) -> list[Array]:
-        """The words of each map as the event file has them: what was lost, then the copies."""
+        """The words of each map as in the event file: losses, then the copies."""
         return [
             np.concatenate([[np.uint64(self._lost[id(one)])], self._words[id(one)].ravel()])
             for one in self._known
         ]
 
     def read(self, known: Map, owner: Array, key: Array) -> Array:
-        """What owners have for keys, 0 for keys that there are not."""
+        """The owners' values for keys, 0 for missing ones."""
         good = (key >= 0) & (key < known.words)
         return np.where(good, self._words[id(known)][owner, np.where(good, key, 0)], np.uint64(0)).view(
             np.int64

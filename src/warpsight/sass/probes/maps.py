@@ -1,4 +1,4 @@
-"""Maps: what probes write to on the device, one copy for each thread, warp, CTA or launch."""
+"""Maps: the output of probes on the device, one copy per thread, warp, CTA or launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST = 1 << 24
 
 @dataclass(eq=False)
 class Map:
-    """A map as declared; its name is that of the variable a probe knows it by.
+    """A declared map, named after its variable.
 
     Attributes:
         kind: array, histogram, top or ring; per: whose each copy is; words: of one copy, 8 bytes each.
@@ -46,7 +46,7 @@ class Map:
         return self.name.startswith("_")
 
     def described(self) -> dict[str, Any]:
-        """As the event file says it, for whoever reads the map's words."""
+        """The map's description in the event file, for readers of its words."""
         return {
             "name": self.name, "kind": self.kind, "per": self.per, "words": self.words, "size": self.size,
             "reduce": self.reduce, "types": self.types, "low": self.low, "width": self.width, "top": self.top, "key": self.key,
@@ -58,7 +58,7 @@ class Array(Map):
     """A number for each key."""
 
     def add(self, key: int, value: float) -> None:
-        """Combine a value with what the key has."""
+        """Combine a value with the key's current one."""
         _outside()
 
     def __getitem__(self, key: int) -> Any:
@@ -103,14 +103,14 @@ class Ring(Map):
 
 
 def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int, key: str = "key") -> Array:
-    """A number for each key from 0 to `size` - 1.
+    """Keep a number for each key from 0 to `size` - 1.
 
     Args:
-        size: keys; others are counted as lost.
-        per: whose each copy is.
-        reduce: what becomes of several values for a key: their sum, min, max, or (bits), or the last of a thread or warp.
-        type: int (64 bits) or float (64 bits), of which there is no sum: it would depend on the order of threads.
-        key: name of the column of keys; keys that are called `pc` get their instruction's place.
+        size: keys; others count as lost.
+        per: thread, warp, cta or grid: who has a copy.
+        reduce: how values of a key combine: sum, min, max, or (bits), or the last of a thread or warp.
+        type: 64-bit int or float; floats have no sum, because it would depend on thread order.
+        key: name of the key column; `pc` adds the place of the instruction.
     """
     _check(size, per)
     if reduce not in REDUCTIONS:
@@ -127,13 +127,13 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
 
 
 def counter(*, per: Per = "grid") -> Counter:
-    """One number that counts."""
+    """Count events."""
     _check(1, per)
     return Counter("array", per, 1, 1, "sum", {"value": "int"})
 
 
 def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid") -> Histogram:
-    """Counts of integers by bin: of `width` from `low` on, or by powers of two (width 0). Bins at both ends take the rest."""
+    """Count integers in bins of `width` starting at `low`, or of powers of two (width 0). The outer bins take the rest."""
     _check(bins, per)
     if width < 0:
         raise UsageError("the bins of a histogram have a width from 1 on, or 0 for powers of two")
@@ -143,9 +143,9 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid"
 
 
 def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key") -> Top:
-    """The `rows` keys with the largest sums; exact as long as none of about `keys` keys is lost, which is counted.
+    """Keep the `rows` keys with the largest sums; exact unless more than about `keys` keys occur (lost ones are counted).
 
-    Keys that are called `pc` (`key="pc"`) get their instruction's place.
+    `key="pc"` adds the place of the instruction.
     """
     _check(keys, per)
     places = 1 << (2 * keys - 1).bit_length()
@@ -153,10 +153,10 @@ def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key"
 
 
 def ring(rows: int, *, per: Per = "grid", **columns: type) -> Ring:
-    """Rows with a value for each column, such as `ring(100, block=int, value=float)`.
+    """Keep rows with a value per column, such as `ring(100, block=int, value=float)`.
 
-    A thread's or warp's ring keeps the last rows, a CTA's or launch's the first: rows beyond are counted. Rows with a column
-    `pc` get their instruction's place.
+    A ring per thread or warp keeps the last rows, one per CTA or grid the first; the others are counted. A column `pc` adds the
+    place of the instruction.
     """
     _check(rows * max(len(columns), 1), per)
     if not columns:

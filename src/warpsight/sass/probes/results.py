@@ -1,4 +1,4 @@
-"""What probes found: a table for each of their maps."""
+"""The results of probes: a table per map."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Results:
 
 
 def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
-    """What the event files of a run's processes hold; launches of several processes are numbered one after the other."""
+    """The contents of the event files of a run's processes; launches are numbered across processes."""
     tables: dict[str, list[pa.Table]] = {}
     maps: dict[str, DeclaredMap] = {}
     notes: list[str] = []

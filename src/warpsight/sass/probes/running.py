@@ -22,7 +22,7 @@ _RING_MIB = 1  # nothing passes through it
 
 @dataclass(frozen=True)
 class ProbeLimits:
-    """What probes may take: device memory for the maps of launches that the program has not waited for yet."""
+    """Limits of probes: device memory for the maps of pending launches."""
 
     map_mib: int = 1024
 
@@ -76,7 +76,7 @@ def request(
     patches: Sequence[Path],
     limits: ProbeLimits,
 ) -> list[str]:
-    """The request to the library: that of an event trace, and what probes need (native/sanitizer/request.cpp)."""
+    """The request to the library: an event trace's, plus the needs of probes (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)
     chosen = replace(selection, events=(), ring_mib=_RING_MIB)
     lines = [
@@ -94,7 +94,7 @@ def request(
 
 
 def described(probes: Sequence[Translated]) -> dict[str, object]:
-    """The probes as the event file says them."""
+    """The probes' description in the event file."""
     return {
         "maps": [known.described() for known in maps_of(probes)],
         "probes": [

@@ -1,4 +1,4 @@
-"""Python functions of probes into typed trees: statements, and what is added to maps."""
+"""Python functions of probes as typed trees: statements, and additions to maps."""
 
 from __future__ import annotations
 

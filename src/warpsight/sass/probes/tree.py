@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation; its operands are of one type, but for `select`, whose first is a truth value."""
+    """An operation; its operands have one type, except for `select`, whose first is a truth value."""
 
     name: str
     operands: tuple[Expression, ...]
@@ -48,7 +48,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Read:
-    """What a map has for a key."""
+    """A map's value for a key."""
 
     map: Map
     key: Expression
@@ -86,7 +86,7 @@ class If:
 
 @dataclass(frozen=True)
 class For:
-    """A loop whose bounds are known."""
+    """A loop with known bounds."""
 
     name: str
     values: range

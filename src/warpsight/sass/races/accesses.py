@@ -1,4 +1,4 @@
-"""The accesses of a launch, one row for each lane and each piece of memory that it touches."""
+"""The accesses of a launch, one row per lane and piece of memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
 from warpsight.formats.events.records import Events
 from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
@@ -32,7 +31,7 @@ class Accesses:
     """Rows in the order of `place`, then of time.
 
     Attributes:
-        event: row of the launch's events; instruction: the same, but for reads that end later than they begin.
+        event: row of the launch's events; instruction: the same, except for reads that end later than they begin.
         lane, thread: of the block (warp × 32 + lane); block.
         place: distinct for each piece of memory (of each block, where it is shared).
         write, scope: whether it writes; the scope of an atomic or strong access, 0 of a plain one.
@@ -85,7 +84,7 @@ def scope_of(sass: str, atomic: bool, shared: bool) -> int:
 
 
 def accesses(trace: EventTrace, launch: TracedLaunch, events: Events) -> Accesses:
-    """The accesses to global and shared memory; local memory is a thread's own, of the async proxy there are reads alone."""
+    """The accesses to global and shared memory (local memory is private to a thread); for the async proxy only reads."""
     rows = np.flatnonzero(np.isin(events.kind, _RECORDED) & ((events.flags & (READ | WRITE)) != 0))
     chosen = events.take(rows)
     active = chosen.active
@@ -157,19 +156,13 @@ class _Expected:
         self._swaps: dict[tuple[int, str], dict[int, int]] = {}
 
     def scope(self, place: TracedInstruction, shared: bool) -> int:
-        """The scope of the compare-and-swap that expects what an instruction loads, 0 for other instructions."""
+        """The scope of the compare-and-swap that expects an instruction's loaded value, or 0."""
         function = place.module, place.function
         if function not in self._swaps:
-            self._swaps[function] = self._read(*function)
+            flow = self._trace.flow(*function)
+            self._swaps[function] = expected_loads(flow) if flow else {}
         swap = self._swaps[function].get(place.offset // INSTRUCTION_SIZE)
         if swap is None:
             return NO_SCOPE
         text = self._trace.instructions(*function).get(swap * INSTRUCTION_SIZE, "")
         return scope_of(text, True, shared)
-
-    def _read(self, module: int, function: str) -> dict[int, int]:
-        cubin = self._trace.cubin(module)
-        section = cubin.section_of(function) if cubin else None
-        if cubin is None or section is None:
-            return {}
-        return expected_loads(ControlFlow(cubin.instructions(section), cubin.architecture))

@@ -6,7 +6,6 @@ import re
 from functools import lru_cache
 
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 _ARRIVE = re.compile(r"\bBAR\.ARV\S* (\S+?),")
@@ -19,21 +18,23 @@ class Arrivals:
         """Code is read when it is asked for."""
         self._trace = trace
         self._of = lru_cache(maxsize=256)(self._read_arrivals)
-        self._flow = lru_cache(maxsize=256)(self._read_flow)
 
     def known(self, module: int, function: str) -> bool:
-        """Whether every arrival of a function says its barrier; False where there is none to be found."""
+        """Whether every arrival of a function names its barrier."""
         found = self._of(module, function)
         return bool(found) and all(barrier is not None for barrier in found.values())
 
     def after(self, place: TracedInstruction, recorded: frozenset[int]) -> frozenset[int]:
-        """Barriers that a warp may arrive at behind an instruction, before it comes to a recorded one.
+        """Barriers at which a warp may arrive after an instruction and before a recorded barrier.
 
         Args:
             place: where it comes from.
             recorded: numbers of the instructions that were recorded.
         """
-        arrivals, flow = self._of(place.module, place.function), self._flow(place.module, place.function)
+        arrivals, flow = (
+            self._of(place.module, place.function),
+            self._trace.flow(place.module, place.function),
+        )
         found: set[int] = set()
         if not arrivals or flow is None:
             return frozenset()
@@ -59,10 +60,3 @@ class Arrivals:
                 said = match.group(1)
                 found[offset // INSTRUCTION_SIZE] = int(said, 0) if said[0].isdigit() else None
         return found
-
-    def _read_flow(self, module: int, function: str) -> ControlFlow | None:
-        cubin = self._trace.cubin(module)
-        section = cubin.section_of(function) if cubin else None
-        if cubin is None or section is None:
-            return None
-        return ControlFlow(cubin.instructions(section), cubin.architecture)

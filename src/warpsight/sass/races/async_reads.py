@@ -1,8 +1,8 @@
-"""What the async proxy reads of shared memory: bulk copies out of it, and matrix products of warp groups.
+"""Shared memory read by the async proxy: bulk copies out of it, and warpgroup matrix products.
 
-What other instructions have stored there it sees behind a `fence.proxy.async` alone, which is no event of the Sanitizer and found
-in the code. A matrix product reads until its warp has waited for its group, so it is looked at twice: where it begins, and where
-that wait ends.
+What other instructions have stored there it sees behind a `fence.proxy.async` alone, which is not an event of the Sanitizer and
+found in the code. A matrix product reads until its warp has waited for its group, so it is looked at twice: where it begins, and
+where that wait ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads that are part of an atomic: those whose value a compare-and-swap in a loop expects.
+"""Loads that are part of an atomic: their value is expected by a compare-and-swap in a loop.
 
 Compilers and programs make atomics that the GPU lacks from such loops. native/sanitizer/code_facts.cpp has the same rule.
 """

@@ -1,4 +1,4 @@
-"""Races of a launch: two accesses to the same bytes by two threads, one of them a write, with no order between them.
+"""Races of a launch: unordered accesses to the same bytes by two threads, one of them a write.
 
 Each access is compared with the last write before it and each read with the next write after it, in the order in which the
 device recorded them; if all of these are ordered, so are all others, and if a piece of memory has a race, one is found.
@@ -31,14 +31,14 @@ Array = npt.NDArray[Any]
 _RELEASE = BY_NAME["barrier_release"].number
 _SCOPE_RACE = "atomics whose scope is one block, from two blocks"
 _NO_PROXY_FENCE = (
-    "no fence.proxy.async between a store and a bulk copy or matrix product that reads what was stored"
+    "no fence.proxy.async between a store and a bulk copy or matrix product that reads the stored data"
 )
-_NOT_WAITED = "a matrix product that was not waited for (wgmma.wait_group) reads what is overwritten"
+_NOT_WAITED = "a matrix product without a wait (wgmma.wait_group) reads data that is overwritten"
 
 
 @dataclass(frozen=True)
 class Races:
-    """The races found, and why the answer may be incomplete; accesses: how many were compared, None when not counted."""
+    """The races, and why the answer may be incomplete; accesses: how many were compared, or None."""
 
     races: tuple[Race, ...]
     launches: int
@@ -79,7 +79,7 @@ def races(trace: EventTrace) -> Races:
 
 
 def checked(files: Sequence[Path]) -> Races:
-    """The races that were found on the device: the files of a run, one for each process that used a GPU."""
+    """The races found on the device: the files of a run, one per process that used a GPU."""
     found = [races(EventTrace(file)) for file in files]
     notes = [note for one in found for note in one.notes]
     if not found:

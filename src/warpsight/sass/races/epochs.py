@@ -47,7 +47,7 @@ def whole_block(launch: TracedLaunch, events: Events) -> Array:
 
 
 def epochs(launch: TracedLaunch, events: Events, found: Accesses) -> tuple[Array, Array]:
-    """Of each access: barriers of its block that its thread has passed, and barriers and syncwarps of its warp."""
+    """The number of block barriers, warp barriers and syncwarps that each access's thread has passed."""
     of_block = whole_block(launch, events)
     of_warp = of_block | (events.kind == _SYNCWARP) | (events.kind == BARRIER)
     return _passed(launch, events, found, of_block), _passed(launch, events, found, of_warp)

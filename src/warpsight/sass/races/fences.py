@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
-from warpsight.device_code.flow.control_flow import ControlFlow
 from warpsight.device_code.operations import operation
 from warpsight.formats.events.records import Events
 from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
@@ -29,7 +28,6 @@ class Fences:
         """Code is read on demand; `proxy`: fences of the async proxy, which have no scope, instead of all others."""
         self._trace, self._proxy = trace, proxy
         self._of = lru_cache(maxsize=256)(self._read_fences)
-        self._flow = lru_cache(maxsize=256)(self._read_flow)
         self.between = lru_cache(maxsize=1 << 16)(self._between)
 
     def any(self, module: int) -> bool:
@@ -39,31 +37,23 @@ class Fences:
 
     def _read_fences(self, module: int, function: str) -> dict[int, int]:
         """Instruction number → scope of each fence of a function."""
-        cubin = self._trace.cubin(module)
-        section = cubin.section_of(function) if cubin else None
-        if cubin is None or section is None:
+        found = self._trace.section(module, function)
+        if found is None:
             return {}
-        code = cubin.instructions(section)
+        code = found[0].instructions(found[1])
         starts = range(0, len(code) - INSTRUCTION_SIZE + 1, INSTRUCTION_SIZE)
         operations = {start: operation(code[start : start + INSTRUCTION_SIZE]) for start in starts}
         if self._proxy:
             return {
                 start // INSTRUCTION_SIZE: BLOCK for start, name in operations.items() if name == _PROXY_FENCE
             }
-        found = [start for start, name in operations.items() if name in (_MEMBAR, _CACHE)]
-        texts = self._trace.instructions(module, function) if found else {}
+        fences = [start for start, name in operations.items() if name in (_MEMBAR, _CACHE)]
+        texts = self._trace.instructions(module, function) if fences else {}
         return {
             start // INSTRUCTION_SIZE: scope_of(texts.get(start, ""), False, False) or DEVICE
-            for start in found
+            for start in fences
             if operations[start] == _MEMBAR or _EMPTIED in texts.get(start, "")
         }
-
-    def _read_flow(self, module: int, function: str) -> ControlFlow | None:
-        cubin = self._trace.cubin(module)
-        section = cubin.section_of(function) if cubin else None
-        if cubin is None or section is None:
-            return None
-        return ControlFlow(cubin.instructions(section), cubin.architecture)
 
     def _between(self, earlier: TracedInstruction, later: TracedInstruction, recorded: frozenset[int]) -> int:
         """Scope of a fence on some way from one recorded instruction to the next, 0 for none.
@@ -74,7 +64,7 @@ class Fences:
             recorded: numbers of the instructions that were recorded: no way passes one of them.
         """
         fences = self._of(later.module, later.function)
-        flow = self._flow(later.module, later.function)
+        flow = self._trace.flow(later.module, later.function)
         if not fences or flow is None or earlier.function != later.function:
             return 0
         target = later.offset // INSTRUCTION_SIZE
@@ -117,7 +107,7 @@ class Fences:
 def proxy_fenced(
     trace: EventTrace, launch: TracedLaunch, events: Events, first: Array, second: Array
 ) -> Array:
-    """Whether the warp of an event, a store, or that of the event beside it, a read, passed a proxy fence between them."""
+    """Whether the warp of a store, or of the paired read, passed a proxy fence between them."""
     warp = events.block.astype(np.int64) * launch.warps + events.warp
     fenced = np.flatnonzero(Fences(trace, proxy=True).before(launch, events, warp))
     span = len(events) + 1

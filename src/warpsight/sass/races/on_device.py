@@ -1,4 +1,4 @@
-"""Races that were found on the device while kernels ran, as their records tell them (native/sanitizer/check_patches.cuh)."""
+"""Races found on the device while kernels ran, from their records (native/sanitizer/check_patches.cuh)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REASONS = (
     "atomics whose scope is one block, from two blocks",
     "a bulk copy whose mbarrier was not waited for in this phase",
     "a copy by cp.async that was not waited for",
-    "no fence.proxy.async between a store and a bulk copy that reads what was stored",
+    "no fence.proxy.async between a store and a bulk copy that reads the stored data",
 )
 _UNWATCHED = (
     "accesses were not looked at, as there was no memory for their shadow: more with --shadow-mib",
@@ -37,7 +37,7 @@ _SHARED, _EARLIER_WRITES, _WRITES = 16, 32, 64
 
 
 def races_on_device(trace: EventTrace) -> tuple[list[Race], list[str]]:
-    """The races, one for each pair of instructions with its first witness, and what was not looked at."""
+    """The races, one per pair of instructions with its first witness, and a list of unchecked parts."""
     events = trace.events.take(np.isin(trace.events.kind, (RACE.number, UNWATCHED.number)))
     values = events.values().max(axis=1) if len(events) else np.zeros((0, 2), np.uint64)
     first, second = events.operand(0).max(axis=1), events.operand(1).max(axis=1)

@@ -41,13 +41,13 @@ SYNCHRONISATIONS = (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT, _MBARRIER
 
 
 def size(launch: TracedLaunch, events: Events) -> int:
-    """Numbers that the clocks of a launch take."""
+    """The size of a launch's clocks, in numbers."""
     warps = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
     return warps * (4 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
 
 
 class Strong(NamedTuple):
-    """An atomic or strong access: its piece of memory, its scope, and what it does."""
+    """An atomic or strong access: its piece of memory, scope and operation."""
 
     address: int
     scope: int
@@ -65,7 +65,7 @@ class _Barrier:
 
 
 class VectorClocks:
-    """What each warp knows of the others, after each of its synchronizations.
+    """Each warp's knowledge of the others after each of its synchronizations.
 
     Attributes:
         warp_of: number of an event's warp in the launch.
@@ -137,7 +137,7 @@ class VectorClocks:
                 self._remember(event + 0.5, warp)  # the event itself came before
 
     def before(self, earlier: Array, later: Array) -> Array:
-        """Whether each of the earlier events happens before the later one beside it, by these rules."""
+        """Whether each earlier event happens before the paired later one, by these rules."""
         return np.array([self._is_before(int(a), int(b)) for a, b in zip(earlier, later, strict=True)], bool)
 
     def _is_before(self, earlier: int, later: int) -> bool:
@@ -237,7 +237,7 @@ class VectorClocks:
 
 
 def following(warp_of: Array) -> Array:
-    """Of each event the next one of its warp, -1 for the last."""
+    """The next event of each event's warp, or -1."""
     order = np.argsort(warp_of, kind="stable")
     after = np.full(len(order), -1)
     same = warp_of[order][1:] == warp_of[order][:-1]

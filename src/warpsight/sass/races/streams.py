@@ -1,4 +1,4 @@
-"""Races of two launches: accesses to the same global memory from two streams, one of them a write, that nothing orders.
+"""Races of two launches: unordered accesses to the same global memory from two streams, one of them a write.
 
 Launches of one stream are in order. Between streams, an event that one records and the other waits for makes order, and so does
 a host that has waited for an event, a stream or the device. Where it is not exact it sees more order than there is: what the
@@ -38,7 +38,7 @@ class _Touched:
 
 
 def stream_races(trace: EventTrace) -> tuple[Race, ...]:
-    """One race, with a witness, for each pair of kernels whose launches race."""
+    """One race, with a witness, per pair of racing kernels."""
     ordered = _Order(trace)
     candidates = [launch for launch in trace.launches.values() if _may_race(launch)]
     if len({launch.said["stream"] for launch in candidates}) < 2:
@@ -120,7 +120,7 @@ class _Order:
                     _learn(host, known)
 
     def before(self, earlier: int, later: int) -> bool:
-        """Whether one launch is done before the other begins."""
+        """Whether one launch ends before the other begins."""
         stream, count = self._place[earlier]
         return self._place[later][0] == stream or self._known[later].get(stream, 0) >= count
 

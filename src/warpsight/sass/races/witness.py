@@ -1,4 +1,4 @@
-"""A race as it is told: two accesses of two threads, with their instructions and source lines."""
+"""A race for display: two accesses of two threads, with their instructions and source lines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Race:
 
 
 def operation_of(sass: str, writes: bool) -> str:
-    """What an instruction does at its address: load, store or atomic."""
+    """An instruction's operation at its address: load, store or atomic."""
     name = next((word for word in sass.split() if not word.startswith("@")), "")
     return "atomic" if name.startswith(("ATOM", "RED")) else "store" if writes else "load"
 

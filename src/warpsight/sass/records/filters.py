@@ -52,7 +52,7 @@ def parse(expressions: Iterable[str]) -> Filter:
     """The filter of several expressions, all of which must hold.
 
     Raises:
-        UsageError: for what is not a condition.
+        UsageError: for anything that is not a condition.
     """
     parts = [part for expression in expressions for part in _AND.split(expression) if part.strip()]
     return Filter(tuple(tuple(_condition(piece) for piece in _OR.split(part)) for part in parts))

@@ -28,7 +28,7 @@ class ImportedRecords:
         """Open a trace: a folder, a packed file or a URL.
 
         Raises:
-            TraceError: when there is none, it is damaged, or of a schema this version does not read.
+            TraceError: when the trace is missing, damaged, or of a schema this version does not read.
             WarpsightError: when it has no records of instructions.
         """
         self.path = str(path)
@@ -84,7 +84,7 @@ class ImportedRecords:
         return [(key, int(count)) for key, count in self.rows(statements.counts(group_by, conditions, top))]
 
     def ends(self, conditions: Filter, head: int | None, tail: int | None) -> list[dict[str, Any]]:
-        """The first or last records that fulfil conditions, or all of them; without the fields that are null."""
+        """The first or last records that match conditions, or all; without null fields."""
         self._check(conditions)
         return [_record(row) for row in self.rows(statements.ends(conditions, head, tail))]
 
@@ -111,7 +111,7 @@ class ImportedRecords:
                 ) from None
 
     def last_instructions(self) -> list[tuple[int, str]]:
-        """Each warp with the text of the last instruction it executed that is not padding, empty where it is not known."""
+        """Each warp with the text of the last instruction it executed that is not padding, empty if unknown."""
         launches = self.rows(statements.LAUNCHES)
         if len(launches) != 1:
             return self.rows(statements.last_instructions())
@@ -122,7 +122,7 @@ class ImportedRecords:
         return [(warp, texts.get(opcode, "")) for warp, opcode in last]
 
     def executed(self) -> tuple[Any, Any]:
-        """Warp and instruction of every event whose instruction is known, in order, as NumPy arrays."""
+        """Warp and instruction of every event with a known instruction, in order, as NumPy arrays."""
         order = ", ".join(f"w.{name}" for name in statements.KEY)
         joined = statements.joined(["sass"])
         found = self.arrays(
@@ -131,7 +131,7 @@ class ImportedRecords:
         return found["warp"], found["sass"]
 
     def grid_warps(self) -> int | None:
-        """Warps of the traced grid as the source described its kernel; None where it did not."""
+        """Warps of the traced grid according to the source's description of its kernel, or None."""
         sources = self._manifest.get("source") or []
         listed = sources if isinstance(sources, list) else [sources]
         described: dict[str, Any] = next(

@@ -54,7 +54,7 @@ def events(path: Path | str, warps_per_cta: int) -> list[_Region]:
     """The events of Proton's trace in time order, numbered per warp.
 
     Raises:
-        FormatError: for what is not a Chrome trace of Proton's intra-kernel profiler.
+        FormatError: for anything that is not a Chrome trace of Proton's intra-kernel profiler.
     """
     with Source(path) as source, source.open() as file:
         try:
@@ -89,7 +89,7 @@ def _event(event: dict[str, Any], warps_per_cta: int) -> _Region | None:
 
 
 def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[_Region]) -> list[_Region]:
-    """Regions with both; those that only one file has keep what is known of them. Ordered by warp and region."""
+    """Regions of both files joined; a region in only one keeps its data. Ordered by warp and region."""
     totals = {key: sum(by_instruction.values()) for key, by_instruction in counts.items()}
     first: dict[int, int] = {}
     for warp, number in totals:

@@ -26,7 +26,7 @@ _MOST = 100_000
 
 
 def matching(path: Path | str, selection: RecordSelection) -> tuple[list[dict[str, Any]], list[str]] | None:
-    """The selected records, in their order, and notes on losses; None where the columns have to do it."""
+    """The selected records, in order, and notes on losses; None if the columns must decide."""
     conditions = selection.conditions
     if selection.group_by or selection.describing or not (conditions.groups or selection.tail is not None):
         return None

@@ -1,4 +1,4 @@
-"""Where records come from: a file of them, or a trace that they were imported into."""
+"""Sources of records: a file, or a trace that was imported from one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sass query`: records of an instruction trace that fulfil conditions: the first, the last or all, of each group if asked."""
+"""`sass query`: records of an instruction trace that match conditions: first, last or all, optionally per group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpsight.sass.records.origin import is_trace
 
 @dataclass(frozen=True)
 class RecordSelection:
-    """Which records, and how many of each group: the first `head`, the last `tail`, or all when both are None."""
+    """Which records, and how many per group: the first `head`, the last `tail`, or all if both are None."""
 
     conditions: filters.Filter = field(default_factory=lambda: filters.Filter(()))
     head: int | None = 10
@@ -26,7 +26,7 @@ class RecordSelection:
 
 @dataclass
 class SelectedRecords:
-    """Selected records by group key (one group None without grouping), and how many each group has in all."""
+    """Selected records by group key (a single group None without grouping), and the total of each group."""
 
     groups: dict[Any, list[dict[str, Any]]]
     sizes: dict[Any, int]

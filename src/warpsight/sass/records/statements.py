@@ -72,7 +72,7 @@ def field(name: str) -> _RecordField:
 
 
 def text(name: str) -> str:
-    """A field's value as one text: what a value is grouped, sorted and matched by."""
+    """A field's value as text, used to group, sort and match values."""
     found = field(name)
     if found.kind == "list":
         parts = ", ', ', ".join(f"w.{column}" for column in found.columns)
@@ -96,7 +96,7 @@ def counts(group_by: str, conditions: Filter, top: int | None) -> str:
 
 
 def ends(conditions: Filter, head: int | None, tail: int | None) -> str:
-    """The fields of the first or last events that fulfil conditions, or of all when both are None; in their order."""
+    """The fields of the first or last events that match conditions, or of all if both are None, in order."""
     down = " DESC" if tail is not None else ""
     order = ", ".join(f"w.{name}{down}" for name in KEY)
     count = tail if tail is not None else head
@@ -135,7 +135,7 @@ _PADDING = r"regexp_matches(i.sass, '^(@\S+ )?NOP')"
 
 
 def last_opcodes(process: int, name_id: int | None) -> str:
-    """Of a trace of one launch: each warp with the last instruction it executed that is not padding."""
+    """For a trace of one launch: each warp with its last executed instruction other than padding."""
     kernel = f"i.process = {int(process)} AND i.name_id IS NOT DISTINCT FROM {'NULL' if name_id is None else int(name_id)}"
     pads = f'SELECT i.opcode FROM "instruction" i WHERE {kernel} AND {_PADDING}'
     return f'SELECT warp, arg_max(opcode, event) FROM "warp_event" WHERE opcode NOT IN ({pads}) GROUP BY warp'

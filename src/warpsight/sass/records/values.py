@@ -1,4 +1,4 @@
-"""Conditions on single values, without columns: what :mod:`warpsight.sass.records.masks` says of whole ones."""
+"""Conditions on single values; the columnar counterpart is :mod:`warpsight.sass.records.masks`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _limits = lru_cache(maxsize=256)(limits)
 
 
 def verdicts(group: Iterable[Condition], values: Iterable[Any]) -> dict[Any, bool]:
-    """Which values of a field fulfil any of its conditions; lists come as tuples, None fulfils none.
+    """Which values of a field match any of its conditions; lists come as tuples, None never matches.
 
     Raises:
         UsageError: for a regular expression that the engine does not know.

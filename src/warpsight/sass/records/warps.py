@@ -39,7 +39,7 @@ class Warps:
         return len(self.completed) + len(self.in_progress)
 
     def to_json(self) -> dict[str, Any]:
-        """The summary in CUTracer's shape; the share of missing warps is of all ids up to the largest."""
+        """The summary in CUTracer's shape; the share of missing warps is relative to all ids up to the largest."""
         seen = [*self.completed, *self.in_progress]
         never = sum(last - first + 1 for first, last in self.missing)
         return {
@@ -72,7 +72,7 @@ def ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
 
 @decodes
 def summary(path: Path | str) -> Warps:
-    """Sort the warps of a trace file by their last instruction; what pads a program's end (NOP) does not count.
+    """Sort the warps of a trace file by their last instruction, ignoring padding (NOP).
 
     A warp is completed when that is an EXIT. Warps are missing when the kernel's grid has them, or, where the trace does
     not describe its kernel, when a warp with a larger id was seen.

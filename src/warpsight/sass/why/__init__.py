@@ -1,1 +1,1 @@
-"""Why a kernel's warps stall: each sampled stall blamed on the instructions that cause it, and what to change."""
+"""Why a kernel's warps stall: each sampled stall blamed on its causes, and advice."""

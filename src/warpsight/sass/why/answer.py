@@ -47,7 +47,7 @@ class Answer:
         ]
 
     def lines(self) -> list[tuple[tuple[str, int], list[Blame]]]:
-        """Lines (file, line) of instructions that stalls are blamed on, most samples first; `("", 0)` where none is known."""
+        """Lines (file, line) of instructions blamed for stalls, most samples first; `("", 0)` if unknown."""
         by_line: dict[tuple[str, int], list[Blame]] = defaultdict(list)
         for cause, parts in self.causes():
             frames = self.code.frames(cause)
@@ -63,7 +63,7 @@ class Answer:
                       key=lambda item: (-item[1], item[0]))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; offsets are in bytes from the begin of the kernel's section."""
+        """As plain data; offsets are in bytes from the start of the kernel's section."""
         return {
             "kernel": self.code.demangled, "name": self.code.name, "checksum": self.code.checksum,
             "architecture": f"sm_{self.code.architecture}", "registers": self.code.registers,
@@ -117,7 +117,7 @@ class Answer:
 
 
 def why(code: KernelCode, samples: StallSamples, launch: LaunchConfiguration | None = None) -> Answer:
-    """Why a kernel stalls, and what to change."""
+    """Why a kernel stalls, and how to change it."""
     known = launch or LaunchConfiguration()
     dependencies = Dependencies(code.graph)
     inside = StallSamples(tuple(row for row in samples.rows if 0 <= row.index < len(code.instructions)))

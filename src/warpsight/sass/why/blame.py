@@ -118,7 +118,7 @@ class _Finder:
         ]  # fmt: skip
 
     def single_shares(self) -> tuple[float | None, float | None]:
-        """Share of the stalled instructions with producers that have a single one: before, after pruning."""
+        """The share of stalled instructions with producers that have a single one: before and after pruning."""
         before = [one for one, _ in self.counts if one]
         after = [one for _, one in self.counts if one]
         return (
@@ -244,7 +244,7 @@ def is_branch(one: Decoded) -> bool:
 
 
 def detail_of(cause: Decoded, waiting: Decoded) -> str:
-    """What a setter of a scoreboard barrier makes others wait for."""
+    """What others wait for at a scoreboard barrier, from its setter."""
     if is_mbarrier_wait(cause):
         return "mbarrier"
     if cause.operation in _COMMITS or (

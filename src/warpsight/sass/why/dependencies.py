@@ -1,4 +1,4 @@
-"""Backward search for what an instruction waits for: producers of registers, setters of scoreboard barriers.
+"""Backward search for an instruction's dependencies: producers of registers, setters of scoreboard barriers.
 
 The search goes back over all paths, through calls and returns, shortest first in issue cycles (the stall counts between). A value
 ends at the write of it, unless that is under another guard; a scoreboard barrier counts operations in flight, so setters add up
@@ -37,7 +37,7 @@ class Producer:
 
 
 class Dependencies:
-    """Questions about one section of code; answers are kept."""
+    """Questions about one section of code, with cached answers."""
 
     def __init__(self, graph: FlowGraph) -> None:
         """Take the control-flow graph."""
@@ -93,12 +93,12 @@ class Dependencies:
         return [Producer(at, cycles) for at, (cycles, _) in found.items()]
 
     def all_before(self, index: int, wanted: Callable[[Decoded], bool]) -> list[Producer]:
-        """The instructions of a kind among the nearest ones in front, nearest first."""
+        """The nearest preceding instructions of a kind, nearest first."""
         found = self._search(index, 1, lambda one: 1 if wanted(one) else 0, lambda _: 0, _MOST_BEFORE)
         return [Producer(at, cycles) for at, (cycles, _) in found.items()]
 
     def _ended_by(self, reader: Decoded) -> Callable[[Decoded], int]:
-        """What a write ends: the values under no guard, or under the reader's own while nothing writes that predicate."""
+        """The values that a write ends: unguarded ones, or those under the reader's guard while its predicate is unchanged."""
         graph, predicate = self.graph, reader.access.guard
         guard = (predicate, reader.access.negated)
         first = graph.blocks[graph.block_of[reader.index]].first
@@ -154,7 +154,7 @@ class Dependencies:
 
 
 def waited_for(one: Decoded) -> int:
-    """The scoreboard barriers an instruction waits for, as bits: those of its wait mask; DEPBAR names one more."""
+    """The scoreboard barriers an instruction waits for, as bits: its wait mask, and one named by DEPBAR."""
     return one.scheduling.waits | _named_barrier(one)
 
 

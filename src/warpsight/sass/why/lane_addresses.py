@@ -67,7 +67,7 @@ class LaneAddresses:
         return int(taken[0]), max(int(fewest[0]), 1)
 
     def taken(self, index: int) -> tuple[float, float] | None:
-        """The shares of lanes that take a branch and that do not, where lanes differ; None where they agree or it is unknown.
+        """The shares of lanes that take a branch and that do not, if lanes differ; None if they agree or it is unknown.
 
         Half is assumed where data decides, that is where values that differ between lanes are loaded or computed from such.
         Lanes that jump by a table are taken to be spread evenly over its targets.
@@ -116,7 +116,7 @@ class LaneAddresses:
         return holds
 
     def of(self, index: int) -> Lanes | None:
-        """The address of each lane but for a shared offset; None when unknown."""
+        """The address of each lane, up to a shared offset; None if unknown."""
         operand = next((text for text in self._instructions[index].access.operands if "[" in text), "")
         if not operand.endswith("]"):
             return None

@@ -1,4 +1,4 @@
-"""From every instruction a stalled one depends on to those it can have waited for.
+"""Prunes an instruction's possible dependencies to those it can have waited for.
 
 GPA prunes by the class of the producer, by barrier indices, and by paths whose issue cycles cover the producer's latency.
 Here the scheduling fields decide first: a stalled instruction waits for scoreboard barriers of its own wait mask and for the
@@ -36,14 +36,14 @@ def is_long(one: Decoded) -> bool:
 
 
 def all_dependencies(dependencies: Dependencies, index: int) -> list[Producer]:
-    """Before pruning: whatever writes what the instruction reads or sets a barrier it waits for."""
+    """Before pruning: every writer of a register that it reads, and every setter of a barrier that it waits for."""
     found = {one.index: one for one in dependencies.producers(index)}
     found.update({one.index: one for one in dependencies.setters(index)})
     return list(found.values())
 
 
 def scoreboard_causes(dependencies: Dependencies, index: int, long: bool) -> list[Producer]:
-    """What a long or short scoreboard stall at an instruction waits for."""
+    """The causes of a long or short scoreboard stall at an instruction."""
     graph = dependencies.graph
     found = dependencies.setters(index)
     found = _kept(found, lambda one: is_long(graph.instructions[one.index]) == long)
@@ -53,7 +53,7 @@ def scoreboard_causes(dependencies: Dependencies, index: int, long: bool) -> lis
 
 
 def fixed_causes(dependencies: Dependencies, index: int) -> list[Producer]:
-    """What the stall count in front of an instruction covers; empty when that only spaces two issues."""
+    """The instructions whose latency a stall count covers; empty if it only spaces two issues."""
     graph = dependencies.graph
     waiting = graph.instructions[index]
     found = []

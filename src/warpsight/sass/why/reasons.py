@@ -1,4 +1,4 @@
-"""Stall reasons of PC sampling, and what each kind of them is blamed on.
+"""Stall reasons of PC sampling, and the rule that blames each kind.
 
 The names are the hardware's (`smsp__pcsamp_warps_issue_stalled_NAME`) without prefix. A sample counts a warp at the instruction
 it would issue next. `selected` is not a stall: the warp issued.
@@ -59,5 +59,5 @@ def plain(name: str) -> str:
 
 
 def reason(name: str) -> Reason:
-    """The rule for a reason; unknown ones of later hardware stay where they were sampled."""
+    """The rule for a reason; unknown reasons of later hardware stay where they were sampled."""
     return REASONS.get(name) or Reason("self", name.replace("_", " "))

@@ -1,4 +1,4 @@
-"""Samples of one function: which warps were at which instruction, and why they did not issue."""
+"""Samples of one function: warps by instruction, and why they did not issue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class StallSamples:
-    """The samples of one section of code, added up over windows, launches and processes."""
+    """The samples of one section of code, summed over windows, launches and processes."""
 
     rows: tuple[Sample, ...]
 
@@ -42,7 +42,7 @@ class StallSamples:
 
     @property
     def stalled(self) -> int:
-        """Those of warps that did not issue."""
+        """Samples of warps that did not issue."""
         return sum(row.samples for row in self.rows if row.stalled)
 
     @property

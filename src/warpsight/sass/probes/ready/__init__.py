@@ -18,5 +18,5 @@ def listed() -> dict[str, str]:
 
 
 def find(name: str) -> Path | None:
-    """The file of a ready probe; None where there is none of this name."""
+    """The file of a built-in probe, or None."""
     return _HERE / f"{name.replace('-', '_')}.py" if name in listed() else None

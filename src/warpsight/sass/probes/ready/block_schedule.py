@@ -25,7 +25,7 @@ def block_schedule(event: ws.probes.Event) -> None:
 
 
 def derive(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """A row for each CTA: nanoseconds since the launch's first one began."""
+    """A row per CTA: nanoseconds since the launch's first CTA began."""
     import pyarrow as pa
 
     launch = tables["start"]["launch"].to_numpy()

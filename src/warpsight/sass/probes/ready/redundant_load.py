@@ -1,4 +1,4 @@
-"""Redundant loads: a thread loads from an address again and finds what it found before."""
+"""Redundant loads: a thread loads an address again and gets the same value."""
 
 from __future__ import annotations
 

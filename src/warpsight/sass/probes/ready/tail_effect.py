@@ -1,4 +1,4 @@
-"""Tail effect: how long multiprocessors of a launch had no CTA any more while the last ones still ran."""
+"""Tail effect: how long multiprocessors had no CTA while a launch's last CTAs still ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ block_schedule = schedule.block_schedule
 
 
 def derive(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """A row for each launch: `idle_share` is the time without a CTA after a multiprocessor's last one, of all its time."""
+    """A row per launch: `idle_share` is the share of time without a CTA after a multiprocessor's last one."""
     import pyarrow as pa
 
     blocks = schedule.derive(tables)["blocks"]

@@ -1,1 +1,1 @@
-"""What to change in a kernel: each optimizer matches blamed stalls and estimates what their end would save."""
+"""Changes to a kernel: each optimizer matches blamed stalls and estimates the saving of removing them."""

@@ -1,4 +1,4 @@
-"""All optimizers, and the advice of those that find something."""
+"""All optimizers, and the advice of those that match."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ _LEAST = 1.01
 
 
 def advice(evidence: KernelFacts) -> list[Advice]:
-    """What to change, the largest estimated speedup first; nothing below one percent."""
+    """Advice, the largest estimated speedup first; nothing below one percent."""
     found = [one for optimizer in OPTIMIZERS for one in optimizer(evidence)]
     return sorted((one for one in found if one.speedup >= _LEAST), key=lambda one: (-one.speedup, one.name))

@@ -43,12 +43,28 @@ def fast_math(evidence: KernelFacts) -> list[Advice]:
     title = (
         "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
     )
-    # FCHK tests the operands of a division: some ten instructions, where the fast version has three.
-    inside = {
-        **dict.fromkeys(_library(evidence, integers=False), 0.5),
-        **_lines_of(evidence, ("FCHK", ""), 0.7),
-    }
+    inside = {**dict.fromkeys(_library(evidence, integers=False), 0.5), **_rounded(evidence)}
     return _routines(evidence, "fast-math", title, "exact floating-point routines and divisions", inside)
+
+
+def _rounded(evidence: KernelFacts) -> dict[int, float]:
+    """What the fast version of a division leaves out, on its source line.
+
+    IEEE rounding takes a reciprocal, 5 multiply-adds, FCHK, which tests the operands, and a branch around a call. The fast
+    version keeps the reciprocal, and has 4 instructions instead of the multiply-adds.
+    """
+    lines: dict[object, list[Decoded]] = {}
+    for one in evidence.code.instructions:
+        lines.setdefault(evidence.code.frames(one.index)[:1], []).append(one)
+    found: dict[int, float] = {}
+    for line, of_line in lines.items():
+        divisions = sum(one.operation == "FCHK" for one in of_line)
+        if not divisions or not line:
+            continue
+        products = [one.index for one in of_line if one.operation == "FFMA"]
+        found |= dict.fromkeys(products, min(divisions / max(len(products), 1), 1.0))
+        found |= {one.index: 1.0 for one in of_line if one.operation == "FCHK" or one.kind.pipe == "control"}
+    return found
 
 
 def integer_division(evidence: KernelFacts) -> list[Advice]:
@@ -85,7 +101,8 @@ def _routines(
     why = f"{spent / evidence.total:.0%} of the time is in {what}."
     stalls = sum(evidence.waits_in({index}) * share for index, share in inside.items())
     fewer = sum(evidence.issues_in({index}) * share for index, share in inside.items())
-    return _one(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer)))
+    left = {index: 1 - share for index, share in inside.items()}
+    return _one(evidence.advice(name, title, why, parts, evidence.speedup(stalls, fewer, left)))
 
 
 def tensor_cores(evidence: KernelFacts) -> list[Advice]:
@@ -118,7 +135,10 @@ def tensor_cores(evidence: KernelFacts) -> list[Advice]:
             for row in sorted(rows, key=lambda row: -row.samples)[:5]
         )
         share = 1 - 1 / _TENSOR_GAIN
-        speedup = evidence.speedup(evidence.waits_in(inside) * share, evidence.issues_in(inside) * share)
+        left = dict.fromkeys(inside, 1 - share)
+        speedup = evidence.speedup(
+            evidence.waits_in(inside) * share, evidence.issues_in(inside) * share, left
+        )
         found.append(
             Advice("tensor-cores", "Do the products on tensor cores, if 16-bit or TF32 operands are exact enough.",
                    why, float(spent), speedup, places)
@@ -149,7 +169,7 @@ def fetch(evidence: KernelFacts) -> list[Advice]:
 
 
 def divergence(evidence: KernelFacts) -> list[Advice]:
-    """Branches that lanes of a warp may take apart: both sides are issued one after the other."""
+    """Branches where lanes of a warp may diverge: both sides are issued in sequence."""
     idle = _idle(evidence)
     spent = evidence.time_of(idle)
 
@@ -173,7 +193,10 @@ def divergence(evidence: KernelFacts) -> list[Advice]:
     stalls = samples_in(part for part in parts if part.stalled not in idle)
     waits = sum(evidence.waits_in({index}) * share for index, share in idle.items())
     fewer = sum(evidence.issues_in({index}) * share for index, share in idle.items())
-    return _one(evidence.advice("divergence", title, why, parts, evidence.speedup(stalls + waits, fewer)))
+    left = {index: 1 - share for index, share in idle.items()}
+    return _one(
+        evidence.advice("divergence", title, why, parts, evidence.speedup(stalls + waits, fewer, left))
+    )
 
 
 def _idle(evidence: KernelFacts) -> dict[int, float]:

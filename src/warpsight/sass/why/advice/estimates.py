@@ -40,7 +40,7 @@ def without(
 
 
 def with_warps(alone: float, now: float, then: float) -> float:
-    """With more warps on a multiprocessor; fewer than schedulers leave some without work.
+    """With more warps on a multiprocessor.
 
     Args:
         alone: share of its samples in which a warp issues, were it alone.
@@ -49,8 +49,13 @@ def with_warps(alone: float, now: float, then: float) -> float:
     """
     if not 0 < alone < 1 or not now or then <= now:
         return 1.0
-    schedulers = min(then, SCHEDULERS) / min(now, SCHEDULERS)
-    return schedulers * _rate(alone, max(then / SCHEDULERS, 1)) / _rate(alone, max(now / SCHEDULERS, 1))
+    return throughput(alone, then) / throughput(alone, now)
+
+
+def throughput(alone: float, warps: float) -> float:
+    """The share of a multiprocessor's cycles in which its schedulers issue; fewer warps than schedulers leave some without."""
+    schedulers = min(warps, SCHEDULERS) / SCHEDULERS
+    return schedulers * _rate(min(max(alone, _LEAST), 1.0), max(warps / SCHEDULERS, 1))
 
 
 def competing(rate: float, alone: float) -> float:

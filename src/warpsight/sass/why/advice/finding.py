@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.code import KernelCode
 from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.advice.pipes import busiest
 from warpsight.sass.why.advice.traffic import Traffic, samples_in
 from warpsight.sass.why.blame import Blame, Blamed
 from warpsight.sass.why.dependencies import Dependencies
@@ -47,7 +48,7 @@ class LaunchConfiguration:
 
 @dataclass(frozen=True)
 class AdvicePlace:
-    """One place that an advice is about: the instruction to change, where warps stall because of it, and how many samples."""
+    """One place of an advice: the instruction to change, where warps stall because of it, and how many samples."""
 
     cause: int
     stalled: int
@@ -113,7 +114,7 @@ class KernelFacts:
         return 1 - self.waited / self.total if self.total else 0.0
 
     def time_of(self, indices: Container[int]) -> float:
-        """What some instructions take, in samples: their part of the cycles with an issue, and the cycles lost at them."""
+        """The time of some instructions, in samples: their part of the cycles with an issue, and the cycles lost at them."""
         rows = [row for row in self.samples.rows if row.index in indices]
         issued = sum(row.samples for row in rows if not row.stalled)
         lost = sum(self.cost(row) for row in rows if row.stalled)
@@ -126,7 +127,7 @@ class KernelFacts:
         )
 
     def waits_in(self, indices: Container[int]) -> float:
-        """Samples of warps that stalled at one of some instructions, but for those that only were not chosen."""
+        """Samples of warps that stalled at some instructions, except those that were merely not chosen."""
         return float(
             sum(row.samples for row in self.samples.rows
                 if row.stalled and row.reason != "not_selected" and row.index in indices)
@@ -153,15 +154,26 @@ class KernelFacts:
                 found[self.code.graph.block_of[row.index]] += row.samples
         return found
 
-    def speedup(self, stalls: float, fewer: float = 0.0) -> float:
-        """Estimated, when so many samples of stalls end and so many of issues are not needed, but all accesses to memory are."""
-        return min(self.unbounded(stalls, fewer), self.traffic.room)
+    def speedup(self, stalls: float, fewer: float = 0.0, left: Mapping[int, float] | None = None) -> float:
+        """Estimated, when so many samples of stalls end and so many of issues are not needed, but all accesses to memory are.
 
-    def unbounded(self, stalls: float, fewer: float) -> float:
+        Args:
+            stalls: that end, in samples.
+            fewer: issues that are not needed, in samples.
+            left: the share that is still executed of some instructions of pipes of arithmetic.
+        """
+        return min(self.unbounded(stalls, fewer, left), self.traffic.room)
+
+    def unbounded(self, stalls: float, fewer: float, left: Mapping[int, float] | None = None) -> float:
         """The same, if memory keeps up whatever is asked of it."""
-        return estimates.without(
+        estimate = estimates.without(
             self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer
         )  # fmt: skip
+        return min(estimate, 1 / max(busiest(self, left) if left else self._busiest, 0.01))
+
+    @cached_property
+    def _busiest(self) -> float:
+        return busiest(self, {})
 
     @cached_property
     def passed_over(self) -> float:
@@ -179,7 +191,7 @@ class KernelFacts:
         return LaneAddresses(self.dependencies, self.launch.width)
 
     def executions(self, index: int) -> float:
-        """How often an instruction was issued, in samples: the average of its block, all of which is issued as often.
+        """How often an instruction was issued, in samples: the average of its block.
 
         A block where warps were seen only to wait was issued, too: half a sample.
         """

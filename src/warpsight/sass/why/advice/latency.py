@@ -15,7 +15,7 @@ _AT_ONCE = 2
 
 
 def unroll(evidence: KernelFacts) -> list[Advice]:
-    """Loops whose iterations wait for their own loads, though the next iteration's do not depend on them."""
+    """Loops whose iterations wait for their own loads, although the next iteration's are independent."""
     found = []
     for number, parts in _by_loop(evidence).items():
         loop = evidence.code.graph.loops[number]
@@ -39,7 +39,7 @@ def unroll(evidence: KernelFacts) -> list[Advice]:
 
 
 def chase(evidence: KernelFacts) -> list[Advice]:
-    """Loads whose address is loaded by the iteration before: nothing but another data structure helps."""
+    """Loads whose address is loaded by the previous iteration: only another data structure helps."""
     parts = [
         part
         for number, of_loop in _by_loop(evidence).items()
@@ -70,7 +70,7 @@ def chase(evidence: KernelFacts) -> list[Advice]:
 
 
 def reorder(evidence: KernelFacts) -> list[Advice]:
-    """Results used right behind the instruction that makes them, outside of loops."""
+    """Results used right after the instruction that makes them, outside of loops."""
     parts = evidence.matching(
         lambda part: (
             part.cause != part.stalled
@@ -116,7 +116,7 @@ def pipeline(evidence: KernelFacts) -> list[Advice]:
 
 
 def carried(evidence: KernelFacts, cause: int, loop: int) -> bool:
-    """Whether an instruction's operands depend, within a loop, on its own result of an earlier iteration."""
+    """Whether an instruction's operands depend, within a loop, on its result of an earlier iteration."""
     graph, seen, waiting = evidence.code.graph, {cause}, [cause]
     inside = graph.loops[loop].blocks
     steps = 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
 _WARP = 32
 _MANY_WAVES = 8
+#: Into how many parts the estimate splits a block; how near a measured share of busy multiprocessors is to that of equal blocks.
+_PARTS, _EQUAL = 4, 0.1
 #: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.
 _ISSUING, _BUSY = 0.6, 0.85
 
@@ -56,7 +60,7 @@ def _uneven(evidence: KernelFacts, barrier: int) -> float:
 
 
 def occupancy(evidence: KernelFacts) -> list[Advice]:
-    """More warps on a multiprocessor, where warps mostly wait: what keeps them out, or that there are none."""
+    """More warps on a multiprocessor, if warps mostly wait: what limits them, or that the launch has too few."""
     launch = evidence.launch
     limit = limits(launch.capability)
     if limit is None or not launch.threads or not launch.blocks or evidence.issue_bound > _ISSUING:
@@ -99,6 +103,9 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
     why = f"On average {busy:.0%} of the {evidence.launch.multiprocessors} multiprocessors had warps while the kernel ran"
     if evidence.launch.blocks:
         why += f"; the grid has {evidence.launch.blocks:,} blocks"
+    waves = _waves(evidence, 1)
+    if waves is not None and abs(waves.busy - busy) < _EQUAL:  # so blocks are of equal length
+        return _one(_smaller_blocks(evidence, why + "."))
     title = "Give all multiprocessors work until the end: more blocks, of equal length, or blocks that fetch work."
     return [Advice("balance-blocks", title, why + ".", 0.0, 1 / busy)]
 
@@ -106,32 +113,67 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
 def blocks(evidence: KernelFacts) -> list[Advice]:
     """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
     launch = evidence.launch
-    limit = limits(launch.capability)
-    if (
-        limit is None
-        or not launch.threads
-        or not launch.multiprocessors
-        or not launch.blocks
-        or launch.busy is not None
-    ):
-        return []
-    per, _ = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
-    if not per:
+    waves = _waves(evidence, 1)
+    if waves is None or launch.busy is not None:
         return []
     if launch.blocks < launch.multiprocessors:
         why = f"{launch.blocks} blocks run on {launch.multiprocessors} multiprocessors; the others are idle."
         speedup = launch.multiprocessors / launch.blocks
         return [Advice("blocks", "Launch more, smaller blocks.", why, 0.0, speedup)]
-    waves = launch.blocks / (per * launch.multiprocessors)
-    whole = -(-launch.blocks // (per * launch.multiprocessors))
-    if waves <= 1 or whole > _MANY_WAVES or whole / waves < 1.02:
+    if waves.number <= 1 or waves.number > _MANY_WAVES or not waves.number % 1:
         return []
-    why = (
-        f"The grid's {launch.blocks:,} blocks make {waves:.2f} waves of {per * launch.multiprocessors:,}: "
-        "the last leaves places empty."
+    why = f"The grid's {launch.blocks:,} blocks make {waves.number:.2f} waves of {waves.at_once:,}: the last leaves places empty."
+    return _one(_smaller_blocks(evidence, why))
+
+
+def _smaller_blocks(evidence: KernelFacts, why: str) -> Advice | None:
+    """Advice against a last wave that is not full; the estimate is for blocks of a quarter of the threads."""
+    now = _waves(evidence, 1)
+    parts = min(_PARTS, max(evidence.launch.threads // _WARP, 1))
+    then = _waves(evidence, parts)
+    if now is None or then is None:
+        return None
+    title = (
+        "Use smaller blocks, a grid that fills its last wave, or blocks that fetch work (persistent kernel)."
     )
-    title = "Choose a grid that fills its last wave, or let blocks fetch work (persistent kernel)."
-    return [Advice("tail", title, why, 0.0, whole / waves)]
+    return Advice("tail", title, why, 0.0, max(now.time / then.time, 1.0))
+
+
+@dataclass(frozen=True)
+class _Waves:
+    """How a grid of equal blocks runs.
+
+    Attributes:
+        number: of waves; at_once: blocks that run at a time.
+        time: in any unit; busy: the share of it in which a multiprocessor has warps, on average.
+    """
+
+    number: float
+    at_once: int
+    time: float
+    busy: float
+
+
+def _waves(evidence: KernelFacts, parts: int) -> _Waves | None:
+    """The waves of the kernel's grid if each block were split; in the last wave, fewer warps of a multiprocessor are faster."""
+    launch = evidence.launch
+    limit = limits(launch.capability)
+    if limit is None or not (launch.threads and launch.multiprocessors and launch.blocks):
+        return None
+    threads, grid = launch.threads // parts, launch.blocks * parts
+    per, _ = blocks_per_multiprocessor(limit, threads, launch.registers, launch.shared // parts)
+    if not per:
+        return None
+    alone = evidence.samples.issued / max(evidence.total - evidence.passed_over, 1)
+    warps = -(-threads // _WARP)
+    at_once = per * launch.multiprocessors
+    whole, rest = divmod(grid, at_once)
+    full = per * warps / estimates.throughput(alone, per * warps)
+    most = -(-rest // launch.multiprocessors)
+    last = most * warps / estimates.throughput(alone, most * warps) if rest else 0.0
+    time = whole * full + last
+    having = min(rest / launch.multiprocessors, 1.0)
+    return _Waves(grid / at_once, at_once, time, (whole * full + having * last) / time)
 
 
 def _one(advice: Advice | None) -> list[Advice]:

@@ -71,7 +71,7 @@ def _without(evidence: KernelFacts, gone: list[int]) -> float:
 
 
 def vectorize(evidence: KernelFacts) -> list[Advice]:
-    """Several narrow accesses to consecutive addresses, by the same thread, that one wide access would do."""
+    """Several narrow accesses of one thread to consecutive addresses that one wide access could do."""
     mergeable = _mergeable(evidence)
     parts = [
         part

@@ -1,4 +1,4 @@
-"""How much a kernel's accesses ask of the multiprocessor's memory pipe and of memory, and what is left when some of it ends.
+"""A kernel's load on the multiprocessor's memory pipe and on memory, and the remainder after a change.
 
 All of a multiprocessor's accesses go through one pipe. Shared memory takes a pass for each word that lanes want from one bank,
 other memory one for each line of 128 bytes, or for two sectors of 32. Samples say how often each instruction is issued a cycle,
@@ -87,7 +87,7 @@ class Traffic:
         return _Access(index, times, passes, min(fewest, passes), True, sectors * _SECTOR, needed)
 
     @cached_property
-    def _rate(self) -> float:
+    def rate(self) -> float:
         """From samples of issues to issues a cycle of a multiprocessor.
 
         What every warp executes once tells it exactly, if samples of it are many; else the share of cycles with an issue does.
@@ -117,11 +117,10 @@ class Traffic:
     @cached_property
     def load(self) -> float:
         """Passes a cycle, at most one: where there would be more, unknown addresses are nearer together than was thought."""
-        known = self._passes(one for one in self.accesses.values() if one.known)
-        return min(known + self._passes(one for one in self.accesses.values() if not one.known), 1.0)
+        return min(self._passes(self.accesses.values()), 1.0)
 
     def _passes(self, accesses: Iterable[_Access]) -> float:
-        return self._rate * sum(one.times * one.passes for one in accesses)
+        return self.rate * sum(one.times * one.passes for one in accesses)
 
     def busy_memory(self, *, needed: bool) -> float:
         """The share of the time that memory takes at least for the bytes moved, or for those needed; 0 when caches must help."""
@@ -129,13 +128,15 @@ class Traffic:
         if not most:
             return 0.0
         moved = sum(one.times * (one.needed if needed else one.moved) for one in self.accesses.values())
-        share = self._rate * moved / most / _REACHED
+        share = self.rate * moved / most / _REACHED
         return share if share <= 1 / _REACHED else 0.0
 
     @cached_property
     def room(self) -> float:
         """How much faster accesses could follow each other before memory or the pipe cannot keep up."""
-        busy = max(self.busy_memory(needed=False), self.load if self._contended else 0.0)
+        known = self._passes(one for one in self.accesses.values() if one.known)
+        pipe = self.load if self._contended else min(known, 1.0)
+        busy = max(self.busy_memory(needed=False), pipe)
         return 1 / min(max(busy, 0.01), 1.0)
 
     @cached_property
@@ -154,7 +155,7 @@ class Traffic:
         return queued > _QUEUED * facts.total or waited > _DELAYED * sum(alone.values())
 
     def wasteful(self, spaces: Collection[str]) -> list[int]:
-        """Accesses that take more passes than they need; those at unknown addresses if their queue is what stops warps."""
+        """Accesses that take more passes than needed; those at unknown addresses only if their queue stalls warps."""
         full = {
             part.cause for part in self._facts.blamed.blames
             if part.reason in _QUEUES and part.samples > self._facts.total / 100
@@ -170,7 +171,7 @@ class Traffic:
         return self._facts.matching(lambda part: part.cause in indices and part.reason in (*_QUEUES, *_WAITS))
 
     def changed(self, left: Mapping[int, float], fewer: float = 0.0) -> float:
-        """Estimated speedup when only a share is left of the passes of some accesses, and so many issues are not needed."""
+        """Estimated speedup if some accesses need only a share of their passes, and this many issues are saved."""
         facts = self._facts
         weights = {one.index: one.times * one.passes for one in self.accesses.values()}
         total = sum(weights.values())

@@ -12,7 +12,7 @@ BELOW = (
 def command() -> None:
     """Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.
 
-    `hotspots` and `why` read recordings made with --pc-sampling; `counts` and `metrics` record programs that they name or read
-    recordings; `list` also reads cubins. `trace` records single instructions on an
-    NVIDIA GPU; `events`, `memory`, `races` and `waits` read its files. The other verbs read CUTracer's files (NDJSON or text).
+    `hotspots` and `why` read recordings made with --pc-sampling; `counts` and `metrics` record a program or read recordings;
+    `list` also reads cubins. `trace` records single instructions on an NVIDIA GPU; `events`, `memory`, `races` and `waits` read
+    its files. The others read CUTracer's files (NDJSON or text).
     """

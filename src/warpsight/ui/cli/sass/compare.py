@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
     text: Annotated[Path, typer.Argument(help="Text trace (.log).", metavar="TEXT")],
     json: Annotated[Path, typer.Argument(help="NDJSON trace.", metavar="NDJSON")],
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Whether a text and an NDJSON trace of one run agree in counts, CTAs, warps and instructions; exit code 1 if not."""
+    """Compare a text and an NDJSON trace of one run: counts, CTAs, warps, instructions; exit code 1 if they differ."""
     from warpsight.sass.records.validate import compare
     from warpsight.ui.render import terminal
 

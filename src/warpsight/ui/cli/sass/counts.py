@@ -10,7 +10,7 @@ import typer
 
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
-from warpsight.ui.cli.sass.program import recording, split
+from warpsight.ui.cli.recorded import recording, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,29 +23,30 @@ TAKES_PROGRAM = True
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
-                     help="A recording made with --sass-counts, or a program to count now.")] = None,
-    by: Annotated[str, typer.Option(help="line (with the inlined calls around it), ptx or instruction.")] = "line",
+                     help="A recording made with --sass-counts, or a program to count.")] = None,
+    by: Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")] = "line",
     kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
-    top: Annotated[int, typer.Option(min=0, help="Places of each kernel to show, 0 for all.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")] = 10,
     name: options.Name = None,
     device: options.Device = None,
     process: options.Process = None,
-    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="on|all|NAMES", help="For a program: what to count at each "
-                       "instruction; on: executions, threads, sectors, shared-memory wavefronts, divergent branches.")] = "on",
-    roofline: Annotated[bool, typer.Option("--roofline", help="For a program: run it a second time, without counting, to measure "
-                        "the time and bytes of its kernels.")] = False,
-    measured: Annotated[Path | None, typer.Option(metavar="TRACE", help="A recording made with `sass metrics -m roofline`: "
-                        "what --roofline would measure.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="on|all|NAMES", help="What to count in a program; on: "
+                          "executions, threads, sectors, shared-memory "
+                       "wavefronts, divergent branches.")] = "on",
+    roofline: Annotated[bool, typer.Option("--roofline", help="Run the program again, without counting, to measure its "
+                          "kernels' time and bytes.")] = False,
+    measured: Annotated[Path | None, typer.Option(metavar="TRACE", help="Take those from a recording of `sass metrics -m "
+                          "roofline`.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    as_json: options.JsonFrames = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place.")] = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Count exactly what each kernel executes: warps, threads, lanes switched off, memory sectors, by line or instruction.
 
-    Shows the mix of operations, arithmetic by type, bytes by memory and, with --roofline, how near the kernel comes to the
-    device's peaks. Kernels run one at a time and many times slower while they are counted.
+    Shows the mix of operations, arithmetic by type, bytes by memory and, with --roofline, how close the kernel comes to the
+    device's peaks. While counted, kernels run one at a time and many times slower.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.model.selection import Rows
@@ -58,7 +59,7 @@ def command(
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
     if roofline and measured:
-        raise UsageError("--roofline measures; --measured names what was measured before")
+        raise UsageError("--roofline measures, --measured uses an earlier measurement: give one of them")
     path, program = split(words or [], "counts")
     if roofline and path is not None:
         raise UsageError("--roofline runs a program again; for a recording give --measured TRACE")
@@ -77,8 +78,7 @@ def command(
                 shown.write_csv(found, stream)
             else:
                 shown.show(found, roofs, stream, kernels, top)
-        for note in (*notes, *more):
-            terminal.warning(note)
+        terminal.warning(*notes, *more)
         loss.warn(trace)
     raise typer.Exit(code)
 

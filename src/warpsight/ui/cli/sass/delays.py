@@ -7,26 +7,29 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="NDJSON trace of the kernel, packed or not.", metavar="FILE")],
-    delay_ns: Annotated[int, typer.Option(help="How long a point waits, in ns.", min=0)],
+    trace: Annotated[
+        Path, typer.Argument(help="NDJSON trace of the kernel, possibly compressed.", metavar="FILE")
+    ],
+    delay_ns: Annotated[int, typer.Option(help="Delay at a point, in ns.", min=0)],
     pattern: Annotated[
         list[str] | None,
         typer.Option(
-            help="Instructions that contain this; repeatable; `*` for all. Memory, barriers, TMA, MMA by default."
+            help="Instructions that contain this, `*` for all; repeatable. Memory, barriers, TMA, MMA by "
+            "default."
         ),
     ] = None,
     probability: Annotated[float, typer.Option(help="Probability that a point is on.", min=0, max=1)] = 0.5,
-    seed: Annotated[int, typer.Option(help="The same seed turns on the same points.")] = 0,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
-    """Write a delay configuration that CUTracer replays: instructions of a kernel that wait, to bring races out.
+    """Write a delay configuration for CUTracer: instructions of a kernel that wait, to provoke races.
 
-    Points are instructions that the trace saw executed. `sass validate` checks a configuration.
+    Points are instructions that the trace saw executed. `sass validate` checks the file.
     """
     from warpsight.sass.events.instructions import delays_of
     from warpsight.ui.render import terminal

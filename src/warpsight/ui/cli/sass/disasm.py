@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
@@ -16,12 +16,12 @@ def command(
         Path | None, typer.Option("-o", "--output", help="New file; CUBIN's name with .sass by default.")
     ] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Write to standard output.")] = False,
-    no_source: Annotated[bool, typer.Option("-G", "--no-source-info", help="No files and lines.")] = False,
+    no_source: Annotated[bool, typer.Option("-G", "--no-source-info", help="Omit files and lines.")] = False,
     no_lines: Annotated[
         bool, typer.Option("-C", "--no-line-info", help="Addresses only, no control flow.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds that nvdisasm may take.", min=0.1)] = 60.0,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    timeout: Annotated[float, typer.Option(help="Time limit for nvdisasm, in seconds.", min=0.1)] = 60.0,
+    force: options.Force = False,
 ) -> None:
     """Disassemble a cubin with NVIDIA's nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit."""
     from warpsight.sass.disassemble import disassemble

@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace, as sass trace writes it.", metavar="FILE")],
-    launch: Annotated[int | None, typer.Option(min=0, help="Events of this launch only.")] = None,
+    trace: Annotated[Path, typer.Argument(help="An event trace, from `sass trace`.", metavar="FILE")],
+    launch: Annotated[int | None, typer.Option(min=0, help="Only events of this launch.")] = None,
     kinds: Annotated[list[str] | None, typer.Option("--kind",
-                     help="Events of this kind only (global, shared, barrier, …); repeatable.")] = None,
+                     help="Only events of this kind (global, shared, barrier, …); repeatable.")] = None,
     head: Annotated[int, typer.Option("-n", "--head", min=0, help="The first N events, 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write an object per line.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
-    """The events of a trace in the order in which the device recorded them, each with its instruction and source line."""
+    """List the events of a trace in device order, each with its instruction and source line."""
     from warpsight.errors import UsageError
     from warpsight.formats.events.kinds import BY_NAME
     from warpsight.sass.events.listing import listed
@@ -35,5 +35,4 @@ def command(
     rows = listed(opened, launch, tuple(kinds or ()), head or None)
     with output.text(out, force) as stream:
         stream.write(events.lines(rows) if as_json else events.listing(rows))
-    for note in opened.notes:
-        terminal.warning(note)
+    terminal.warning(*opened.notes)

@@ -9,35 +9,35 @@ import typer
 
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
-from warpsight.ui.cli.sass.program import recording
+from warpsight.ui.cli.recorded import recording
 
 TAKES_PROGRAM = True
 
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
-                     help="A recording made with --pc-sampling, or a program to record now.")] = None,
-    by: Annotated[str, typer.Option(help="line (with the inlined calls around it), ptx or instruction.")] = "line",
+                     help="A recording made with --pc-sampling, or a program to record.")] = None,
+    by: Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")] = "line",
     kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
-    top: Annotated[int, typer.Option(min=0, help="Places of each kernel to show, 0 for all.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")] = 10,
     name: options.Name = None,
     device: options.Device = None,
     process: options.Process = None,
     begin: options.Begin = None,
     end: options.EndOrTo = None,
-    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Also look for source files here; repeatable.")] = None,
-    rate: Annotated[str, typer.Option(metavar="HZ", help="For a program: samples per second and multiprocessor.")] = "on",
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    source: options.Sources = None,
+    rate: Annotated[str, typer.Option(metavar="HZ", help="For a program: samples per second and "
+                                                         "multiprocessor.")] = "on",
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    as_json: options.JsonFrames = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place and stall reason.")] = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Show the hot lines of each kernel: where its warps were sampled, and what they waited for.
 
-    A sample is one warp at one moment. `not issued` is the share of samples taken while the scheduler had no warp to issue: only
-    those cost time. Kernels without line information are shown by instruction.
+    A sample is one warp at one moment. `not issued` is the share taken while the scheduler had no warp to issue: only those
+    cost time. Kernels without line information are shown by instruction.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.recorder.options import table
@@ -73,7 +73,6 @@ def command(
                 shown.write_csv(found, stream)
             else:
                 shown.show(found, stream, kernels, top, tuple(source or ()))
-        for note in found.notes:
-            terminal.warning(note)
+        terminal.warning(*found.notes)
         loss.warn(trace)
     raise typer.Exit(code)

@@ -8,24 +8,22 @@ from typing import Annotated
 import typer
 
 from warpsight.errors import UsageError
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    histogram: Annotated[
-        Path | None, typer.Option(help="Instruction histogram: warp_id,region_id,instruction,count.")
-    ] = None,
+    histogram: Annotated[Path | None, typer.Option(help="Output of `sass histogram`.")] = None,
     chrome: Annotated[
         Path | None, typer.Option("--chrome-trace", help="Proton's intra-kernel Chrome trace.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="The kernel's NDJSON trace, for the number of warps per CTA.")
+        Path | None, typer.Option(help="The kernel's NDJSON trace, for the warps per CTA.")
     ] = None,
     warps_per_cta: Annotated[int | None, typer.Option(help="Warps per CTA instead.", min=1)] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
-    """Instructions per cycle of every region: an instruction histogram joined with Proton's cycles, as CSV."""
+    """Compute instructions per cycle of every region from an instruction histogram and Proton's cycles, as CSV."""
     if histogram is None and chrome is None:
         raise UsageError("name a --histogram, a --chrome-trace, or both")
     from warpsight.sass.records import ipc

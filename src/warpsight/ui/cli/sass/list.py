@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsight.errors import UsageError
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.sass.listing import Listing
@@ -18,25 +18,26 @@ _FORMS = ("text", "html", "svg", "json")
 
 def command(
     source: Annotated[
-        Path, typer.Argument(help="A cubin, or a trace with samples or counts of instructions.", metavar="CUBIN|TRACE")
+        Path, typer.Argument(help="A cubin, or a trace with instruction samples or counts.", metavar="CUBIN|TRACE")
     ],
     kernel: Annotated[
         str | None,
-        typer.Argument(help="A kernel, by name or part of it; not needed if there is only one.", metavar="[KERNEL]"),
+        typer.Argument(help="A kernel, by name or part of it, if there are several.", metavar="[KERNEL]"),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="text, html (a page), svg (control-flow graph) or json; by --output's name otherwise."),
+        typer.Option("--format", help="text, html, svg (control-flow graph) or json; by default the "
+                                      "suffix of -o decides."),
     ] = None,
-    ptx: Annotated[bool, typer.Option("--ptx", help="Show lines of PTX, too.")] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Also show PTX lines.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON: the table of instructions.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """List a kernel's instructions beside source lines and PTX, with samples, stall reasons and exact counts in the margin.
 
-    Every instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and live registers. The
-    page shows source, SASS and PTX side by side with the control-flow graph.
+    Each instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and live registers. The
+    page shows source, SASS and PTX side by side, with the control-flow graph.
     """
     chosen = "json" if as_json else form or (out.suffix[1:] if out and out.suffix[1:] in _FORMS else "text")
     if chosen not in _FORMS:

@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace, as sass trace writes it.", metavar="FILE")],
-    top: Annotated[int, typer.Option(min=0, help="Instructions to show, 0 for all.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    trace: Annotated[Path, typer.Argument(help="An event trace, from `sass trace`.", metavar="FILE")],
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    as_json: options.Json = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
-    """What each memory instruction costs: sectors per request of global memory, passes over the banks of shared memory.
+    """Show what each memory instruction costs: global-memory sectors per request, shared-memory bank passes.
 
-    Instructions that move most beyond their ideal come first.
+    The largest excess over the ideal comes first.
     """
     from warpsight.sass.events.memory import accesses
     from warpsight.sass.events.trace import EventTrace

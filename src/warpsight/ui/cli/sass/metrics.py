@@ -15,7 +15,7 @@ import typer
 
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
-from warpsight.ui.cli.sass.program import recording, split
+from warpsight.ui.cli.recorded import recording, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,28 +31,29 @@ _FEW = 20
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
-                     help="A recording made with --metrics, or a program to measure now.")] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List the metrics of a chip, with suffixes and passes; -m chooses by "
-                       "pattern.")] = False,
-    chip: Annotated[str | None, typer.Option(help="For --list: GH100, AD102, …; this machine's by default.")] = None,
-    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with their suffixes, separated by "
-                       "commas: dram__bytes.sum; roofline: what `sass counts --measured` needs.")] = "",
-    per: Annotated[str, typer.Option(metavar="kernel|range", help="What has metrics: each kernel launch, or each range (NVTX, "
-                   "annotate).")] = "kernel",
-    every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead: sample the whole GPU at this "
-                        "interval, as counters of the recording's timeline.")] = 0,
-    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Measure only kernels whose "
-                      "mangled or demangled name matches; repeatable.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+                     help="A recording made with --metrics, or a program to measure.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List a chip's metrics with suffixes and passes; -m filters "
+                                                         "them.")] = False,
+    chip: Annotated[str | None, typer.Option(help="Chip for --list, such as GH100; this machine's by "
+                                                  "default.")] = None,
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with suffixes, comma-separated, "
+                          "such as dram__bytes.sum; roofline: those "
+                       "for `sass counts --measured`.")] = "",
+    per: Annotated[str, typer.Option(metavar="kernel|range", help="Measure each kernel launch, or each range (NVTX, "
+                          "annotate).")] = "kernel",
+    every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead, sample the whole GPU at this "
+                          "interval, as counters.")] = 0,
+    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Only kernels whose mangled "
+                          "or demangled name matches; repeatable.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    as_json: options.Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Measure hardware metrics of kernels or ranges, or sample them over time, by the chip's own names.
 
-    Kernels run one at a time while each is measured. The program runs once for each pass that the metrics need, so it must do
-    the same in each run.
+    Kernels run one at a time. The program runs once per pass that the metrics need, so it must do the same in every run.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.sass.metrics import measured, of_this_machine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,33 +19,33 @@ if TYPE_CHECKING:
     from warpsight.sass.probes.results import Results
 
 TAKES_PROGRAM = True
-_USE = "for example: warpsight sass probe coalescing -- ./program (--list shows the ready probes)"
+_USE = "for example: warpsight sass probe coalescing -- ./program (--list shows the built-in probes)"
 
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="FILE.py|NAME TRACE | FILE.py|NAME -- PROGRAM [ARGS]…",
-                     help="A file of probes or a ready one (--list), and an event trace or a program.")] = None,
-    ready: Annotated[bool, typer.Option("--list", help="List the ready probes.")] = False,
+                     help="A file of probes or a built-in one (--list), and an event trace or a program.")] = None,
+    ready: Annotated[bool, typer.Option("--list", help="List the built-in probes.")] = False,
     constants: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE",
-                         help="Another value for a constant of the file; repeatable.")] = None,
+                         help="Set a constant of the file; repeatable.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
-    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, from 0.")] = None,
+    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those "
+                        "kernels, counted from 0.")] = None,
     blocks: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Blocks of the grid, x fastest.")] = None,
     warps: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps of each block.")] = None,
     addresses: Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")] = None,
-    memory: Annotated[int, typer.Option("--map-mib", min=1, help="Device memory for maps of launches that the program has not "
-                      "waited for yet.")] = 1024,
-    top: Annotated[int, typer.Option(min=0, help="Rows of each table to show, 0 for all.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    memory: Annotated[int, typer.Option("--map-mib", min=1, help="Device memory for maps of pending launches.")] = 1024,
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    as_json: options.Json = False,
     out: Annotated[Path | None, typer.Option("-o", "--output",
-                   help="New file for a program's results; PROGRAM.probes by default.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+                   help="New file for results; PROGRAM.probes by default.")] = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run functions of yours at memory accesses, barriers, … of a program's kernels, on the GPU.
 
-    A probe is a Python function with @ws.probe(at="memory.load") that counts into maps. The tables are also in the file:
-    warpsight query FILE "SELECT * FROM probe_value". Given an event trace, probes are asked of the recorded events instead.
+    A probe is a Python function with @ws.probe(at="memory.load") that writes to maps; warpsight query FILE "SELECT * FROM
+    probe_value" reads them. Given an event trace, probes run on its events instead.
     """
     from warpsight.sass.events.tracing import TraceSelection
     from warpsight.sass.probes.files import ProbeFile, find
@@ -99,16 +98,16 @@ def _show(found: Results, top: int, as_json: bool) -> None:
 
     if as_json:
         shown = {name: table.to_pylist() for name, table in found.tables.items()}
-        sys.stdout.write(
-            output.json_text({"launches": found.launches, "tables": shown, "notes": list(found.notes)})
-        )
-    else:
-        for name, table in found.tables.items():
-            tables.show(_short_kernels(table, top), title=name, top=top or None)
+        told = {"launches": found.launches, "tables": shown, "notes": list(found.notes)}
+    with output.text(None) as stream:
+        if as_json:
+            stream.write(output.json_text(told))
+        else:
+            for name, table in found.tables.items():
+                tables.show(_short_kernels(table, top), title=name, top=top or None, stream=stream)
     if not found.launches:
         terminal.warning("no launch was probed: no kernel matched, or the program did not use an NVIDIA GPU")
-    for note in found.notes:
-        terminal.warning(note)
+    terminal.warning(*found.notes)
 
 
 def _short_kernels(table: pa.Table, top: int) -> pa.Table:

@@ -11,49 +11,41 @@ from typing import IO, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import options
 
 FORMATS = ("table", "json", "csv", "ndjson")
 
 
 def command(
-    trace: Annotated[
-        Path,
-        typer.Argument(
-            help="NDJSON trace, compressed or not, or a trace it was imported into.", metavar="FILE"
-        ),
-    ],
+    trace: options.RecordsPath,
     conditions: Annotated[
         list[str] | None,
         typer.Option(
             "-f",
             "--filter",
-            help="FIELD=VALUE, with = != < <= > >= ~regex !~regex, low..high, a|b; `;` joins conditions, ` or ` "
-            "alternatives. Repeated: and.",
+            help="FIELD=VALUE, with = != < <= > >= ~regex !~regex, low..high, a|b; `;` means and, ` or ` "
+            "means or; repeatable.",
         ),
     ] = None,
-    head: Annotated[
-        int, typer.Option("-n", "--head", help="The first N records (of each group).", min=0)
-    ] = 10,
-    tail: Annotated[
-        int | None, typer.Option("-t", "--tail", help="The last N records instead.", min=0)
-    ] = None,
+    head: Annotated[int, typer.Option("-n", "--head", help="The first N records (per group).", min=0)] = 10,
+    tail: Annotated[int | None, typer.Option("-t", "--tail", help="The last N records.", min=0)] = None,
     everything: Annotated[bool, typer.Option("-a", "--all-lines", "--all", help="All records.")] = False,
     fields: Annotated[str | None, typer.Option(help="Fields, separated by commas; `*` for all.")] = None,
     group_by: Annotated[str | None, typer.Option("-g", "--group-by", help="Group by this field.")] = None,
-    count: Annotated[bool, typer.Option("--count", help="Only how many records each group has.")] = False,
-    top: Annotated[int | None, typer.Option(help="The N largest groups of a count.", min=1)] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only the number of records per group.")] = False,
+    top: Annotated[int | None, typer.Option(help="The N largest groups.", min=1)] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or ndjson.")] = "table",
-    no_header: Annotated[bool, typer.Option("--no-header", help="No line with field names.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="Omit the line of field names.")] = False,
     describing: Annotated[
         bool, typer.Option("--describing", help="Include records that describe the file.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    out: options.Out = None,
     compress: Annotated[bool, typer.Option("--compress", help="Compress the output file with zstd.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Records of an instruction trace: the first, last or all that fulfil conditions, grouped or counted.
+    """Show records of an instruction trace that match conditions: first, last or all, grouped or counted.
 
-    The instruction's text comes from the trace's instruction table as field `sass`, the launching frame as `caller`.
+    Field `sass` is the instruction's text, `caller` the launching frame.
     """
     if form not in FORMATS:
         raise UsageError(f"there is no format {form!r}; formats: {', '.join(FORMATS)}")
@@ -93,8 +85,7 @@ def command(
         from warpsight.sass.records.field_names import unknown
 
         notes = [*notes, *unknown(doubtful)]
-    for note in notes:
-        terminal.warning(note)
+    terminal.warning(*notes)
 
 
 def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsight.errors import UsageError
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.sass.races.detect import Races
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 
 def command(
     trace: Annotated[list[str] | None, typer.Argument(help="An event trace with classes memory and barriers, or with "
-                     "--on-device a program.", metavar="FILE | -- PROGRAM [ARGS]…")] = None,
-    on_device: Annotated[bool, typer.Option("--on-device", help="Run PROGRAM and look for races on the device while it runs: "
-                         "for kernels whose traces would be too large.")] = False,
+                                                           "--on-device a program.", metavar="FILE | -- PROGRAM [ARGS]…")] = None,
+    on_device: Annotated[bool, typer.Option("--on-device", help="Look for races on the device while PROGRAM runs, for "
+                          "kernels whose traces "
+                         "would be too large.")] = False,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="With --on-device: kernels whose mangled or demangled name matches; repeatable.")] = None,
-    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="With --on-device: launches of those kernels, "
-                        "from 0.")] = None,
-    shadow: Annotated[int, typer.Option("--shadow-mib", min=64, help="With --on-device: device memory for what is noted of "
-                      "global memory, four times what kernels touch.")] = 4096,
-    top: Annotated[int, typer.Option(min=0, help="Races to show, 0 for all.")] = 20,
+                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
+    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, counted from "
+                          "0.")] = None,
+    shadow: Annotated[int, typer.Option("--shadow-mib", min=64, help="Device memory for notes on global memory: four times "
+                          "what kernels touch.")] = 4096,
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
                           help="Exit with this code when there are races.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    as_json: options.Json = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
-    """Data races within launches and between streams: two accesses to the same bytes, one of them a write, that nothing orders.
+    """Find data races within launches and between streams: unordered accesses to the same bytes, one of them a write.
 
-    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes. Each race
-    has a witness: both accesses with their source lines. A trace shows races of streams too; with --on-device, copies by cp.async
-    and in bulk, phases of mbarriers and memory of a cluster are followed as well; kernels then run many times slower.
+    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes. Each
+    race shows both accesses with their source lines. A trace also shows races between streams; --on-device also follows
+    cp.async and bulk copies, mbarrier phases and cluster memory, while kernels run many times slower.
     """
     from warpsight.sass.events.trace import EventTrace
     from warpsight.sass.races.detect import races
@@ -63,8 +64,7 @@ def command(
             }))  # fmt: skip
         else:
             stream.write(events.races(found, top))
-    for note in found.notes:
-        terminal.warning(note)
+    terminal.warning(*found.notes)
     raise typer.Exit(code or (error_exit if found.races else 0))
 
 

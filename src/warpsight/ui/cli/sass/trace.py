@@ -10,6 +10,7 @@ import typer
 
 from warpsight.api import files
 from warpsight.errors import UsageError
+from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
     from warpsight.sass.events import tracing
@@ -20,36 +21,39 @@ SYSTEMS = ("linux",)
 
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to trace.")] = None,
-    events: Annotated[str | None, typer.Option(metavar="CLASSES", help="Classes of events, separated by commas: memory (global, "
-                      "shared, local), values (of those accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, "
-                      "calls, malloc, tcgen05; with NVBit: instructions (every one), registers, memory. By default "
-                      "memory,barriers; instructions with --sass or --category.")] = None,
+    events: Annotated[str | None, typer.Option(metavar="CLASSES", help="Event classes, comma-separated: memory (global, "
+                          "shared, local), values (of those "
+                      "accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, calls, "
+                      "malloc, tcgen05; with NVBit: instructions, registers, memory. By default "
+                      "memory,barriers, or with --sass or --category instructions.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
-    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, from 0.")] = None,
+                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
+    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those "
+                        "kernels, counted from 0.")] = None,
     blocks: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Blocks of the grid, x fastest.")] = None,
     warps: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps of each block.")] = None,
     addresses: Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")] = None,
     offsets: Annotated[list[str] | None, typer.Option("--pc", metavar="LOW..HIGH",
-                       help="Instructions at these offsets in the kernel, in bytes; up to four times.")] = None,
-    sass: Annotated[list[str] | None, typer.Option("--sass", metavar="REGEX", help="Instructions whose text matches, with NVBit; "
-                    "repeatable.")] = None,
-    categories: Annotated[str | None, typer.Option("--category", metavar="NAMES", help="Instructions of mma, tma, sync, memory, "
-                          "with NVBit.")] = None,
-    when: Annotated[str, typer.Option(metavar="before, after or both", help="When registers are read.")] = "before",
-    predicates: Annotated[bool, typer.Option("--predicates", help="Predicates among the registers.")] = False,
-    every: Annotated[int, typer.Option(min=1, metavar="N", help="Every N-th record of a launch.")] = 1,
-    first: Annotated[int | None, typer.Option(min=1, metavar="N", help="The first N records of a launch.")] = None,
-    ring: Annotated[int, typer.Option("--ring-mib", min=1, max=4096, help="Host memory that records pass through, a power "
-                    "of two; kernels wait while it is full.")] = 64,
+                       help="Instructions at these byte offsets; up to four times.")] = None,
+    sass: Annotated[list[str] | None, typer.Option("--sass", metavar="REGEX", help="With NVBit: instructions whose text "
+                          "matches; repeatable.")] = None,
+    categories: Annotated[str | None, typer.Option("--category", metavar="NAMES", help="With NVBit: instructions of mma, "
+                          "tma, sync, memory.")] = None,
+    when: Annotated[str, typer.Option(metavar="before, after or both", help="When to read registers.")] = "before",
+    predicates: Annotated[bool, typer.Option("--predicates", help="Include predicates with the registers.")] = False,
+    every: Annotated[int, typer.Option(min=1, metavar="N", help="Keep every N-th record of a launch.")] = 1,
+    first: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the first N records of a "
+                        "launch.")] = None,
+    ring: Annotated[int, typer.Option("--ring-mib", min=1, max=4096, help="Host buffer for records, a power of two; kernels "
+                          "wait while it is full.")] = 64,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New file; PROGRAM.events by default.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program and record what single instructions of its kernels do: addresses, values, barriers, copies.
 
-    The chosen kernels run up to a hundred times slower, others in their modules a little. Nothing is lost: kernels wait for the
-    file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library: pip install
-    'warpsight[nvidia]'. Registers and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
+    Chosen kernels run up to a hundred times slower, others in their modules a little slower. No event is lost: kernels wait for
+    the file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library (pip install
+    'warpsight[nvidia]'); registers and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
     from warpsight.sass.events import tracing
     from warpsight.ui.render import terminal
@@ -149,15 +153,7 @@ def range_of(text: str | None, option: str) -> tuple[int, int] | None:
     """LOW..HIGH without HIGH, or one number; in any base."""
     if text is None:
         return None
-    low, dots, high = text.partition("..")
-    try:
-        begin = int(low, 0)
-        end = int(high, 0) if dots else begin + 1
-    except ValueError:
-        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
-    if begin < 0 or end <= begin or end > 2**64 - 1:
-        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
-    return begin, end
+    return options.bounds(text, option, 2**64 - 1)
 
 
 def warps_of(text: str | None) -> tuple[int, ...]:

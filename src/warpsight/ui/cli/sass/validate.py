@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
     trace: Annotated[
-        Path, typer.Argument(help="NDJSON or text trace, or a delay configuration.", metavar="FILE")
+        Path, typer.Argument(help="NDJSON or text trace, or delay configuration.", metavar="FILE")
     ],
     form: Annotated[str, typer.Option("-f", "--format", help="json, text, delays or auto.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 no known kind of file."""
+    """Check every record of a trace against its type; exit code 0 valid, 1 invalid, 2 unknown kind of file."""
     from warpsight.errors import UsageError
     from warpsight.sass.records.validate import validate
     from warpsight.ui.render import terminal

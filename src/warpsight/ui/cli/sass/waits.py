@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace with classes memory, values, barriers, mbarrier and cluster.",
+    trace: Annotated[Path, typer.Argument(help="An event trace with classes memory, values, barriers, "
+                                               "mbarrier and cluster.",
                      metavar="FILE")],
-    top: Annotated[int, typer.Option(min=0, help="Waits to show, 0 for all.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    as_json: options.Json = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
-    """Who waits for whom where a trace ends: for a program that hung and was ended while it was traced.
+    """Show who waits for whom at the end of a trace, for a program that hung while it was traced.
 
-    Names the warps that have not come to a barrier, the arrivals at an mbarrier, and words that warps poll: those whose value
-    stays the same, so a loop that goes on is none.
+    Names the warps missing at a barrier, arrivals at an mbarrier, and words that warps poll without seeing them change.
     """
     from warpsight.sass.events.trace import EventTrace
     from warpsight.sass.events.waits import waits
@@ -37,5 +37,4 @@ def command(
             }))  # fmt: skip
         else:
             stream.write(events.waits(found, top))
-    for note in found.notes:
-        terminal.warning(note)
+    terminal.warning(*found.notes)

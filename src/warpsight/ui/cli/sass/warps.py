@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[
-        Path,
-        typer.Argument(
-            help="NDJSON trace, compressed or not, or a trace it was imported into.", metavar="FILE"
-        ),
-    ],
-    everything: Annotated[
-        bool, typer.Option("-a", "--all", help="Every range of ids instead of a few lines.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    trace: options.RecordsPath,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Show every range of ids.")] = False,
+    as_json: options.Json = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
-    """Which warps of a kernel completed, which are in progress, which were never seen.
+    """Show which warps of a kernel completed, are in progress, or were never seen.
 
-    A warp is completed when its last instruction, padding aside, is an EXIT. Warps of the grid that the trace lacks are missing.
+    A warp is complete when its last instruction, padding aside, is an EXIT. Warps of the grid that are absent from the trace
+    are missing.
     """
     import shutil
 
@@ -41,6 +34,5 @@ def command(
         else:
             stream.write(shown.text(found.to_json(), shutil.get_terminal_size().columns, everything))
     if not found.observed:
-        terminal.warning(f"{trace}: no record of it is of a warp")
-    for note in found.notes:
-        terminal.warning(note)
+        terminal.warning(f"{trace}: none of its records belongs to a warp")
+    terminal.warning(*found.notes)

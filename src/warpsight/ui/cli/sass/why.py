@@ -7,24 +7,24 @@ from typing import Annotated
 
 import typer
 
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="A trace with samples of program counters.", metavar="TRACE")],
+    trace: Annotated[Path, typer.Argument(help="A recording made with --pc-sampling.", metavar="TRACE")],
     kernel: Annotated[
         str | None,
-        typer.Argument(help="A kernel, by name or a part of it; the one with most samples by default.", metavar="[KERNEL]"),
+        typer.Argument(help="A kernel, by name or part of it; by default the one with the most samples.", metavar="[KERNEL]"),
     ] = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Leave nothing out.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Show everything.")] = False,
+    as_json: options.Json = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Say which instructions make a kernel's warps stall, and what to change.
 
-    Each sampled stall is blamed on its cause: the load whose result is waited for rather than the addition that waits. Each
-    estimated speedup is of the kernel, not of the program, and for one change alone.
+    Blames each sampled stall on its cause: the load rather than the addition that waits for it. Estimated speedups are for the
+    kernel, not the program, and for one change alone.
     """
     from warpsight.model import open as open_trace
     from warpsight.sass import recorded
