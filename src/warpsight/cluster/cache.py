@@ -1,4 +1,4 @@
-"""Summaries kept beside their traces, so that a second question reads only megabytes.
+"""Summaries kept beside their traces: a second question reads only megabytes.
 
 `.NAME.summary.zip` lies beside NAME, or in the user's cache folder where that place cannot be written to. It counts for as long
 as the trace has the size and the time of change that it was made from.
@@ -31,7 +31,7 @@ def kept(path: str) -> list[RankSummary] | None:
 
 
 def make(path: str) -> list[RankSummary]:
-    """Make the summaries of a trace or file and keep them; empty when they lie beside it now, where :func:`kept` finds them."""
+    """Make the summaries of a trace or file and keep them; empty if they were saved where :func:`kept` finds them."""
     stamp = _stamp(path)
     with open_any(path) as trace:
         made = summary.summarize(trace, path)

@@ -1,4 +1,4 @@
-"""Why a rank comes last: what its account has more of than the other ranks', in the steps that it holds up."""
+"""Why a rank comes last: the part of its account that exceeds the other ranks', in the steps that it delays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOW_CLOCK = 0.97
 
 @dataclass(frozen=True)
 class Cause:
-    """What a rank spends more time on than the others.
+    """The activity on which a rank spends more time than the others.
 
     Attributes:
         kind: Class of the account, throttled or imbalance.
@@ -44,7 +44,7 @@ class Cause:
 
 
 def cause(job: Job, steps: Steps, rank: int, chosen: Column) -> Cause | None:
-    """Why a rank (by its place) comes last in some steps; None where its account has nothing more than the others'."""
+    """Why a rank (by its place) comes last in some steps; None if its account does not exceed the others'."""
     sums = [_sums(job, steps, place, chosen) for place in range(len(job.summaries))]
     mine = sums[rank]
     others = [one for place, one in enumerate(sums) if place != rank]

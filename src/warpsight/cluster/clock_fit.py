@@ -38,7 +38,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class Constraints:
-    """What events say about the offset of one clock to another, a row per event (ns).
+    """Bounds on the offset between two clocks, a row per event (ns).
 
     Attributes:
         at: When, on the other clock.
@@ -108,7 +108,7 @@ class ClockFit:
     left_out: int
 
     def offset(self, at: Column) -> tuple[Column, Column]:
-        """What to add to some moments of the other clock (int64 ns), and the error bound of that (float ns)."""
+        """The value to add to some moments of the other clock (int64 ns), and its error bound (float ns)."""
         moments = np.asarray(at, np.int64)
         offset, bound = np.empty(len(moments)), np.empty(len(moments))
         begins = np.array([one.begin for one in self.stretches[1:]], np.int64)

@@ -1,4 +1,4 @@
-"""One clock for all ranks of a job: measured from joint collectives, else taken from the wall clocks.
+"""One clock for all ranks of a job, measured from joint collectives or taken from the wall clocks.
 
 Ranks of one boot of one host share CLOCK_MONOTONIC and need nothing. Every other clock gets the offset to that of the reference,
 directly where both took part in the same collectives, else over the chain of clocks with the least error bound. Wall clocks
@@ -75,7 +75,7 @@ class JobClocks:
         return self.clocks[self.of[rank]].corrected(times)
 
     def bound(self, one: int, other: int) -> float | None:
-        """How far off the time between two ranks (by their places) can be, ns; None unknown."""
+        """Largest error of the time between two ranks (by their places), ns, or None."""
         if self.of[one] == self.of[other]:
             return 0.0
         bounds = [self.clocks[self.of[rank]].bound for rank in (one, other)]
@@ -83,7 +83,7 @@ class JobClocks:
 
     @property
     def worst(self) -> float | None:
-        """The largest bound of any clock, ns; None where one is unknown."""
+        """The largest error bound of any clock, ns, or None."""
         bounds = [clock.bound for clock in self.clocks]
         return (
             None if any(bound is None for bound in bounds) else max((b or 0.0 for b in bounds), default=0.0)
@@ -91,7 +91,7 @@ class JobClocks:
 
 
 def synchronize(summaries: Sequence[RankSummary], groups: Sequence[Communicator]) -> JobClocks:
-    """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
+    """All clocks of a job mapped to the clock with the most ranks (the first rank's if equal)."""
     names = list(dict.fromkeys(one.about.clock for one in summaries))
     of = tuple(names.index(one.about.clock) for one in summaries)
     ranks = [tuple(i for i, clock in enumerate(of) if clock == number) for number in range(len(names))]

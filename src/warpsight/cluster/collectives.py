@@ -1,4 +1,4 @@
-"""The collectives of one rank, in the order in which the rank entered them.
+"""The collectives of one rank, in the order in which it entered them.
 
 Table `collective` has them where a source has their sizes and groups (NCCL's profiler interface, Kineto, Nsight Systems, …).
 Else NCCL's own NVTX ranges are used, which carry the communicator and the size: a communication kernel belongs to the calls of

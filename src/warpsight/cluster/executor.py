@@ -1,4 +1,4 @@
-"""Running one function over the ranks of a job: here in a pool of processes, or on a Dask cluster."""
+"""Run one function over the ranks of a job: in a local pool of processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def _without_main() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Processes of this machine; with one worker or one item everything runs in this process."""
+    """Local worker processes; with one worker or one item, everything runs in this process."""
 
     workers: int = 0
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
-        """As :class:`Executor` says. A worker that dies costs one more try of the items it may have had."""
+        """As in :class:`Executor`. When a worker dies, its possible items are tried once more."""
         workers = min(self.workers or os.cpu_count() or 1, len(items))
         if workers <= 1:
             yield from (_run(function, place, item) for place, item in enumerate(items))
@@ -140,7 +140,7 @@ class Dask:
     timeout: float = 30.0
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
-        """As :class:`Executor` says; Dask itself repeats what a lost worker had."""
+        """As in :class:`Executor`; Dask repeats the work of a lost worker."""
         with self._client() as client:
             from distributed import as_completed as completed
 

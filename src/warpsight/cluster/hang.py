@@ -18,7 +18,7 @@ _EQUAL = ("all_reduce", "allreduce", "all_gather", "reduce_scatter", "broadcast"
 
 
 def hang(dumps: Sequence[FlightDump]) -> list[Finding]:
-    """What keeps a job from continuing, the cause first.
+    """The reasons why a job does not continue, the cause first.
 
     A rank that others wait for and that itself waits in no other group is the cause; ranks that wait for each other in several
     groups follow.

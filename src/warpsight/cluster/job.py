@@ -72,7 +72,7 @@ class Job:
 
     @property
     def missing(self) -> list[int]:
-        """Ranks of the job of which there is no recording."""
+        """Ranks of the job without a recording."""
         there = {one.about.rank for one in self.summaries}
         return [rank for rank in range(self.world_size or 0) if rank not in there]
 
@@ -84,7 +84,7 @@ class Job:
 
 
 def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
-    """Read a job: summaries are made where none is kept, by the executor, one trace or file at a time.
+    """Load a job; missing summaries are made by the executor, one trace or file at a time.
 
     Its workers leave them beside the traces, where they are read from: that is cheaper than to send them.
 

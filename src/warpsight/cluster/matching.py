@@ -1,7 +1,7 @@
 """The same collective on all ranks of its group.
 
 Ranks do the operations of a communicator in one order, so the n-th of one rank is the n-th of the others. Numbers that the
-source has decide; else places count from the begin of the recording, moved where a recording began later: by how many places
+source has decide; else places count from the start of the recording, moved where a recording began later: by how many places
 follows from the operations; among several possible moves, from the ends, whose distances are equal on both clocks.
 """
 
@@ -91,7 +91,7 @@ class Communicator:
 
 
 def match(summaries: Sequence[RankSummary]) -> list[Communicator]:
-    """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
+    """The groups of a job with their operations, largest first; groups with a single recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
     members = _members(summaries)
     pairs = [_pairs(one, members) for one in summaries]

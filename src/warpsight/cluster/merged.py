@@ -1,4 +1,4 @@
-"""One trace of all ranks of a job, on one clock, for every other verb to show and export."""
+"""One trace of all ranks of a job, on one clock, for all other verbs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Joining:
         self.rows: dict[str, int] = {}
 
     def take(self, trace: StoredTrace, places: list[int]) -> None:
-        """The rows of a trace that belong to some ranks (by their places), and those that belong to no process."""
+        """The rows of a trace that belong to some ranks (by their places) or to no process."""
         clock = self._job.clocks.clocks[self._job.clocks.of[places[0]]]
         processes = self._processes(trace, places, clock)
         maps = _interned(trace, self._writer)

@@ -1,4 +1,4 @@
-"""Where the ranks of a job lie: traces and other tools' files, in folders or named one by one."""
+"""Finds the ranks of a job: traces and other tools' files, in folders or named one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _JobInputs:
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> _JobInputs:
-    """What lies at some paths; a folder that is not a trace stands for the traces, files of ranks and dumps in it.
+    """Expand paths: a folder that is not a trace stands for its traces, rank files and dumps.
 
     Raises:
         UsageError: when a path does not exist, or a folder holds nothing of the kind.

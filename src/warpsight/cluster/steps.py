@@ -22,7 +22,7 @@ _WARM_UP, _FEW = 5, 4
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` when the first begins.
+    """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` is the start of the first.
 
     `stretches[rank]` has the number of the step that each stretch of the rank's account lies in, `count` for what comes after
     the last one.
@@ -38,7 +38,7 @@ class Steps:
 
     @property
     def length(self) -> int:
-        """From the begin of what is judged to the end of the last step, ns; 0 without steps."""
+        """Time from the start of the judged part to the end of the last step, ns; 0 without steps."""
         return int(self.end[-1]) - self.judged_from if len(self.end) else 0
 
     @property
@@ -53,11 +53,14 @@ class Steps:
 def steps(waiting: Waiting) -> Steps:
     """Steps that the ranks announced, else the period with which the operations of the largest group repeat."""
     largest = next((met for met in waiting.groups if len(met.rows) and not met.paired.all()), None)
+    found = None if largest is None else _announced(waiting, largest)
+    if not found and (own := _own(waiting)) is not None:
+        return own
     if largest is None:
         return Steps(
             0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
         )
-    begin, end, source = _announced(waiting, largest) or _repeating(largest)
+    begin, end, source = found or _repeating(largest)
     placed = []
     for rank, one in enumerate(waiting.job.summaries):
         edges = waiting.job.clocks.corrected(rank, edges_of(one.collectives))
@@ -94,6 +97,30 @@ def _announced(waiting: Waiting, met: GroupOperations) -> tuple[int, Column, str
     if len(final) < 3 or len(final) < 0.5 * len(start):
         return None
     return int(met.entry[step >= 0][0]), met.end[final], source
+
+
+def _own(waiting: Waiting) -> Steps | None:
+    """Each rank's own iterations, where all announce them and no collective joins them, as between the stages of a pipeline.
+
+    A step ends where the last rank begins the next one.
+    """
+    starts = []
+    for rank, one in enumerate(waiting.job.summaries):
+        label = one.steps["label"][0].as_py() if len(one.steps) else None
+        if len(one.steps) < 3 or (label and _NOT_STEPS.match(label)):
+            return None
+        starts.append(waiting.job.clocks.corrected(rank, one.steps["start"].to_numpy()))
+    count = min(map(len, starts), default=0)
+    if not count or max(map(len, starts)) > count + 1:
+        return None
+    last = max(int(waiting.job.clocks.corrected(rank, np.array([one.about.end]))[0])
+               for rank, one in enumerate(waiting.job.summaries))  # fmt: skip
+    end = np.append(np.max([start[1:count] for start in starts], axis=0), last)
+    placed = []
+    for rank, one in enumerate(waiting.job.summaries):
+        reach = np.append(waiting.job.clocks.corrected(rank, edges_of(one.collectives)), last)
+        placed.append(np.maximum(np.searchsorted(starts[rank][:count], reach, "left") - 1, 0))
+    return Steps(int(min(start[0] for start in starts)), end, "the ranks' iterations", tuple(placed))
 
 
 def _repeating(met: GroupOperations) -> tuple[int, Column, str]:

@@ -1,4 +1,4 @@
-"""One rank reduced to what the cluster's questions need: collectives, time between them by cause, kernels and clocks.
+"""One rank reduced for the cluster's questions: collectives, time between them by cause, kernels and clocks.
 
 It is some megabytes where the trace is gigabytes, and everything that joins ranks starts from it.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 5
+VERSION = 7
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 OTHERS = "others"
@@ -47,7 +47,7 @@ _RANK_IN_NAME = re.compile(r"rank[-_=]?(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class About:
-    """Who the rank is, and what its clock is.
+    """Identity of the rank, and its clock.
 
     Attributes:
         clock: Ranks of equal text share a clock.
@@ -60,6 +60,7 @@ class About:
         throttled: Why that clock was held down, and for which share of the samples.
         afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
         link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
+        gpu: UUID of its device; "" unknown.
     """
 
     path: str
@@ -81,11 +82,12 @@ class About:
     throttled: tuple[tuple[str, float], ...]
     afterwards: tuple[str, int]
     link_speed: float | None = None
+    gpu: str = ""
 
 
 @dataclass(frozen=True)
 class RankSummary:
-    """One rank's summary; `account` numbers the stretches that end with each distinct end of `collectives`."""
+    """One rank's summary; `account` numbers the stretches that end at each distinct end of `collectives`."""
 
     about: About
     collectives: pa.Table
@@ -95,7 +97,7 @@ class RankSummary:
 
 
 def summarize(trace: StoredTrace, path: str) -> list[RankSummary]:
-    """The summary of each rank in a trace: of each process that worked on a device or says which rank it is."""
+    """The summary of each rank in a trace: each process with device work or a known rank."""
     found = [_one(trace, path, row) for row in _processes(trace)]
     active = [one for one in found if one.about.end > one.about.begin or one.about.rank >= 0]
     return active or found[:1]
@@ -134,14 +136,14 @@ def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
         path, process, _rank(row, path), row["world_size"], row["host"], row["pid"], _device(trace, found.work),
         row["command"], *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
-        _link_speed(trace, found.work),
+        _link_speed(trace, found.work), _uuid(trace, found.work),
     )  # fmt: skip
     accounted = _accounted(trace, found, listed)
     return RankSummary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
 
 
 def encoded(data: pa.Table) -> pa.Table:
-    """A table whose texts are dictionary-coded: a list of a thousand members would stand in every row otherwise."""
+    """A table with dictionary-coded texts: otherwise a list of a thousand members would be repeated in every row."""
     for place, field in enumerate(data.schema):
         if pa.types.is_string(field.type):
             data = data.set_column(place, field.name, data[field.name].combine_chunks().dictionary_encode())
@@ -172,24 +174,29 @@ def _rank(row: dict[str, Any], path: str) -> int:
     return int(told[1]) if told else -1
 
 
+def _main_device(work: Work) -> int | None:
+    """The device that most of the work ran on."""
+    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
+    return max(devices)[1] if devices else None
+
+
 def _device(trace: StoredTrace, work: Work) -> str:
     """The device that most of the work ran on, as `GPU 3 (NVIDIA H200)`."""
-    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
-    if not devices:
+    device = _main_device(work)
+    if device is None:
         return ""
-    device = max(devices)[1]
     found = {number: rest for number, *rest in trace.rows("device", "device", "index", "name")}
     return "GPU {} ({})".format(*found[device]) if device in found else f"GPU {device}"
+
+
+def _uuid(trace: StoredTrace, work: Work) -> str:
+    return dict(trace.rows("device", "device", "uuid")).get(_main_device(work)) or ""
 
 
 def _link_speed(trace: StoredTrace, work: Work) -> float | None:
     """The speed of the links of the device that most of the work ran on, from the recorded topology."""
     known = {gpu["uuid"]: gpu["speed"] for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())}
-    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
-    if not known or not devices:
-        return None
-    uuid = dict(trace.rows("device", "device", "uuid")).get(max(devices)[1])
-    speed = known.get(uuid)
+    speed = known.get(_uuid(trace, work))
     return None if speed is None else float(speed)
 
 

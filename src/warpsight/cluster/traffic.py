@@ -1,4 +1,4 @@
-"""What each rank sends to each other one: bytes, operations and how long they took, by the algorithm that moved them.
+"""Traffic between each two ranks: bytes, operations and time, by the algorithm that moved them.
 
 Messages go from their sender to their receiver, an all-to-all from each rank to each other one in equal parts. A ring passes
 all but one part of the data on to the next rank, twice for an all-reduce; a tree passes it up and down between neighbors. Rings
@@ -132,7 +132,7 @@ def _neighbors(
 
 
 def slow_links(found: pa.Table) -> list[Finding]:
-    """Pairs of ranks whose large messages are far slower than those of the usual pair."""
+    """Pairs of ranks whose large messages are far slower than the usual pair's."""
     rows = [row for row in found.to_pylist() if row["bandwidth"] is not None]
     if len(rows) < _PAIRS:
         return []
@@ -157,7 +157,7 @@ def slow_links(found: pa.Table) -> list[Finding]:
 
 
 def matrix(found: pa.Table, column: str) -> tuple[list[int], Column]:
-    """The ranks, and a column of :func:`traffic` as a matrix by source and destination; 0 where nothing was sent."""
+    """The ranks, and a column of :func:`traffic` as a source × destination matrix; 0 without traffic."""
     source, target = (found[name].to_numpy() for name in ("source", "destination"))
     ranks = np.unique(np.concatenate([source, target]))
     out = np.zeros((len(ranks), len(ranks)))

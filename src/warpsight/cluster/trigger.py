@@ -1,4 +1,4 @@
-"""Asking all recordings of a job to begin and end together."""
+"""Asks all recordings of a job to begin and end together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S = 0.05
 def trigger(
     folder: str | os.PathLike[str], step: int | None, steps: int, wait: float, seconds: float, patience: float
 ) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """As :func:`warpsight.api.cluster.trigger`: when, who will do it, and who will not with the reason."""
+    """As :func:`warpsight.api.cluster.trigger`: when to record, who will, and who will not and why."""
     place = Path(folder)
     running = _running(place)
     if not running:

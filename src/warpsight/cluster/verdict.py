@@ -1,4 +1,4 @@
-"""The verdict on a job: what breaks it or holds it up, which rank, why, since when, and what that costs."""
+"""The verdict on a job: what breaks or delays it, which rank, why, since when, and at what cost."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JobVerdict:
 
 
 def judge(job: Job) -> JobVerdict:
-    """Judge a job: dumps of a hang first, then what ranks did not do alike, then who holds whom up."""
+    """Judge a job: hang dumps first, then operations that ranks did not do alike, then stragglers."""
     found: list[Finding] = list(hang(job.dumps)) if job.dumps else []
     waiting = Waiting(job)
     listed = steps(waiting)
@@ -79,12 +79,13 @@ def judge(job: Job) -> JobVerdict:
     found += unmet(job)
     found += _gaps(job)
     found += _stragglers(waiting, listed, length)
-    found += _pipelines(waiting, length)
+    found += _pipelines(waiting, listed, length)
     found += slow_links(traffic(waiting))
     if not any(
         one.severity == "error" for one in found
     ):  # what comes after a hang or mismatch is not a transfer
         found += _exposed(waiting, length)
+    found += _shared(job)
     found += _clock_notes(job)
     ordered = _ordered(found)
     return JobVerdict(_headline(job, ordered, length), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
@@ -267,23 +268,85 @@ def _time(waiting: Waiting, place: int, *kinds: int) -> int:
     return int(time[np.isin(kind, kinds)].sum())
 
 
-def _pipelines(waiting: Waiting, length: int) -> list[Finding]:
+def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     """Time in sends and receives for work that another stage had not finished; its share of the judged time is saved."""
     job = waiting.job
-    spans = sum(one.about.end - one.about.begin for one in job.summaries)
-    total = int(waiting.paired_wait.sum())
-    if not spans or total < _BUBBLE * spans:
+    if len(listed) > 3:
+        waited, judged = _paired_per_step(waiting, listed), length * len(job.summaries)
+    else:
+        waited = waiting.paired_wait[:, None]
+        judged = sum(one.about.end - one.about.begin for one in job.summaries)
+    share = float(waited.sum()) / max(judged, 1)
+    if share < _BUBBLE:
         return []
-    worst = int(np.argmax(waiting.paired_wait))
-    text = (f"pipeline bubbles: ranks wait {total / spans:.0%} of their time in sends and receives for another stage, "
-            f"{rank_name(job, worst)} most")  # fmt: skip
-    each = [
-        f"rank {one.about.rank}: {words.duration(int(waiting.paired_wait[i]))}"
-        for i, one in enumerate(job.summaries)
+    each = waited.sum(1)
+    worst = int(np.argmax(each))
+    text = f"pipeline bubbles: ranks wait {share:.0%} of their time in sends and receives for another stage"
+    evidence = [
+        f"rank {one.about.rank}: {words.duration(int(each[i]))}" for i, one in enumerate(job.summaries)
     ][:6]
-    return [Finding("warning", text, {"share": total / spans, "rank": job.summaries[worst].about.rank}, "cluster/bubble",
-                    int(total / spans * length), tuple(each), "Use more micro-batches per step, an interleaved schedule, "
-                    "or stages of equal length.")]  # fmt: skip
+    values: dict[str, Any] = {"share": share, "rank": job.summaries[worst].about.rank}
+    advice, name = (
+        "Use more micro-batches per step, an interleaved schedule, or stages of equal length.",
+        None,
+    )
+    place = int(np.argmin(each))
+    steps = _pacing(waiting, listed, place, each)
+    found = cause(job, listed, place, steps[0]) if steps is not None else None
+    if steps is None or found is None:
+        text += f", {rank_name(job, worst)} most"
+    else:
+        when = f", {steps[1]}" if steps[1] else ""
+        text += f"; the stage of {rank_name(job, place)} sets the pace{when}: {found.text}"
+        values |= {"rank": job.summaries[place].about.rank, "cause": found.kind, "name": found.name}
+        advice, name = found.advice or advice, found.name
+    return [
+        Finding(
+            "warning",
+            text,
+            values,
+            "cluster/bubble",
+            int(share * length),
+            tuple(evidence),
+            advice,
+            None,
+            name,
+        )
+    ]
+
+
+def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
+    """Exposed waiting of each rank (row) in sends and receives in each step (column), ns."""
+    out = np.zeros((len(waiting.job.summaries), len(listed)), np.int64)
+    for met in waiting.groups:
+        own = np.flatnonzero(met.paired & (met.entry > listed.judged_from))
+        step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), len(listed) - 1)
+        for column, rank in enumerate(met.group.ranks):
+            np.add.at(out[rank], step, met.exposed[own, column])
+    return out
+
+
+def _pacing(waiting: Waiting, listed: Steps, place: int, waited: Column) -> tuple[Column, str] | None:
+    """In which steps a stage works longer than the others do, and when that is, in words.
+
+    None unless it waits half as long as they do, and what it works longer explains half of that difference.
+    """
+    summaries = waiting.job.summaries
+    if len(summaries) < 2 or not len(listed):
+        return None
+    busy = np.zeros((len(summaries), len(listed) + 1))
+    for rank, one in enumerate(summaries):
+        kind, interval, time = (one.account[name].to_numpy() for name in ("class", "interval", "time"))
+        worked = kind != COMMUNICATION
+        step = np.minimum(listed.stretches[rank][interval[worked]], len(listed))
+        np.add.at(busy[rank], step, time[worked])
+    others = np.arange(len(summaries)) != place
+    own = np.maximum(busy[place] - np.median(busy[others], axis=0), 0)[: len(listed)]
+    own[listed.end <= listed.judged_from] = 0
+    usual = float(np.median(waited[others]))
+    if waited[place] > 0.5 * usual or own.sum() < 0.5 * (usual - waited[place]):
+        return None
+    return _when(own)
 
 
 def _exposed(waiting: Waiting, length: int) -> list[Finding]:
@@ -301,6 +364,22 @@ def _exposed(waiting: Waiting, length: int) -> list[Finding]:
     return [Finding("warning", text, {"share": moving / spans, "waiting": waited}, "cluster/exposed",
                     int(moving / spans * length), (), "Overlap it with computation (smaller buckets, prefetch), send less "
                     "(gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
+
+
+def _shared(job: Job) -> list[Finding]:
+    """Ranks that take turns on one GPU."""
+    users: dict[str, list[int]] = {}
+    for one in job.summaries:
+        if one.about.gpu:
+            users.setdefault(one.about.gpu, []).append(one.about.rank)
+    out = []
+    for gpu, ranks in users.items():
+        if len(ranks) > 1:
+            shown = ", ".join(map(str, ranks[:12])) + (", …" if len(ranks) > 12 else "")
+            text = (f"ranks {shown} share one GPU: it runs them in turn, so kernels, and collectives that wait, are longer than "
+                    "they would be alone, and who holds up whom is not certain")  # fmt: skip
+            out.append(Finding("note", text, {"gpu": gpu, "ranks": ranks}, "cluster/shared"))
+    return out
 
 
 def _clock_notes(job: Job) -> list[Finding]:

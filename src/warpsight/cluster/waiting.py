@@ -53,7 +53,7 @@ class GroupOperations:
 
     @property
     def cost(self) -> Column:
-        """How long the usual other rank stood still for the last one, per operation, ns."""
+        """Time that the typical other rank waited for the last one, per operation, ns."""
         if not len(self.rows):
             return np.zeros(0)
         others = self.exposed.astype(float)
@@ -136,7 +136,7 @@ class Waiting:
 
     @cached_property
     def cost(self) -> Column:
-        """What each rank cost the job by coming last, ns: the wait of the usual other rank, summed."""
+        """The cost of each rank's lateness, ns: the summed wait of the typical other rank."""
         out = np.zeros(len(self.job.summaries))
         for met in self.groups:
             own = np.flatnonzero(~met.paired)

@@ -1,0 +1,46 @@
+"""Which stage of a pipeline sets the pace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cluster.generated_pipelines import Pipeline
+from warpsight.cluster import job
+from warpsight.cluster.verdict import JobVerdict, judge
+
+
+def verdict(folder: Path, pipeline: Pipeline) -> JobVerdict:
+    return judge(job.load(pipeline.write(folder)))
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_the_slow_stage_is_named_with_the_step_it_became_slow_in(tmp_path: Path, stage: int) -> None:
+    found = verdict(tmp_path, Pipeline(slow=(stage, 3.0), since=8))
+    assert found.steps == 24
+    first = found.findings[0]
+    assert first.rule == "cluster/bubble"
+    assert first.values["rank"] == stage
+    assert f"the stage of rank {stage} (GPU {stage}) sets the pace, since step 9 of 24" in first.text
+    assert first.values["cause"] == "throttled"
+
+
+def test_a_first_stage_that_waits_for_its_data_sets_the_pace(tmp_path: Path) -> None:
+    first = verdict(tmp_path, Pipeline(late=20_000_000)).findings[0]
+    assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/bubble", 0, "host")
+    assert "load batch" in first.text
+
+
+def test_no_stage_of_an_even_pipeline_sets_the_pace(tmp_path: Path) -> None:
+    first = verdict(tmp_path, Pipeline()).findings[0]
+    assert first.rule == "cluster/bubble"
+    assert "sets the pace" not in first.text
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_ranks_that_share_a_gpu_are_said_to(tmp_path: Path, same: bool) -> None:
+    shared = [
+        one for one in verdict(tmp_path, Pipeline(same_gpu=same)).findings if one.rule == "cluster/shared"
+    ]
+    assert [one.values["ranks"] for one in shared] == ([[0, 1, 2, 3]] if same else [])
