@@ -10,6 +10,7 @@ import random
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,38 +95,68 @@ def interval(killed: int, tried: int) -> tuple[float, float]:
     return (middle - half) / (1 + z * z / tried), (middle + half) / (1 + z * z / tried)
 
 
-def _work(
-    jobs: list[tuple[Path, mutants.Mutant, list[str], float]], answers: multiprocessing.SimpleQueue
-) -> None:  # type: ignore[type-arg]
-    """Try mutants one after the other in a copy of the source."""
+def _work(jobs: list[running.Job], answers: multiprocessing.SimpleQueue) -> None:  # type: ignore[type-arg]
+    """Try mutants one after the other in a copy of the source: those in functions live, then the others anew."""
     running.preload()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copied = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", copied, ignore=shutil.ignore_patterns("__pycache__"))
-        compileall.compile_dir(copied, quiet=2)
-        runner = running.Runner(ROOT, copied, covering.environment(copied))
-        noticed: set[str] = set()
-        for file, mutant, tests, limit_s in jobs:
-            place = copied / file.relative_to(ROOT / "src")
-            trial = Trial(file, mutant, *runner.outcome(place, mutant.source, tests, limit_s))
+        shutil.copytree(ROOT / "src", copied)
+        variables = covering.environment(copied) | {
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(Path(folder) / "hypothesis")
+        }
+        runner = running.Runner(ROOT, copied, variables)
+        done = multiprocessing.SimpleQueue()  # type: ignore[var-annotated]
+        live = [job for job in jobs if job.live]
+        collected = multiprocessing.Process(target=_live, args=(runner, live, done))
+        collected.start()
+        left, noticed = [job for job in jobs if not job.live], {""}
+        for job in live:
+            answer = done.get()
+            if not isinstance(answer, tuple):
+                break
+            trial = Trial(job.file, job.mutant, *answer)
+            if trial.outcome == running.SURVIVED and job.outside:
+                left.append(job)  # what it changes may have been made while modules were imported
+            else:
+                noticed.add(trial.noticed_by)
+                answers.put(trial)
+        collected.join()
+        if live and not isinstance(answer, tuple):
+            answers.put(answer)
+            return
+        for job in left:
+            trial = Trial(job.file, job.mutant, *runner.anew(job))
             noticed.add(trial.noticed_by)
             answers.put(trial)
-        answers.put(runner.failing(sorted(noticed - {""}), 600.0))
+        answers.put(runner.failing(sorted(noticed - {""})))
 
 
-def _trials(
-    jobs: list[tuple[Path, mutants.Mutant, list[str], float]], workers: int
-) -> Iterator[Trial | set[str]]:
+def _live(runner: running.Runner, jobs: list[running.Job], done: multiprocessing.SimpleQueue) -> None:  # type: ignore[type-arg]
+    """In a process of its own: import everything, collect the tests, and try each mutant in a fork."""
+
+    def then() -> None:
+        try:
+            for job in jobs:
+                done.put(runner.live(job))
+        except Exception:
+            done.put(traceback.format_exc())
+
+    if jobs:
+        runner.collected(sorted({test for job in jobs for test in job.tests}), then)
+
+
+def _trials(jobs: list[running.Job], workers: int) -> Iterator[Trial | set[str]]:
     """Each trial when it is done; of each worker also the tests that fail without a mutant."""
     answers = multiprocessing.SimpleQueue()  # type: ignore[var-annotated]
-    started = [
-        multiprocessing.Process(target=_work, args=(jobs[i::workers], answers)) for i in range(workers)
-    ]
+    parts = [part for i in range(workers) if (part := jobs[i::workers])]
+    started = [multiprocessing.Process(target=_work, args=(part, answers)) for part in parts]
     for one in started:
         one.start()
-    left = workers
+    left = len(started)
     while left:
         answer = answers.get()
+        if isinstance(answer, str):
+            raise RuntimeError(answer)
         yield answer
         left -= not isinstance(answer, Trial)
     for one in started:
@@ -141,6 +172,7 @@ def main() -> int:
     parser.add_argument(
         "--coverage", type=Path, default=ROOT / "build/mutation", help="made when it is not there"
     )
+    parser.add_argument("--seconds", type=float, default=MOST_S, help="of tests for one mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
         "--all", action="store_true", help="print the killed ones too, with the test that noticed"
@@ -155,12 +187,15 @@ def main() -> int:
     files = sorted(file for place in places for file in ([place] if place.is_file() else place.rglob("*.py")))
     jobs, uncovered = [], []
     for file, mutant in chosen(files, options.count, options.seed):
-        tests = covered.tests(file, mutant.line, MOST_S)
-        limit_s = 30 + 10 * sum(covered.seconds[test] for test in tests)
+        tests = covered.tests(file, mutant.line, options.seconds)
+        limit_s = 10 + 3 * sum(covered.seconds[test] for test in tests)
+        inside, outside = covered.in_function(file, mutant.line)
+        live = inside and running.replaceable(file, mutant)
         if tests:
-            jobs.append((file, mutant, tests, limit_s))
+            jobs.append(running.Job(file, mutant, tests, limit_s, live, outside))
         else:
             uncovered.append(Trial(file, mutant, "uncovered"))
+    compileall.compile_dir(ROOT / "src", quiet=2)  # copied by every worker
     trials = [*uncovered]
     unfit: set[str] = set()
     for trial in _trials(jobs, options.workers):

@@ -85,7 +85,8 @@ class Covering:
     def tests(self, file: Path, line: int, most_s: float) -> list[str]:
         """The tests that run the statement a line is part of, up to a time in all.
 
-        Half of the time goes to the quickest, half to the quickest that compare whole answers, which notice most.
+        Half of the time goes to the file's own tests and the quickest others, half to the quickest that compare whole
+        answers, which notice most.
 
         What runs on import, like a constant or a column of a schema, runs for everyone: its tests are those that
         run any function of the file, or of a file that imports it, and those of the figures.
@@ -100,14 +101,26 @@ class Covering:
             lines = self._contexts(file)
             chosen = set().union(*(lines.get(number, ()) for number in span))
             first = set()
+        own = f"/test_{file.stem}.py::"  # tests mirror the tree
         order = sorted(
             chosen & self.seconds.keys(),
-            key=lambda node: (not node.startswith(_FIGURES), node not in first, self.seconds[node]),
+            key=lambda node: (
+                not node.startswith(_FIGURES),
+                own not in node,
+                node not in first,
+                self.seconds[node],
+            ),
         )
         out = self._within(order, most_s / 2)
         return out + self._within(
             [node for node in order if node.startswith(_ANSWERS) and node not in out], most_s / 2
         )
+
+    def in_function(self, file: Path, line: int) -> tuple[bool, bool]:
+        """Whether a line is inside a function, and whether it also ran outside of tests, as while modules were imported."""
+        span = self._span(file, line)
+        lines = self._contexts(file)
+        return span is not None and line in span, any("" in lines.get(number, ()) for number in span or ())
 
     def _within(self, tests: list[str], most_s: float) -> list[str]:
         """The first tests that take so long together, and one at least."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -26,12 +26,16 @@ _TEXTS = {"left": "right", "right": "left"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change: the line it is on, the code before and after, and the module's whole source with it."""
+    """A change: the line it is on, the code before and after, and the whole module with it.
+
+    The tree keeps the lines of the original; the source has lines of its own.
+    """
 
     line: int
     before: str
     after: str
     source: str
+    tree: ast.Module = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def mutant(source: str, number: int) -> Mutant:
     change = next(itertools.islice(_changes(tree), number, None))
     before = ast.unparse(change.node)
     change.apply(change.node)
-    return Mutant(change.node.lineno, before, ast.unparse(change.node), ast.unparse(tree))  # type: ignore[attr-defined]
+    after = ast.unparse(ast.fix_missing_locations(change.node))
+    return Mutant(change.node.lineno, before, after, ast.unparse(tree), tree)  # type: ignore[attr-defined]
 
 
 def _changes(tree: ast.AST) -> Iterator[Change]:

@@ -24,16 +24,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     measuring = coverage.Coverage.current()
     assert measuring is not None, "runs under `coverage run` alone"
     measuring.switch_context(item.nodeid)
+    before = sum(os.times()[:4])
     try:
         return (yield)
     finally:
+        # Of the processor, its children's included: what else runs on the machine does not count.
+        _seconds[item.nodeid] = sum(os.times()[:4]) - before
         measuring.switch_context("")
         del os.environ["MUTATION_TEST"]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep how long a test took; one that fails or is skipped shows nothing about a mutant."""
-    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+    """A test that fails or is skipped shows nothing about a mutant."""
     if not report.passed:
         _failed.add(report.nodeid)
 
