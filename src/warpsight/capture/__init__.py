@@ -1,1 +1,1 @@
-"""From rings to a trace: the layout of segments, reading them, converting them, recovering what was left."""
+"""From rings to a trace: segment layout, reading, conversion, recovery."""

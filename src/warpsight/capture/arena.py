@@ -1,4 +1,4 @@
-"""One recorded process being converted: its definitions, its open ends, and the rows it emits."""
+"""One recorded process under conversion: its definitions, its open rows, and the rows it emits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Found = dict[int, list[tuple[Block, Array]]]
 
 
 class Arena:
-    """State of one arena, bounded by what is open or distinct, not by how long the program runs."""
+    """State of one arena, bounded by its open and distinct items, not by the program's run time."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class Arena:
     # -- identity
 
     def process_id(self) -> int:
-        """The process's id in the trace, given now when it has none."""
+        """The process's id in the trace, assigned on first use."""
         number = self._processes.of_arena(self.name, self.pid)
         self.loss.process = number
         return number
 
     def known_process(self) -> int | None:
-        """The process's id, None when it recorded no process (the launcher's own arena)."""
+        """The process's id, or None if it recorded no process (the launcher's own arena)."""
         return self._processes.by_arena.get(self.name)
 
     def process_of_pid(self, pid: int) -> int:
@@ -138,7 +138,7 @@ class Arena:
         return self._devices.translate(index, none)
 
     def context_devices(self, context: Array) -> Nullable:
-        """A column of device ids from a column of contexts; null for contexts nobody described."""
+        """A column of device ids from a column of contexts; null for contexts without a description."""
         known, places = np.unique(context, return_inverse=True)
         ids = np.array([self._context_devices.get(int(c), -1) for c in known], np.int16)[places]
         return Nullable(ids, ids < 0)
@@ -247,22 +247,22 @@ class Arena:
         )
 
     def finish(self) -> None:
-        """Write everything that still waits: rows without a call, launches without a kernel, open ranges."""
+        """Write all waiting rows: rows without a call, launches without a kernel, open ranges."""
         self._convert({}, final=True)
         device_rows.never_arrived(self)
 
-    def emit(self, table: str, count: int, values: Mapping[str, Any], process: int | None = -1) -> None:
-        """Queue rows of a table for `process` (-1: this one, None: the trace as a whole)."""
+    def emit(self, table: str, count: int, owner: int | None = -1, /, **values: Any) -> None:
+        """Queue rows of a table for the process `owner` (-1: this one, None: the trace as a whole)."""
         if table == "kernel" and self.kernel_log is not None:
             self.kernel_log.add(self, count, values)
-        self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
+        self._writer.add(table, self.process_id() if owner == -1 else owner, self.part, count, values)
 
     def expect(self, launches: Mapping[str, Array], expected: Array) -> None:
         """Track the kernels of launches that are `expected` to have one."""
         self._new_expected.append((launches, expected))
 
     def take_expected(self) -> dict[str, Array]:
-        """The launches whose kernels have not arrived; they are no longer watched."""
+        """The launches whose kernels are still missing; they are no longer tracked."""
         taken = self._expected
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
         return taken

@@ -27,7 +27,7 @@ _KEPT_S = 24 * 3600
 
 
 def create() -> Path | None:
-    """A new folder in memory that only this user can enter; None where there is none.
+    """Create a folder in memory that only this user can enter; None if that fails.
 
     Folders that nobody recovered within a day are removed.
     """
@@ -50,7 +50,7 @@ def _sweep(before: float) -> None:
 
 
 def adopt(arenas: Path, raw: Path) -> int:
-    """Write what the arenas of a recording still hold to its folder `raw`, and remove them; returns how many there were.
+    """Write the remaining rows of a recording's arenas to its folder `raw`, remove the arenas, and return their number.
 
     Interrupted, it can be done again: rows are written once, or twice so that it shows.
 

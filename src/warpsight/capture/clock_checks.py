@@ -38,7 +38,7 @@ def launches(arena: Arena, device: Array, start: Array, called: Array, lost: Arr
 
 
 def note_kernels(arena: Arena, rows: RecordColumns, start: Array, duration: Array) -> None:
-    """Keep this segment's kernels for :func:`syncs`, only when it has waits to compare them with."""
+    """Keep this segment's kernels for :func:`syncs`, but only if it has waits to compare them with."""
     if arena.checks_syncs:
         arena.checked_kernels.append((rows["context"], rows["stream"], start, start + duration))
 

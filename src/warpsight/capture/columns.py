@@ -12,41 +12,20 @@ import pyarrow as pa
 from warpsight.model.schema import Column
 
 Array = npt.NDArray[Any]
-#: Column types as NumPy types; strings and booleans are made elsewhere.
-NUMPY_TYPES = {
-    "int64": np.int64,
-    "int32": np.int32,
-    "int16": np.int16,
-    "int8": np.int8,
-    "uint64": np.uint64,
-    "uint32": np.uint32,
-    "float64": np.float64,
-}
-_ARROW_TYPES = {
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "int16": pa.int16(),
-    "int8": pa.int8(),
-    "uint64": pa.uint64(),
-    "uint32": pa.uint32(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-    "string": pa.string(),
-}
 
 
 def spread(value: npt.ArrayLike, count: int, kind: npt.DTypeLike | None = None) -> Array:
-    """`count` rows of one value: a read-only array of stride 0, which costs nothing and which :func:`one_value` recognizes."""
+    """`count` rows of one value: a read-only array of stride 0, recognized by :func:`one_value`."""
     return np.broadcast_to(np.asarray(value, kind), (count,))
 
 
 def one_value(values: object) -> bool:
-    """Whether an array is one value for all rows, as :func:`spread` makes it (not: happens to be equal)."""
+    """Whether an array holds one value for all rows, as :func:`spread` makes it (not: happens to be equal)."""
     return isinstance(values, np.ndarray) and values.strides == (0,) and len(values) > 1
 
 
 def pick(values: Array, chosen: Array | slice) -> Array:
-    """The chosen rows (indices, mask or slice); one value for all rows stays that."""
+    """The chosen rows (indices, mask or slice); a single value for all rows stays one."""
     if one_value(values):
         if isinstance(chosen, slice):
             return np.asarray(values[chosen])
@@ -64,7 +43,7 @@ def bits(values: Array, mask: int) -> Array:
 
 
 class Nullable:
-    """Values with a mask of the rows that are null; a `null` of None means no row."""
+    """Values with a mask of null rows; a `null` of None means that no row is null."""
 
     __slots__ = ("null", "values")
 
@@ -107,7 +86,7 @@ def constant(values: object) -> bool:
 
 def arrow(column: Column, values: Nullable | pa.Array | Array | int | str | None, count: int) -> pa.Array:
     """One column of a part from an array, :class:`Nullable`, Arrow array, scalar for all rows, or None."""
-    kind = _ARROW_TYPES[column.type]
+    kind = pa.type_for_alias(column.type)
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if values is None:
@@ -117,10 +96,10 @@ def arrow(column: Column, values: Nullable | pa.Array | Array | int | str | None
     if column.type == "string":
         return pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [values])
     if isinstance(values, Nullable):
-        return _with_nulls(kind, np.ascontiguousarray(values.values, NUMPY_TYPES[column.type]), values.null)
+        return _with_nulls(kind, np.ascontiguousarray(values.values, column.type), values.null)
     if np.ndim(values) == 0:
-        return pa.array(np.full(count, values, NUMPY_TYPES[column.type]))
-    return pa.array(np.ascontiguousarray(values, NUMPY_TYPES[column.type]))
+        return pa.array(np.full(count, values, column.type))
+    return pa.array(np.ascontiguousarray(values, column.type))
 
 
 def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Array:
@@ -133,7 +112,7 @@ def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Arra
 
 
 def take(values: pa.Array, order: Array) -> pa.Array:
-    """The rows of a column in another order; scalars and None are the same for every row."""
+    """The rows of a column in another order; scalars and None apply to every row."""
     if isinstance(values, Nullable):
         return values.take(order)
     if isinstance(values, pa.Array):

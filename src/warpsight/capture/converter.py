@@ -33,7 +33,6 @@ from typing import Any
 import pyarrow as pa
 
 from warpsight.capture import losses
-from warpsight.capture.allocator import keep_freed_memory
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.functions import patterns
@@ -46,6 +45,7 @@ from warpsight.capture.segments.layout import BY_KIND
 from warpsight.capture.segments.segment import open_segment, strings
 from warpsight.errors import TraceError
 from warpsight.machine import wall_clock
+from warpsight.model import allocator
 from warpsight.model.definitions import Definitions
 from warpsight.model.pandas_import import keep_pandas_out
 from warpsight.model.schema import TABLES
@@ -61,7 +61,7 @@ WINDOW = "window.json"
 
 
 class Converter:
-    """The conversion of one recording folder. One at a time: the folder is locked while it exists."""
+    """The conversion of one recording folder, which stays locked meanwhile."""
 
     def __init__(self, root: Path) -> None:
         """Continue after the last commit.
@@ -138,7 +138,7 @@ class Converter:
         overhead: Mapping[str, Any] | None = None,
         topology: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Convert what is left, open files included, write definitions and manifest, and remove the raw data.
+        """Convert the remaining data, open files included, write definitions and manifest, and remove the raw data.
 
         Raises:
             OSError: when something cannot be written; the raw data stays, and finishing can be tried again.
@@ -303,11 +303,15 @@ class Converter:
                 self._writer.add(table, arena.process_id(), self._part, len(data), _columns(data))
         for table, listed in rows.items():
             self._writer.add_arrow(table, self._part, pa.Table.from_pylist(listed, TABLES[table].schema()))
+        clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
+        for moment, forward in clocks.get("steps", ()):
+            way = "forward" if forward > 0 else "back"
+            told = f"the wall clock was set {way} by {abs(forward) / 1e9:.6g} s; times in the trace do not depend on it"
+            losses.LossLog(self._losses).add("clock", told, 1, severity="note", time=moment)
         lost = losses.table([*self._losses, *map(losses.given, loss)])
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()
         wait(self._writer.queued())
-        clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
         if clocks:
             clocks |= wall_clock.state(clocks["offset"])
         content = {
@@ -418,7 +422,7 @@ def _awaited() -> str:
 def main(arguments: list[str]) -> int:
     """Serve requests on standard input until it ends or the trace is finished."""
     os.umask(0o077)
-    keep_freed_memory()
+    allocator.keep_freed_memory(allocator.SMALL)
     keep_pandas_out()
     folder = arguments[0] if arguments[0] != "-" else _awaited()
     if not folder:

@@ -47,7 +47,7 @@ class CallWindow:
         }
 
     def unwrap(self, low: Array) -> Array:
-        """64-bit ids of 32-bit ones; a jump back by more than 2^31 is a wrap."""
+        """64-bit ids from 32-bit ones; a jump back by more than 2^31 is a wrap-around."""
         if not len(low):
             return np.zeros(0, np.int64)
         values = low.astype(np.int64)
@@ -61,13 +61,13 @@ class CallWindow:
         return values
 
     def full(self, ids: Array) -> Array:
-        """64-bit ids, unique in the process, of unwrapped ones."""
+        """64-bit ids, unique in the process, from unwrapped ones."""
         if len(ids) and int(ids.max()) >= _RANGE:
             return ids >> 32 << 48 | ids & (_RANGE - 1) | self.session << 32
         return ids + (self.session << 32) if self.session else ids
 
     def own(self, full: Array) -> Array:
-        """The unwrapped ids of this session's 64-bit ones."""
+        """The unwrapped ids of this session from its 64-bit ones."""
         if len(full) and not self.session and int(full.max()) < _RANGE:
             return full
         return full >> 48 << 32 | full & (_RANGE - 1)

@@ -21,7 +21,7 @@ def driver_index(number: int) -> int:
 
 
 class Processes:
-    """Process ids from 0 by first appearance, one per arena: a reused pid or an exec is a new process."""
+    """Process ids from 0 in order of appearance, one per arena: a reused pid or an exec is a new process."""
 
     def __init__(self, known: dict[str, int] | None = None) -> None:
         self.by_arena: dict[str, int] = dict(known or {})
@@ -35,7 +35,7 @@ class Processes:
         return number
 
     def of_pid(self, pid: int) -> int:
-        """The process that last had this pid; one that never recorded itself gets an id of its own."""
+        """The process that last had this pid; a process that never recorded gets a new id."""
         return self._by_pid[pid] if pid in self._by_pid else self.of_arena(f"pid-{pid}", pid)
 
 

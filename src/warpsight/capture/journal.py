@@ -1,4 +1,4 @@
-"""What a conversion has safely finished: a crash at any point loses no row and writes none twice.
+"""A record of finished conversions: a crash at any point neither loses a row nor writes one twice.
 
 A round is: write parts numbered above the last commit, commit, delete the segments that went into them. After
 a crash parts above the committed number are removed (their segments are still there), and segments the commit
@@ -42,7 +42,7 @@ class Journal:
         self._file = raw / "journal.json"
 
     def load(self) -> tuple[Commit, dict[str, dict[str, Array]]]:
-        """The last commit and the arrays of each arena; empty ones when nothing was converted yet."""
+        """The last commit and the arrays of each arena, empty before the first conversion."""
         try:
             commit = Commit(**json.loads(self._file.read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -66,7 +66,7 @@ class Journal:
             np.savez(file, **named)
 
     def commit(self, commit: Commit) -> None:
-        """Make a round final whose arrays are saved and whose parts are on disk; then remove the old arrays.
+        """Commit a round whose arrays and parts are on disk, then remove the old arrays.
 
         Raises:
             OSError: when it cannot be written; the commit before it stays in force.

@@ -1,4 +1,4 @@
-"""Definitions of one process and the tables that turn its ids into the trace's.
+"""Definitions of one process, and the tables that map its ids to the trace's.
 
 Rows carry ids that are unique in their arena. Each definition is interned in the trace by content; a lookup
 array per kind then translates whole columns with one gather.
@@ -124,11 +124,11 @@ class LocalIds:
         self._between: dict[int, int] = {}
 
     def text(self, local: int) -> str:
-        """A string; empty for none and for one that was lost."""
+        """A string; empty for id 0 and for a lost one."""
         return self.strings.get(local, "")
 
     def texts(self, local: Array) -> pa.Array:
-        """A column of strings, null where there is none."""
+        """A column of strings, or null."""
         distinct, places = np.unique(local, return_inverse=True)
         values = [self.strings.get(int(i)) if i else None for i in distinct]
         known = [i for i, value in enumerate(values) if value is not None]
@@ -206,7 +206,7 @@ class LocalIds:
                     self._between_frames.add(number)
 
     def add_stacks(self, rows: Array) -> None:
-        """Intern rows of kind `Stack`; those whose parent or frame has not arrived wait for it."""
+        """Intern rows of kind `Stack`; rows with an unknown parent or frame wait for it."""
         for number, parent, frame, method, flags, _ in rows.tolist():
             self._waiting[number] = (parent, frame, method, flags)
         for number in sorted(self._waiting):  # a parent's id is lower than its children's

@@ -1,4 +1,4 @@
-"""What is missing from the trace: the recorders' reports and the conversion's own, added up by cause."""
+"""Losses in the trace: the reports of the recorders and of the conversion, summed by cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Told = tuple[str, int, int, int]
 
 
 class LossLog:
-    """Loss rows of one process of the trace (or of none: the recording as a whole)."""
+    """Loss rows of one process of the trace (or of the recording as a whole)."""
 
     def __init__(self, rows: list[Row], process: int | None = None) -> None:
         """`rows` is the trace's list, which this log appends to."""
@@ -37,7 +37,7 @@ class LossLog:
         end: int | None = None,
         told: Told | None = None,
     ) -> None:
-        """Add one report; one with the same `told`, from a drainer that was killed right afterwards, replaces the earlier one."""
+        """Add a report; it replaces an earlier one with the same `told`, from a drainer that was killed right afterwards."""
         earlier = self._told.get(told) if told else None
         if earlier is not None:
             earlier |= {"count": max(earlier["count"], count), "end": end}
@@ -100,7 +100,7 @@ def table(rows: Iterable[Row]) -> pa.Table:
 
 
 def given(row: Mapping[str, Any]) -> Row:
-    """A loss row as the launcher reports it, with defaults for what it leaves out."""
+    """A loss row from the launcher's report, with defaults for missing fields."""
     known = {c.name for c in TABLES["loss"].columns}
     return {
         "source": "launcher",

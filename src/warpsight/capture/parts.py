@@ -27,7 +27,7 @@ def _schema(table: str) -> pa.Schema:
 
 
 class PartWriter:
-    """Queues tables of columns and writes each as a part; :func:`wait` for what :meth:`queued` gives."""
+    """Queues tables of columns and writes each as a part; pass the result of :meth:`queued` to :func:`wait`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

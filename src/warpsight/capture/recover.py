@@ -17,7 +17,7 @@ from warpsight.model.storage import manifest
 
 
 def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) -> dict[str, Any]:
-    """Convert what is left of a recording and complete its trace; returns the converter's summary.
+    """Convert the rest of a recording and complete its trace; returns the converter's summary.
 
     Doing it twice, or after an interruption, gives the same trace: what was converted is not converted again.
 

@@ -1,4 +1,4 @@
-"""Families of allocators: any function of a family frees what another of it allocated, so addresses are paired within one.
+"""Families of allocators: any function of a family frees the others' allocations, so addresses pair within a family.
 
 Recorders and readers write the family's name (`CUDA`, `OpenCL`, `HIP`, a framework's or the program's own). Older traces have
 the name of the function in its place.

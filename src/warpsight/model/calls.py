@@ -49,7 +49,7 @@ class Calls:
     places: dict[int, _KeyPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, process: Column, correlation: Column) -> Column:
-        """For each (process, correlation) the index of its call, -1 where the trace has none."""
+        """For each (process, correlation) the index of its call, or -1."""
         return _found(process, correlation, self.process, self.correlation, self.places)
 
 
@@ -65,7 +65,7 @@ def load(trace: StoredTrace, *, api: bool = False) -> Calls:
 
 @dataclass(frozen=True)
 class ByThread:
-    """Calls in order of thread and begin; of calls that begin at one moment those of table api come first.
+    """Calls in order of thread and start; at equal starts those of table api come first.
 
     Attributes:
         call: Index of the call at each place.
@@ -82,11 +82,11 @@ class ByThread:
 
     @property
     def edges(self) -> Column:
-        """Where the calls of each thread begin, and the end of the last."""
+        """The first call of each thread, and the end of the last."""
         return np.searchsorted(self.thread, np.arange(len(self.threads) + 1, dtype=self.thread.dtype))
 
     def places(self, calls: int) -> Column:
-        """The place of each call, -1 for those that are not among these; `calls` is the number of all calls."""
+        """The place of each call, -1 for others; `calls` is the number of all calls."""
         out = np.full(calls, -1, self.call.dtype)
         out[self.call] = np.arange(len(self.call), dtype=self.call.dtype)
         return out
@@ -123,13 +123,12 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
             mine = mine[np.argsort(moments, kind="stable")]
         parts.append(mine)
     counts = [len(part) for part in parts[1:]]
-    return ByThread(
-        np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=np.int32), counts), threads
-    )
+    kind = np.int16 if len(threads) < (1 << 15) - 1 else np.int32
+    return ByThread(np.concatenate(parts), np.repeat(np.arange(len(threads), dtype=kind), counts), threads)
 
 
 def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
-    """The calls, and for each row of work the index of the one it came from, -1 none; kept as long as the work is."""
+    """The calls, and for each row of work the index of its call, or -1; kept as long as the work."""
     issued = load(trace, api=api)
     with rows.lock:
         if api not in rows.calls:
@@ -140,7 +139,7 @@ def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls
 
 
 def _all(trace: StoredTrace) -> Calls:
-    columns, texts = trace.columns(("launch", "api"), _NUMBERS, ["function"])
+    columns, texts = trace.columns(("launch", "api"), _NUMBERS, ["function"], narrow=["correlation"])
     functions, count = texts["function"] or ["?"], trace.count("launch")
     duration = columns.pop("duration")
     unreturned = np.flatnonzero(duration == NO_DURATION)
@@ -168,7 +167,7 @@ def _launches(found: Calls) -> Calls:
 
 
 def joined(process: Column, key: Column, other_process: Column, other_key: Column) -> Column:
-    """For each (process, key) the index of the first equal pair among the others, -1 where there is none.
+    """For each (process, key) the index of the first equal pair among the others, or -1.
 
     Keys below 0 match nothing. Correlations are dense, so a pair is found by its place in a table, not by hashing.
     """
@@ -198,7 +197,7 @@ class _KeyPlaces:
     def __call__(self, wanted: Column) -> Column:
         """The index of the first row with each key, -1 none."""
         if self._dense:
-            place, found = wanted - self._low, self._table
+            place, found = np.subtract(wanted, self._low, dtype=np.int64), self._table
             hit = (place >= 0) & (place < len(found))
         else:
             place, found = np.searchsorted(self._keys, wanted, "left"), self._rows

@@ -1,7 +1,8 @@
-"""The database behind a trace's SQL: DuckDB over its Parquet parts, opened and filled with views as statements need them."""
+"""The database behind a trace's SQL: DuckDB over its Parquet parts, with views created on demand."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -93,10 +94,14 @@ class Database:
         return damage.unreadable(f"table {table} of {self._folders[0]}", error)
 
     def close(self) -> None:
-        """Close the connection; closing twice is allowed."""
+        """Close the connection; closing twice is allowed. One that another thread still asks closes with that statement."""
+        import duckdb
+
         with self._lock:
             if self._connection is not None:
-                self._connection.close()
+                with contextlib.suppress(duckdb.OperationalError):
+                    self._connection.close()
+                self._connection = None
 
     def _view(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
         with self._lock:
@@ -138,7 +143,7 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
 
 
 def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
-    """Refuse anything but one statement that reads.
+    """Refuse anything except one reading statement.
 
     Raises:
         UsageError: saying what it is instead.

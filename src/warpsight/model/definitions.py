@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from warpsight.device_code import demangle
 from warpsight.model.schema import TABLES
+from warpsight.model.sharing import secrets
 from warpsight.model.storage import store
 
 #: The columns of :data:`FRAME_COLUMNS`.
@@ -105,7 +106,10 @@ class Definitions:
     def _name_rows(self, first: int) -> dict[str, Any]:
         names = list(self._names)[first:]
         readable = demangle.demangle_all(names)
-        return {"name": names, "demangled": readable, "short": [demangle.short(text) for text in readable]}
+        short = [
+            demangle.short(secrets.secretless(text)) for text in readable
+        ]  # which may tear a secret from its name
+        return {"name": names, "demangled": readable, "short": short}
 
     def _shape_rows(self, first: int) -> dict[str, Any]:
         return dict(zip(_SHAPE_COLUMNS, zip(*list(self._shapes)[first:], strict=True), strict=True))

@@ -37,7 +37,7 @@ EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def union(start: Times, end: Times) -> Intervals:
-    """The moments that at least one interval covers; the intervals may overlap and be in any order."""
+    """The moments covered by at least one interval, overlapping or not, in any order."""
     real = end > start
     if not real.all():
         start, end = start[real], end[real]
@@ -46,13 +46,21 @@ def union(start: Times, end: Times) -> Intervals:
     if not ascending(start):
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
+    return joined(start, end)[0]
+
+
+def joined(start: Times, end: Times) -> tuple[Intervals, Column]:
+    """The union of intervals in order of begin, and the first interval of each of its members.
+
+    There is at least one interval, and each has a length.
+    """
     reached = reach(end)
     first = np.append(0, np.flatnonzero(start[1:] > reached[:-1]) + 1)
-    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1])
+    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1]), first
 
 
 def ascending(times: Column) -> bool:
-    """Whether no value is less than the one before it."""
+    """Whether values never decrease."""
     return not bool((times[1:] < times[:-1]).any())
 
 
@@ -79,7 +87,7 @@ def clipped(whole: Intervals, begin: int, end: int) -> Intervals:
 
 
 def complement(whole: Intervals, begin: int, end: int) -> Intervals:
-    """The moments of [begin, end) that the set does not cover: the gaps, those at both ends among them."""
+    """The moments of [begin, end) that the set does not cover, including those at both ends."""
     inside = clipped(whole, begin, end)
     start, stop = np.append(begin, inside.end), np.append(inside.start, end)
     real = stop > start
@@ -117,7 +125,7 @@ def measure(whole: Intervals, at: Column) -> Times:
 
 
 def coverage(whole: Intervals, begin: Column, end: Column) -> Times:
-    """For each window [begin[i], end[i]), the time of it that the set covers; windows may overlap."""
+    """For each window [begin[i], end[i]), the time covered by the set; windows may overlap."""
     out: Times = measure(whole, end) - measure(whole, begin)
     return out
 
@@ -173,7 +181,7 @@ def _before(edges: Times, at: Column) -> Times:
 
 
 def containing(end: Column) -> Column:
-    """For each range (sorted by begin, longer first) the nearest earlier one that ends no earlier, -1 none.
+    """For each range (sorted by start, longer first) the nearest earlier one that ends no earlier, or -1.
 
     Jumps are taken by all ranges at once, each over everything its last place had jumped over: about log(n) passes.
     """

@@ -1,4 +1,4 @@
-"""Values that several questions about one trace share, computed once and kept while the trace is open."""
+"""Values shared by several questions about one trace, computed once and kept while it is open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 20
 
 
 class Kept:
-    """Values by key; threads that need the same one at the same time wait for one computation."""
+    """Values by key; threads that need one at the same time wait for a single computation."""
 
     def __init__(self) -> None:
         """Nothing is kept yet."""
@@ -46,7 +46,7 @@ class Kept:
             return key in self._values
 
     def forget(self, *keys: Hashable) -> None:
-        """Drop some values, or all of them when no key is given; users of a value keep it alive."""
+        """Drop some values, or all without a key; users of a value keep it alive."""
         with self._lock:
             for key in keys or tuple(self._values):
                 self._values.pop(key, None)

@@ -11,7 +11,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "
 
 
 def unreplaceable(path: Path) -> str:
-    """Why no new file may take the place of what lies there, empty when one may: root could replace /dev/null by a file."""
+    """Why a new file must not replace an existing one, or empty: root could replace /dev/null by a file."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

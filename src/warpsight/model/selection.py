@@ -48,7 +48,7 @@ class Rows:
         return " AND ".join(terms)
 
     def mask(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Which rows the conditions select, but for `name`: by their columns `start`, `process`, `device`, `stream`."""
+        """Which rows the conditions select, except for `name`: by their columns `start`, `process`, `device`, `stream`."""
         import numpy as np  # exports select rows without it
 
         start = columns["start"]

@@ -19,7 +19,7 @@ _SPARSE = 64
 
 @dataclass(frozen=True)
 class Stacks:
-    """The stack tree. `parent`, `frame` and `depth` are indexed by stack id; 0 stands for none, also in ids that are not used.
+    """The stack tree. `parent`, `frame` and `depth` are indexed by stack id; 0 means none, also for unused ids.
 
     Attributes:
         frames: By frame id the function, its file or module and the line of the call; None where unknown.
@@ -35,7 +35,7 @@ class Stacks:
         return _text(*self.frames[frame]) if frame in self.frames else "?"
 
     def of(self, stack: int) -> tuple[str, ...]:
-        """The frames of a stack, outermost first, as `function (file:line)`; none for an unknown id."""
+        """The frames of a stack, outermost first, as `function (file:line)`; empty for an unknown id."""
         out: list[str] = []
         seen: set[int] = set()
         while 0 < stack < len(self.parent) and stack not in seen:

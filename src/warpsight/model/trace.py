@@ -1,4 +1,4 @@
-"""`StoredTrace`: one recording, opened for reading. Everything that answers questions starts from it."""
+"""`StoredTrace`: one recording, opened for reading, from which all questions start."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class StoredTrace:
         return self._opened().with_views([name]).view(name)
 
     def arrow(self, name: str) -> pa.Table:
-        """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
+        """Read a whole table as Arrow, with the schema's types and metadata (ids, not text)."""
         import pyarrow as pa
 
         if name not in TABLES:
@@ -195,7 +195,11 @@ class StoredTrace:
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def columns(
-        self, name: str | Sequence[str], numbers: Mapping[str, int], texts: Sequence[str] = ()
+        self,
+        name: str | Sequence[str],
+        numbers: Mapping[str, int],
+        texts: Sequence[str] = (),
+        narrow: Sequence[str] = (),
     ) -> tuple[dict[str, Column], dict[str, list[str]]]:
         """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.storage.columns.read`.
 
@@ -205,17 +209,17 @@ class StoredTrace:
 
         tables = (name,) if isinstance(name, str) else name
         files = [file for table in tables for file in self._files[table]]
-        return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer)
+        return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer, narrow)
 
     def rows(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Some columns of a small table as tuples, in the order of its parts: tables whose rows are looked up, not counted."""
+        """Some columns of a small table as tuples, in part order, for tables whose rows are looked up."""
         if not self._files[name]:
             return []
         found = self.arrow(name)
         return list(zip(*(found.column(column).to_pylist() for column in columns), strict=True))
 
     def least(self, name: str, column: str) -> int | None:
-        """The least value of a column of integers, None without any; from the footers of the parts where these say it."""
+        """The smallest value of an integer column, or None; from the parts' footers if these have it."""
         from warpsight.model.storage import columns
 
         return columns.least(self._files[name], TABLES[name], column, self._footer)
@@ -252,7 +256,7 @@ class StoredTrace:
 
     @property
     def missing(self) -> dict[str, int]:
-        """Rows by table that were written and whose files are gone, as after a copy that was not completed.
+        """Rows by table that were written and whose files are gone, as after an incomplete copy.
 
         Raises:
             TraceError: when a part is damaged.
@@ -274,7 +278,7 @@ class StoredTrace:
         return {i: found.of(i) for i in sorted({int(i) for i in ids if i is not None})}
 
     def close(self) -> None:
-        """Close the connection; the object cannot answer afterwards. Closing twice is allowed."""
+        """Close the connection. Closing twice is allowed."""
         if self._database is not None:
             self._database.close()
             self._database = None

@@ -1,4 +1,4 @@
-"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` the text looked up for them as well."""
+"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` also their text."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def names() -> tuple[str, ...]:
 
 
 def looks_up_in(name: str) -> tuple[str, ...]:
-    """The tables that a view looks text up in; each needs its :func:`variable` first."""
+    """The tables in which a view looks text up; each needs its :func:`variable` first."""
     if name not in NAMED:
         return ()
     return ("name", "shape") if any(c.name == "shape_id" for c in TABLES[name].columns) else ("name",)
 
 
 def create(name: str, files: Mapping[str, Sequence[str]]) -> str:
-    """The statement that creates a view, given the part files of each table (none: an empty relation)."""
+    """The statement that creates a view from the part files of each table (none: an empty relation)."""
     if name in NAMED:
         return f'CREATE VIEW "{name}" AS {_looked_up(name)}'
     table = name if name in TABLES else name.removesuffix("_ids")
@@ -87,7 +87,7 @@ def base(table: str, files: Sequence[str]) -> str:
 def _older(table: str, files: Sequence[str]) -> tuple[set[str], set[str], bool]:
     """Columns that no part has, columns that some part holds in a narrower type, and whether the parts differ.
 
-    The parts of one process are of one version but for the last ones, which a newer version may have recovered.
+    The parts of one process are of one version except for the last ones, which a newer version may have recovered.
     """
     later, widened = set(LATER.get(table, ())), set(WIDENED.get(table, ()))
     if not later | widened:

@@ -47,7 +47,7 @@ class Waits:
         kind: Index into `kinds`.
         event: Unique id of the awaited record if the source has one, else the event; 0 for none.
         queue: Number of the stream in `queues`: the one that is waited for, or the one that waits.
-        call: Index of the call among all calls (:func:`warpsight.model.calls.load` with `api`), -1 where there is none.
+        call: Index of the call among all calls (:func:`warpsight.model.calls.load` with `api`), or -1.
     """
 
     start: Column
@@ -82,7 +82,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class EventRecords:
-    """Events recorded into streams (table event): `time` is -1 where it is not known, the rest is as in :class:`Waits`.
+    """Events recorded into streams (table event): `time` is -1 if unknown, the rest is as in :class:`Waits`.
 
     `handle` is the event as the program knows it, which may be recorded again and again; 0 for none.
     """
@@ -109,12 +109,12 @@ def records(trace: StoredTrace) -> EventRecords:
 
 
 def queues(trace: StoredTrace) -> tuple[Queue, ...]:
-    """All streams of a trace: those with device work, whose numbers are theirs there, and those without."""
+    """All streams of a trace: those with device work, numbered as there, then the others."""
     return trace.kept.get("queues", lambda: _queues(trace))
 
 
 def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
-    """For rows of `process`, `device` (-1: unknown), `context` and `stream` the number of their queue, -1 for none.
+    """The queue number of rows with `process`, `device` (-1: unknown), `context` and `stream`, or -1.
 
     A row without a device means the first queue with the same other numbers, and likewise a queue without
     a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means
@@ -199,7 +199,7 @@ def _calls_of(trace: StoredTrace, columns: dict[str, Column]) -> Column:
 
 
 def held_copies(trace: StoredTrace, work: Work) -> Column:
-    """Rows of copies and fills whose call held its thread until they were done.
+    """Rows of copies and fills whose call held its thread until they ended.
 
     Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
     the call of a copy to the device may return when the data is staged. And those of functions that hold their caller by
@@ -244,7 +244,7 @@ def _synchronous(trace: StoredTrace, work: Work, rows: Column) -> Column:
 def renumbered(
     waits: Waits, records: EventRecords, chosen: Column, recorded: Column, first: tuple[Queue, ...]
 ) -> tuple[Waits, EventRecords]:
-    """Some of the waits and event records, with streams numbered anew: those of `first` first, then the others."""
+    """Some of the waits and event records, with streams renumbered: those of `first` first."""
     known = (*first, *(queue for queue in waits.queues if queue not in set(first)))
     place = {queue: number for number, queue in enumerate(known)}
     number = np.array([*(place[queue] for queue in waits.queues), -1], np.int32)  # the last is that of -1

@@ -1,4 +1,4 @@
-"""Everything the devices did, as columns: kernels, communication kernels, copies and sets of all streams, by begin.
+"""All device work as columns: kernels, communication kernels, copies and sets of all streams, by start.
 
 Analyses of time (utilization, gaps, states, …) start here. Rows count when they lie in or reach into the requested time, and
 are cut at its ends. A stream is known by process, device, context and stream: equal numbers on two devices are two streams.
@@ -37,7 +37,7 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Queue:
-    """A stream: where work is done in order. `device` is None when unknown."""
+    """A stream: a place where work is done in order. `device` is None if unknown."""
 
     process: int
     device: int | None
@@ -115,14 +115,14 @@ class Work:
         with self.lock:
             if "device" not in self._parts:
                 ids, place = self.device_index()
-                self._parts["device"] = split(place, len(ids))
+                self._parts["device"] = _small(split(place, len(ids)), len(self))
         yield from zip(self.devices, self._parts["device"], strict=True)
 
     def per_queue(self) -> Iterator[tuple[Queue, Column]]:
         """Each stream with the indices of its rows, by begin."""
         with self.lock:
             if "queue" not in self._parts:
-                self._parts["queue"] = split(self.queue, len(self.queues))
+                self._parts["queue"] = _small(split(self.queue, len(self.queues)), len(self))
         yield from zip(self.queues, self._parts["queue"], strict=True)
 
 
@@ -143,7 +143,7 @@ def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
 
 @dataclass(frozen=True)
 class Everything:
-    """All device work of a trace, and what other conditions need to select from it.
+    """All device work of a trace, and the columns that other conditions select by.
 
     Attributes:
         work: The work.
@@ -163,12 +163,12 @@ class Everything:
 
     @property
     def kernels(self) -> tuple[Column, Column]:
-        """The rows that are kernels, by begin, and beside it the row of table kernel that each is."""
+        """The rows that are kernels, by start, and the row of table kernel for each."""
         rows = np.flatnonzero(self.work.kind <= COMMUNICATION)
         return rows, self.kernel_rows(rows)
 
     def kernel_rows(self, rows: Column) -> Column:
-        """The row of table kernel that each of some rows, all of them kernels, is."""
+        """The row of table kernel for each of some rows, all of them kernels."""
         source = rows if self._order is None else self._order[rows]
         return source if self._finished is None else self._finished[source]
 
@@ -220,7 +220,7 @@ def _read(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column], Col
     Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
     """
     tables = ("kernel", "memcpy", "memset")
-    columns, _ = trace.columns(tables, {**_NUMBERS, "name_id": 0})
+    columns, _ = trace.columns(tables, {**_NUMBERS, "name_id": 0}, narrow=["correlation"])
     kernels, *others = (trace.count(table) for table in tables)
     start, duration = columns["start"][:kernels], columns["duration"][:kernels]
     never = np.flatnonzero((start == NO_TIME) | (duration == NO_TIME))
@@ -292,7 +292,7 @@ def matches(trace: StoredTrace, label: str, pattern: str) -> bool:
 
 
 def _unfinished(trace: StoredTrace, whole: Everything, rows: Rows) -> int:
-    """Kernels without times that the conditions, but for the time, select."""
+    """Kernels without times that the conditions, except for the time, select."""
     found = whole.unfinished
     keep = np.ones(len(found["process"]), bool)
     for name, values in (("process", rows.processes), ("device", rows.devices), ("stream", rows.streams)):
@@ -340,6 +340,11 @@ def split(group: Column, groups: int) -> list[Column]:
     return np.split(order, np.searchsorted(small[order], np.arange(1, groups))) if groups else []
 
 
+def _small(parts: list[Column], rows: int) -> list[Column]:
+    """Indices of rows, half as wide where that is enough: they are kept as long as the work."""
+    return [part.astype(np.int32) for part in parts] if rows < 1 << 31 else parts
+
+
 def by_group(group: Column, time: Column) -> Column:
     """The stable order by (group, time); quick on rows that are in that order within each group. Groups are numbers from 0."""
     small = np.int32 if len(time) < 1 << 31 else np.int64
@@ -381,7 +386,7 @@ def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
 
 
 def blocks(rows: int) -> list[slice]:
-    """Rows in pieces whose intermediate results stay in the processor's cache."""
+    """Rows in pieces whose intermediate results fit the processor's cache."""
     return [slice(first, first + 65_536) for first in range(0, rows, 65_536)]
 
 
@@ -457,7 +462,8 @@ def _queues(trace: StoredTrace, columns: Sequence[Column]) -> tuple[Column, tupl
         if name
     }
     keys = zip(*(c.tolist() for c in distinct), strict=True)
-    return code, tuple(Queue(p, None if d < 0 else d, c, s, names.get((p, c, s))) for p, d, c, s in keys)
+    found = tuple(Queue(p, None if d < 0 else d, c, s, names.get((p, c, s))) for p, d, c, s in keys)
+    return code.astype(np.int16) if len(found) < 1 << 15 else code, found
 
 
 def _window(rows: Rows, start: Column, end: Column) -> tuple[int, int]:

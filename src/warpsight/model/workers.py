@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def workers(count: int, name: str = "") -> Iterator[ThreadPoolExecutor]:
-    """A pool whose work is waited for, unless an error or an interrupt ends the block: nobody wants the rest then."""
+    """A pool that waits for its work, unless an error or an interrupt ends the block."""
     pool = ThreadPoolExecutor(count, thread_name_prefix=name)
     try:
         yield pool

@@ -1,4 +1,4 @@
-"""What a step takes when nothing records it: the recorder's cost taken out, or the device's clocks adjusted.
+"""A step's time without recording: the recorder's cost removed, or the device's clocks adjusted.
 
 Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. Where the step's time
 without a recorder is known, that gives the cost: as much per call as makes the re-timed step that long.

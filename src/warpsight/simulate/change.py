@@ -19,7 +19,7 @@ SUBJECTS = {
     "fuse": "all device work launched in one range whose name matches becomes one kernel",
     "overlap": "copies (or kernels whose name matches) no longer hold up the other work of their stream",
     "streams": "kernels whose name matches run in a stream of their own",
-    "batch": "kernels and copies scale with the batch, but for those launched in ranges whose name matches",
+    "batch": "kernels and copies scale with the batch, except those launched in ranges whose name matches",
     "device": "another device, by name",
 }
 #: Subjects that need a change of time, those that take none, and those that need a pattern.
@@ -101,6 +101,6 @@ def _amount(found: re.Match[str] | None, text: str) -> tuple[float, int | None]:
     factor = float(found["factor"])
     if found["sign"] == "/":
         if factor == 0:
-            raise UsageError(f"{text!r} divides by 0: write =none for what is gone")
+            raise UsageError(f"{text!r} divides by 0: write =none to remove it")
         factor = 1 / factor
     return factor, None

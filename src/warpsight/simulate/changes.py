@@ -1,4 +1,4 @@
-"""Each what-if as a change of a program's times and of what waits for what."""
+"""Each what-if as a change of a program's times and dependencies."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _Contention:
 
 
 def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contention | None:
-    """The contention that a recording shows, None where it has no collectives or too little to compare."""
+    """The contention shown in a recording; None without collectives or with too little data."""
     work = program.graph.work
     count = len(work)
     if not (work.kind == COMMUNICATION).any():
@@ -74,7 +74,7 @@ def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contenti
 
 
 def applied(program: Program, base: Program, contention: _Contention) -> Program:
-    """The program with its kernels as slow as what then runs beside them makes them."""
+    """The program with its kernels slowed by the work that then runs beside them."""
     if len(program) != len(base):
         return program
     alone = program.duration / (1 + contention.slope * contention.part)

@@ -1,4 +1,4 @@
-"""How much longer or shorter device work takes on another device, by what each kernel is bound by."""
+"""The change in duration of device work on another device, by the bound of each kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHORTEST = 1_500
 
 
 def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Column, str]:
-    """What each row's time is multiplied with on the device of that name, and how that was found.
+    """The factor of each row's time on the named device, and its derivation.
 
     Products go with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more), everything
     else with the bandwidth. Copies between host and device keep their time, collectives theirs.
@@ -43,9 +43,7 @@ def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Colum
     tried = (peaks.of_device(one) for one in (_USUAL.get(name.upper(), name), name.upper()))
     other = next((found for found in tried if found is not None), None)
     if other is None or not other.bandwidth:
-        raise UsageError(
-            f"device:{name}: there are no peaks of a device of that name; name it as its driver does"
-        )
+        raise UsageError(f"device:{name}: no peaks are known for that device; use the driver's name for it")
     own = [one for one in peaks.of_trace(trace).values() if one.bandwidth]
     if not own:
         raise UsageError(

@@ -58,7 +58,7 @@ def launches(program: Program) -> Column:
 
 
 class SelectedRanges:
-    """Ranges of the threads with a matching name: outermost ones, by thread and begin.
+    """Ranges of the threads with a matching name: the outermost ones, by thread and start.
 
     Attributes:
         thread: Number of the thread in `by_thread`.
@@ -102,7 +102,7 @@ class SelectedRanges:
         return len(self.start)
 
     def number(self, thread: Column, moment: Column) -> Column:
-        """The range that each moment of a thread lies in, -1 for none."""
+        """The range that contains each moment of a thread, or -1."""
         if not len(self):
             return np.full(len(moment), -1, np.int64)
         out = np.full(len(moment), -1, np.int64)

@@ -23,7 +23,7 @@ _ROUNDS = 4
 
 
 def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Program:
-    """The program with kernels as slow as the overlap of the moved ones (a mask over device nodes) with the others makes them.
+    """The program with kernels slowed by the overlap of the moved ones (a mask over device nodes) with the others.
 
     A kernel that begins on an idle device spreads its blocks over all multiprocessors. One that begins beside others takes
     what they leave, with as many blocks on each multiprocessor as fit. A kernel whose blocks no longer find room at once needs
@@ -122,7 +122,7 @@ def _beside(times: Times, nodes: Column, others: Column) -> Column:
 
 
 def overlapped(times: Times, nodes: Column, others: Column) -> Column:
-    """The part of each node's time in which one of the others ran."""
+    """The part of each node's time that overlaps with one of the others."""
     start, end = times.start[nodes], times.end[nodes]
     run = intervals.coverage(intervals.union(times.start[others], times.end[others]), start, end)
     out: Column = run / np.maximum(end - start, 1)

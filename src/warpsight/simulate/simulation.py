@@ -1,4 +1,4 @@
-"""Re-times a recording with what-ifs applied: how long its steps would have taken, and how certain that is."""
+"""Re-times a recording with what-ifs: how long its steps would have taken, and with what certainty."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Simulated:
 def simulate(
     trace: StoredTrace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None
 ) -> Simulated:
-    """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied one after the other.
+    """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied in sequence.
 
     Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
     recording is taken out first (:mod:`.calibration`).

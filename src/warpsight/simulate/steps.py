@@ -47,7 +47,7 @@ def recorded(program: Program) -> Times:
 
 
 def durations(found: Iterations, times: Times) -> Column:
-    """The length of each iteration, ns: from the begin of its first device work to that of the next one's."""
+    """The length of each iteration, ns: from the start of its first device work to that of the next one's."""
     rows = found.rows
     if not len(rows):
         return np.zeros(0, np.int64)
@@ -58,7 +58,7 @@ def durations(found: Iterations, times: Times) -> Column:
 
 
 def counted(found: Iterations) -> Column:
-    """Which iterations make the step time: the steady ones, without the last, after which no pause was seen."""
+    """The iterations that determine the step time: steady ones, without the last, whose pause is unknown."""
     chosen: Column = found.steady.copy()
     if not chosen.any():
         chosen[:] = True

@@ -1,11 +1,15 @@
 """Joining work with its calls, and numbering rows, against dictionaries."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.analysis.conftest import kernel
+from warpsight.model import calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import joined
+from warpsight.model.selection import Rows
 
 #: Dense keys, keys of another CUPTI session (widened to 64 bits), and none.
 KEYS = st.one_of(
@@ -49,3 +53,63 @@ def test_numbered_tells_rows_apart_at_the_limits_of_their_types(rows):
 def test_split_gives_the_rows_of_each_group_in_order(groups):
     parts = device_work.split(np.array(groups, np.int32), 6)
     assert [p.tolist() for p in parts] == [[i for i, g in enumerate(groups) if g == n] for n in range(6)]
+
+
+def call_row(start, duration, thread, process, **more):
+    return {
+        "start": start,
+        "duration": duration,
+        "thread": thread,
+        "process": process,
+        "function": "cudaMalloc",
+        **more,
+    }
+
+
+@pytest.fixture
+def called(build):
+    """Calls of three threads, some at the same moment, number 3 of which had not returned."""
+    rng = np.random.default_rng(7)
+    rows = [call_row(int(rng.integers(0, 12)), int(rng.integers(0, 5)), int(rng.choice([5, 9])), int(rng.integers(0, 2)),
+                     correlation=i) for i in range(60)]  # fmt: skip
+    launches = [row | {"function": "cudaLaunchKernel", "captured": False} for row in rows[:30]]
+    launches[3] |= {"duration": None}
+    return build(launch=launches, api=rows[30:], kernel=[kernel(3, 90, correlation=2)]), rows
+
+
+WINDOWS = (Rows(), Rows(3, 9), Rows(begin=4), Rows(end=4), Rows(processes=(1,)), Rows(2, 8, processes=(0,)))
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_calls_stand_in_order_of_thread_and_begin_and_others_before_launches(called, window):
+    trace, rows = called
+    number = calls.load(trace, api=True).correlation.tolist()  # in the order of the table
+
+    def wanted(row):
+        return ((window.begin is None or row["start"] >= window.begin) and (window.end is None or row["start"] < window.end)
+                and (not window.processes or row["process"] in window.processes))  # fmt: skip
+
+    def thread(place):
+        return rows[number[place]]["process"], rows[number[place]]["thread"]
+
+    order = [place for place in range(60) if wanted(rows[number[place]])]
+    order.sort(key=lambda place: (thread(place), rows[number[place]]["start"], number[place] < 30, place))
+    found = calls.by_thread(trace, window)
+    assert found.call.tolist() == order
+    owners = [thread(place) for place in order]
+    assert [found.threads[one] for one in found.thread.tolist()] == owners
+    assert found.edges.tolist() == [owners.index(one) for one in found.threads] + [len(order)]
+    assert found.places(60).tolist() == [order.index(i) if i in order else -1 for i in range(60)]
+
+
+def test_a_call_that_had_not_returned_ends_with_the_last_work_or_call(called, build):
+    trace, rows = called
+    found = calls.load(trace, api=True)
+    number = found.correlation.tolist()
+    assert [number[place] for place in found.unreturned.tolist()] == [3]
+    assert found.end.tolist() == [93 if i == 3 else rows[i]["start"] + rows[i]["duration"] for i in number]
+    assert calls.load(trace).end.tolist() == found.end[:30].tolist()
+    assert calls.load(trace).unreturned.tolist() == found.unreturned.tolist()
+    later = build(api=[call_row(5, None, 1, 0), call_row(100, 20, 1, 0)], kernel=[kernel(3, 90)])
+    assert calls.load(later, api=True).end.tolist() == [120, 120]
+    assert calls.load(later).unreturned.tolist() == []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import copy, device, kernel
+from warpsight.analysis.stats import redundant_copies
 from warpsight.analysis.stats.copies import copies
 
 LINKS = [
@@ -122,3 +123,26 @@ def test_without_addresses_redundancy_is_not_claimed(build):
     result = copies(build(memcpy=[copy(0, 5), copy(10, 5)], kernel=[kernel(0, 1)]))
     assert not len(result.tables["redundant"])
     assert [f.values for f in result.findings if "addresses" in f.text] == [{"copies": 2, "of": 2}]
+
+
+@pytest.mark.parametrize("origin", [0, 1000, (1 << 64) - 40])
+def test_a_write_goes_into_what_it_overlaps_between_two_moments(origin):
+    rng = np.random.default_rng(5)
+    time, size, low = rng.integers(0, 20, 12), rng.integers(1, 9, 12), rng.integers(0, 30, 12)
+    address = (
+        (low + origin % (1 << 64)).astype(np.uint64)
+        if origin < 1 << 63
+        else low.astype(np.uint64) + np.uint64(origin)
+    )
+    writes = redundant_copies._Writes(time, size, address)
+    after, before = np.array([0, 5, 5, 19, 3]), np.array([20, 6, 15, 20, 3])
+    for place in range(0, 40, 3):
+        for length in (1, 4, 40 - place):
+            expected = [
+                any(
+                    place < b + n and b < place + length and a < t < c
+                    for t, n, b in zip(time, size, low, strict=True)
+                )
+                for a, c in zip(after, before, strict=True)
+            ]
+            assert writes.into(origin + place, length, after, before).tolist() == expected

@@ -52,6 +52,13 @@ def test_kernels_that_rounding_sets_apart_are_no_gaps_between_launches(build: Bu
     assert "launch calls" in texts and not re.search(r"\b1 ns", texts)
 
 
+def test_kernels_without_names_are_not_called_one_kernel(build: Build) -> None:
+    kernels = [kernel(at * MS, MS // 2) | {"name_id": 77 + at % 2} for at in range(6)]
+    assert verdict(build(kernel=kernels)).headline.startswith(
+        "55% of the time is in kernels whose names are not in the trace (6 times)"
+    )
+
+
 def test_half_of_the_time() -> None:
     assert half(np.array([1, 1, 500, 1, 700])) == 700
     assert half(np.array([10, 10, 10, 10])) == 10

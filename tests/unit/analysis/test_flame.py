@@ -4,8 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
+from warpsight.analysis.flame import graph as graph_module
+from warpsight.analysis.flame import ranges
 from warpsight.analysis.flame.graph import LEVELS, NO_STACK, WEIGHTS, Shape, flame, flame_diff
 from warpsight.errors import UsageError
 from warpsight.model.selection import Rows
@@ -235,3 +239,25 @@ def test_device_work_is_split_by_the_thread_that_asked_for_it(build):
     split = paths(flame(trace, shape=Shape(by=("thread",))))
     assert split == {(thread, NO_STACK, "gemm"): ns for thread, ns in
                      (("thread 100", 5), ("thread 101", 7), ("no thread", 9))}  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.lists(st.integers(-2, 32), max_size=60), st.booleans())
+def test_the_step_at_each_moment_is_that_of_a_binary_search(edges, moments, ordered):
+    edges, moments = (
+        np.unique(np.array(edges, np.int64)),
+        np.array(sorted(moments) if ordered else moments, np.int64),
+    )
+    expected = np.searchsorted(edges, moments, "right") - 1
+    assert ranges._step_at(edges, moments).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("width", [3, 1 << 31])
+@pytest.mark.parametrize("rows", [0, 1, 3_000])
+def test_groups_of_rows_are_numbered_as_they_appear(width, rows):
+    rng = np.random.default_rng(rows)
+    keys = [rng.integers(0, 3, rows), rng.integers(0, 3, rows) * (width // 3), np.zeros(rows, np.int64)]
+    place, first = graph_module._places(keys, rows)
+    listed = list(zip(*(key.tolist() for key in keys), strict=True))
+    distinct = list(dict.fromkeys(listed))
+    assert place.tolist() == [distinct.index(row) for row in listed]
+    assert first.tolist() == [listed.index(row) for row in distinct]

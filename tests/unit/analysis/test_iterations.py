@@ -152,6 +152,33 @@ def test_copies_around_the_one_kernel_that_is_the_program_are_no_iterations(tmp_
     assert found_in(tmp_path / "t.warp", count=84, before=75, kernel=50_000_000, pause=10_000) == []
 
 
+def test_pairs_that_repeat_a_hundred_times_are_a_loop_beside_a_long_pause(tmp_path):
+    def build(writer):
+        time = 1_000_000
+        for turn in range(100):
+            launches(writer, time, time + 20_000, ["fill", "gemm"], 1 + turn * 10)
+            time += 20_000_000 if turn == 9 else 100_000
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of 2 kernels and copies", 100)]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_between_two_loops_there_is_no_slow_turn(tmp_path, same):
+    """A loop of two kernels and then one of three both repeat every six; what lies between them is no iteration."""
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        time = 1_000_000
+        for turn in range(40):
+            names = "abcdef" if same else "ababab" if turn < 20 else "abacdd" if turn == 20 else "cddcdd"
+            launches(writer, time, time + 20_000, names, 1 + turn * 10)
+            time += 5_000_000 if turn == 20 else 700_000
+    with open_trace(path) as trace:
+        (found,) = find(trace)
+    slowest = int(np.argmax(found.duration))
+    assert found.duration[slowest] > 4_000_000
+    assert found.outlier[slowest] == same
+
+
 def test_a_loop_of_single_works_is_one(tmp_path):
     (found,) = found_in(tmp_path / "t.warp", count=84, before=75, kernel=20_000, pause=10_000)
     assert len(found) == 84

@@ -69,6 +69,12 @@ def test_names_that_are_one_when_short_are_one_group(trace):
         )
 
 
+def test_mangled_names_are_those_of_the_binary(trace):
+    found = [row["name"] for row in stats(trace, names="mangled").tables["kernels"].to_pylist()]
+    assert set(found) == {name for (name,) in trace.sql("SELECT DISTINCT name FROM kernel").fetchall()}
+    assert any(name.startswith("_Z") for name in found)
+
+
 def test_filters_select_what_sql_selects(trace):
     begin = begin_of(trace) + 12_000_000
     rows = Rows(begin, begin + 5_000_000, (0,), (7,), (1,), "vectorized|flash")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.analysis.conftest import EPOCH, NAMES, messy_rows
+from tests.unit.analysis.conftest import EPOCH, NAMES, kernel, messy_rows
 from warpsight.model import StoredTrace
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -172,3 +172,20 @@ def test_distinct_values_and_their_places(values: list[int]) -> None:
     found, place = device_work.distinct(np.array(values, np.int64))
     assert found.tolist() == sorted(set(values))
     assert found[place].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        (Rows(), 4), (Rows(begin=50, end=60), 4), (Rows(streams=(7,)), 3), (Rows(streams=(8,)), 1), (Rows(devices=(1,)), 1),
+        (Rows(processes=(1,)), 1), (Rows(processes=(0,)), 3), (Rows(name="gemm"), 3), (Rows(name="gemm", streams=(8,)), 1),
+    ],
+)  # fmt: skip
+def test_kernels_that_never_ran_are_counted_by_where_they_were_launched(
+    build, rows: Rows, count: int
+) -> None:
+    trace = build(kernel=[
+        kernel(0, 100), kernel(None, None), kernel(None, None, stream=8), kernel(None, None, device=1),
+        kernel(None, None, 4, process=1),
+    ])  # fmt: skip
+    assert device_work.load(trace, rows).unfinished == count

@@ -107,3 +107,16 @@ def test_a_wait_is_for_its_stream_or_its_context() -> None:
         (2, "kernels of context 1 end after the wait for them ended", "sync")
     ]
     assert one.checked_kernels == []
+
+
+@pytest.mark.parametrize("by", [-3_600_000_000_000, -1_500_000_000, 2_000_000, 86_400_000_000_000])
+def test_a_wall_clock_that_is_set_meanwhile_leaves_the_line_and_is_told(by: int) -> None:
+    times = range(0, 10_000_000_000, 500_000_000)
+    found = clock_fit.fit([(t, EPOCH + t + (by if t >= 7_000_000_000 else 0)) for t in times])
+    assert (found["offset"], found["drift"], found["residual"]) == (EPOCH, pytest.approx(0, abs=1e-3), 0)
+    assert (found["steps"], found["pairs"]) == ([[7_000_000_000, by]], 20)
+
+
+def test_a_clock_that_ntp_slews_is_not_set() -> None:
+    pairs = [(t, EPOCH + t + t // 2_000) for t in range(0, 10_000_000_000, 500_000_000)]
+    assert "steps" not in clock_fit.fit(pairs)

@@ -514,6 +514,22 @@ def test_counters_are_of_a_device_or_of_the_host(recording: Recording) -> None:
     assert [row[1:] for row in rows] == [(None, "1"), (0, "1"), (None, "1")]
 
 
+def test_what_the_launcher_counts_belongs_to_no_process(recording: Recording) -> None:
+    recording.process(1)
+    launcher = f"{2:016x}"
+    with recording.file(launcher, "definitions") as out:
+        out.write_strings({12: "power"})
+    with recording.file(launcher) as out:
+        out.write("Counter", {"time": [5], "value": 1.5, "name": 12, "device": -1, "source": 1})
+        out.write("Clock", {"monotonic": [5], "realtime": 6, "device": 0xFFFFFFFF})
+    with recording.finish() as trace:
+        assert trace.sql("SELECT process FROM counter UNION ALL SELECT process FROM clock").fetchall() == [
+            (None,),
+            (None,),
+        ]
+        assert trace.tables["process"] == 1
+
+
 def test_overhead_is_named_by_its_kind(recording: Recording) -> None:
     kinds = {1: "driver compiler", 1 << 16: "buffer flush", 2 << 16: "instrumentation", 3 << 16: "resource",
              4 << 16: "runtime triggered module loading", 5 << 16: "lazy loading", 6 << 16: "command buffer full",
@@ -524,3 +540,69 @@ def test_overhead_is_named_by_its_kind(recording: Recording) -> None:
     with recording.finish() as trace:
         named = [row[0] for row in trace.sql("SELECT kind FROM overhead ORDER BY start").fetchall()]
     assert named == list(kinds.values())
+
+
+@pytest.mark.parametrize(("segments", "joined"), [(0, True), (4, True), (5, False)])
+def test_a_kernel_waits_for_its_launch_over_four_segments(
+    recording: Recording, segments: int, joined: bool
+) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Kernel", kernels(1, 3))
+    for number in range(segments):
+        if number < segments - 1:
+            with recording.file(arena) as out:
+                out.write("Overhead", {"start": [number], "end": number + 1, "kind": 1})
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 3))
+    with recording.finish() as trace:
+        found = trace.sql("SELECT count(stack), count(*) FROM kernel WHERE start IS NOT NULL").fetchall()
+        assert found == [(3 * joined, 3)]
+        assert len(trace.loss) == (0 if joined else 2)
+
+
+def test_of_launches_without_kernels_the_oldest_are_no_longer_watched(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAXIMUM_WAITING", 5)
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 8))
+    with recording.file(arena) as out:
+        out.write("Kernel", kernels(7, 1))
+    with recording.finish() as trace:
+        assert trace.sql("SELECT correlation FROM kernel ORDER BY start, 1").fetchall() == [
+            (i,) for i in (7, 4, 5, 6, 8)
+        ]
+        lost = {row["cause"]: row["count"] for row in trace.loss.to_pylist()}
+        assert lost == {
+            "kernel record never arrived; the launch is in table launch only": 3,
+            "kernel record never arrived": 4,
+        }
+
+
+def test_a_kernel_that_ended_before_it_began_is_noted_beside_one_without_times(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 4))
+        out.write("Kernel", kernels(1, 4, start=[1_200, 2_300, 0, 4_200], end=[1_700, 2_299, 3_700, 0]))
+    with recording.finish() as trace:
+        rows = trace.sql("SELECT correlation, start, duration FROM kernel ORDER BY 1").fetchall()
+        assert rows == [(1, 1_200, 500), (2, 2_300, -1), (3, None, None), (4, None, None)]
+        lost = {row["cause"]: (row["count"], row["severity"]) for row in trace.loss.to_pylist()}
+        assert lost == {
+            "a kernel ended before it began": (1, "note"), "timestamps of a kernel were zero": (2, "lost"),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("end", "noted"), [(2_300, 0), (2_299, 1)])
+def test_a_kernel_of_no_length_is_not_one_that_ended_before_it_began(
+    recording: Recording, end: int, noted: int
+) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 2))
+        out.write("Kernel", kernels(1, 2, start=[1_200, 2_300], end=[1_700, end]))
+    with recording.finish() as trace:
+        found = [(row["cause"], row["count"]) for row in trace.loss.to_pylist()]
+        assert found == [("a kernel ended before it began", 1)] * noted

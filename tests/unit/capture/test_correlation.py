@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from warpsight.capture import correlation
 from warpsight.capture.correlation import FIRST_OPENCL, LAUNCH, UNKNOWN, CallWindow, Correlations
@@ -92,3 +96,87 @@ def test_device_rows_of_calls_that_are_not_known_yet_change_nothing() -> None:
     assert window.seen(ids).tolist() == [False, False, True] + [False] * 7
     window.see(np.zeros(0, np.int64))
     assert window.seen(np.zeros(0, np.int64)).tolist() == []
+
+
+#: What a segment brings: how many calls, how far their ids lie from the newest, and what part of them launches something.
+SEGMENT = st.tuples(st.integers(1, 12), st.integers(-6, 9), st.integers(1, 4))
+
+
+@settings(max_examples=30)
+@given(
+    segments=st.lists(SEGMENT, min_size=1, max_size=25),
+    choice=st.randoms(use_true_random=False),
+    session=st.integers(0, 2),
+    first=st.sampled_from((1, 100, (1 << 32) - 60)),
+)
+def test_a_window_answers_as_a_dictionary_of_all_calls_would(segments, choice, session, first) -> None:
+    """Of calls that left the window only launches without a kernel are known; none is ever mixed up with another."""
+    calls: dict[int, tuple[int, int, bool]] = {}
+    arrived: set[int] = set()
+    with mock.patch.multiple(correlation, WINDOW_IDS=64, SAVED_IDS=8):
+        window = CallWindow(session)
+        newest, recent = first, 32  # how many of the newest ids are known for certain
+        for count, lead, part in segments:
+            ids = np.arange(newest + lead, newest + lead + count)
+            ids = ids[ids >= first]
+            if not len(ids):
+                continue
+            unwrapped = window.unwrap((ids % (1 << 32)).astype(np.uint32))
+            assert unwrapped.tolist() == ids.tolist()
+            stack = np.array([choice.randrange(50) for _ in ids], np.int32)
+            launch = (ids % part == 0).astype(np.uint8) * LAUNCH
+            again = np.isin(ids, list(calls))  # a call that is told twice stays a launch if it was one
+            window.put(unwrapped, stack, ids * 3, launch)
+            for place, number in enumerate(ids.tolist()):
+                before = bool(again[place] and calls[number][2])
+                calls[number] = int(stack[place]), number * 3, bool(launch[place]) or before
+            newest = max(newest, int(ids[-1]) + 1)
+            came = np.array([i for i in calls if choice.random() < 0.2 and newest - i <= recent], np.int64)
+            window.see(came)
+            arrived |= set(came.tolist())
+            if choice.random() < 0.1:
+                window, recent = CallWindow.restore(window.state()), 8
+            asked = np.array([choice.randrange(first, newest + 5) for _ in range(6)], np.int64)
+            for number, found, start in zip(
+                asked.tolist(), *(c.tolist() for c in window.get(asked)), strict=True
+            ):
+                known = calls.get(number)
+                if known is None:
+                    assert found == UNKNOWN
+                elif newest - number <= recent or (
+                    known[2] and number not in arrived and newest - number > 64
+                ):
+                    assert (found, start) == known[:2]
+                else:
+                    assert found == UNKNOWN or (found, start) == known[:2]
+            launched = np.array([i for i, call in calls.items() if call[2]], np.int64)
+            assert window.seen(launched).tolist() == [i in arrived for i in launched.tolist()]
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(-40, 40), min_size=1, max_size=30),
+    st.sampled_from((50, (1 << 31) - 20, (1 << 32) - 20, (1 << 33) + 5)),
+    st.integers(0, 3),
+)
+def test_ids_of_32_bits_that_wrap_are_unwrapped_and_unique_in_the_process(steps, first, session) -> None:
+    window = CallWindow(session)
+    window.reference = first
+    ids = first + np.cumsum(steps)
+    ids = ids[ids > 0]
+    for piece in np.array_split(ids, 4):
+        assert window.unwrap((piece % (1 << 32)).astype(np.uint32)).tolist() == piece.tolist()
+    full = window.full(ids)
+    assert full.tolist() == [i >> 32 << 48 | session << 32 | i % (1 << 32) for i in ids.tolist()]
+    assert window.own(full).tolist() == ids.tolist()
+
+
+def test_the_end_of_a_batch_may_lie_on_both_sides_of_half_the_range() -> None:
+    window = CallWindow(0)
+    half = 1 << 31
+    assert window.unwrap(np.array([half + 10], np.uint32)).tolist() == [half + 10]
+    # 2^31 before the newest is still before it, and what is 2^31 ahead is before the wrap, too
+    assert window.unwrap(np.array([10], np.uint32)).tolist() == [10]
+    assert window.unwrap(np.array([9], np.uint32)).tolist() == [(1 << 32) + 9]
+    assert window.unwrap(np.array([5], np.uint32)).tolist() == [(1 << 32) + 5]
+    assert window.reference == (1 << 32) + 9

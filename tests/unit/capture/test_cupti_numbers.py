@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.standin import recording
-from warpsight.capture.rows import device, host
+from warpsight.capture.rows import host
+from warpsight.model.naming import memory_names
 
 FOLDER = recording.cuda_headers()
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="CUPTI's header is not installed")
@@ -28,8 +29,10 @@ def named(enumeration: str) -> dict[int, str]:
 
 
 def test_kinds_of_copies_and_memory() -> None:
-    assert {number: kind.lower() for number, kind in device.MEMCPY_KINDS.items()} == named("MEMCPY_KIND")
-    assert named("MEMORY_KIND") == device.MEMORY_KINDS
+    assert {number: kind.lower() for number, kind in memory_names.MEMCPY_KINDS.items()} == named(
+        "MEMCPY_KIND"
+    )
+    assert named("MEMORY_KIND") == memory_names.MEMORY_KINDS
 
 
 def test_kinds_of_waits() -> None:

@@ -120,3 +120,18 @@ def test_every_type_of_number_is_read_as_numpy_has_it(name, tmp_path):
     column = pa.array([1, 0, 1]).cast(getattr(pa, {"bool": "bool_"}.get(name, name))())
     found = columns._dtype(column.type)
     assert (found.name, found.itemsize) == (name, max(column.type.bit_width // 8, 1))
+
+
+@pytest.mark.parametrize(
+    ("most", "kind"), [((1 << 31) - 1, "int32"), (1 << 31, "int64"), (-(1 << 31) - 1, "int64")]
+)
+def test_columns_are_narrowed_only_where_every_part_fits(tmp_path, most, kind):
+    values = [[1, None, 3], [most, 5]]
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for part in values:
+            rows = [{"start": 0, "duration": 1, "name_id": 1, "correlation": one, "process": 0, "context": 1, "stream": 7,
+                     "graph_level": False} for one in part]  # fmt: skip
+            writer.add("kernel", rows)
+    with open_trace(tmp_path / "t.warp") as opened:
+        found = opened.columns("kernel", {"correlation": -1}, narrow=["correlation"])[0]["correlation"]
+    assert (str(found.dtype), sorted(found.tolist())) == (kind, sorted([1, -1, 3, most, 5]))

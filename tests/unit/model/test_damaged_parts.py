@@ -13,6 +13,7 @@ import pytest
 import warpsight.model
 from warpsight.errors import TraceError
 from warpsight.model.sharing import pack
+from warpsight.model.storage import damage
 from warpsight.model.storage.writer import TraceWriter
 from warpsight.ui.cli import parser
 
@@ -47,6 +48,7 @@ def change(trace: Path, table: str, column: str, values: object | None) -> None:
             "table launch refers in column stack to -1, which table stack does not define",
         ),
         ("kernel", "name_id", 1 << 40, "table kernel refers in column name_id to 1099511627776"),
+        ("name", "id", b"x", "table name holds binary in column id"),
         ("context", "null_stream", None, "null_stream"),
         ("kernel", "duration", "long", "table kernel holds string in column duration, where int64 belongs"),
         ("kernel", "start", (1 << 63) - 1, "table kernel holds a time in column start that is out of range"),
@@ -161,3 +163,12 @@ def test_text_that_is_no_utf_8_is_damage(trace: Path) -> None:
     pq.write_table(data.set_column(place, "name", bad), part)
     with pytest.raises(TraceError, match="is damaged: "), warpsight.model.open(trace) as opened:
         opened.rows("name", "name")
+
+
+def test_ids_may_refer_to_any_part_of_their_table(tmp_path: Path) -> None:
+    parts = [tmp_path / "1.parquet", tmp_path / "2.parquet", tmp_path / "3.parquet"]
+    for part, ids in zip(parts, ([4, 5, 9], [1, 2, 3], []), strict=True):
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int32())}), part)
+    assert damage._most({"name": [str(part) for part in parts]}, "name") == 9
+    assert damage._most({"name": [str(parts[2])]}, "name") == -1
+    assert damage._most({"name": []}, "name") == -1

@@ -178,6 +178,29 @@ def test_threads_share_a_trace(folder: Path) -> None:
     assert found == [[(3,)]] * 8
 
 
+def test_an_error_is_told_while_another_thread_still_asks(folder: Path) -> None:
+    asked, answer, done = threading.Event(), threading.Event(), []
+
+    def wait(value: int) -> int:
+        asked.set()
+        answer.wait()
+        return value
+
+    def ask(trace: warpsight.model.StoredTrace) -> None:
+        cursor = trace._cursor()
+        cursor.create_function("wait", wait, ["BIGINT"], "BIGINT")
+        done.append(cursor.execute("SELECT wait(7)").fetchall())
+
+    with pytest.raises(LookupError, match="what went wrong"), warpsight.model.open(folder) as trace:  # noqa: PT012
+        thread = threading.Thread(target=ask, args=(trace,))
+        thread.start()
+        asked.wait()
+        raise LookupError("what went wrong")
+    answer.set()
+    thread.join()
+    assert done == [[(7,)]]
+
+
 def test_a_closed_trace_says_so(folder: Path) -> None:
     trace = warpsight.model.open(folder)
     trace.close()
@@ -293,6 +316,17 @@ def test_remote_folders_and_files_open(folder: Path, tmp_path: Path) -> None:
         warpsight.model.open("file:///nowhere/run.warp")
     with pytest.raises(TraceError, match="cannot be read"):
         warpsight.model.open("nosuchprotocol://x")
+
+
+@pytest.mark.parametrize("url", ["memory://nothing/x.warp", "simplecache::memory://nothing/x.warp"])
+def test_a_place_that_is_a_url_is_asked_for_as_one(url: str) -> None:
+    with pytest.raises(TraceError, match=f"^{url} does not exist$"):
+        warpsight.model.open(url)
+
+
+def test_a_chain_of_file_systems_is_a_url(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"^nothing::here cannot be read: "):
+        warpsight.model.open("nothing::here")
 
 
 def test_a_damaged_packed_trace_is_refused(folder: Path, tmp_path: Path) -> None:

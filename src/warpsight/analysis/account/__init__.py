@@ -1,4 +1,4 @@
-"""The account of time: what every nanosecond of every device was spent on, and why it was idle."""
+"""The account of time: how every nanosecond of every device was spent, and why it was idle."""
 
 from __future__ import annotations
 

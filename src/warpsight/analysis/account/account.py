@@ -1,4 +1,4 @@
-"""The account: every nanosecond of every device from its first to its last work, once."""
+"""The account: it covers every nanosecond of every device, from its first to its last work, exactly once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account import gaps as gaps_of
 from warpsight.analysis.account import naming, pieces
-from warpsight.analysis.account.busy import by_group
+from warpsight.analysis.account.busy import whole
 from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, COPY, HOST, IDLE
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.account.gaps import Gaps
@@ -25,7 +25,8 @@ from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
-from warpsight.model.work import KERNEL, Work, distinct, summed
+from warpsight.model.work import KERNEL, KINDS, Work, blocks, distinct, summed
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -148,9 +149,11 @@ def forget(trace: StoredTrace, rows: Rows = _ALL) -> None:
 def _account(trace: StoredTrace, work: Work) -> Account:
     calls, call = host_calls.of_work(trace, work, api=True)
     found = gaps_of.find(work, calls, call)
-    parts = pieces.cut(trace, work, calls, found)
-    host = naming.host_time(trace, calls, found, parts, call)
-    entries = [*_worked(trace, work, found), *_idle(parts, host)]
+    with workers(1, "account") as pool:
+        worked = pool.submit(_worked, trace, work, found)
+        parts = pieces.cut(trace, work, calls, found)
+        host = naming.host_time(trace, calls, found, parts, call)
+        entries = [*worked.result(), *_idle(parts, host)]
     span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))
     place = host[0].place if host else ""
@@ -168,14 +171,24 @@ def _worked(trace: StoredTrace, work: Work, found: Gaps) -> list[Entry]:
     names: Mapping[int, str] = {}
     if len(work):
         names = names_of.texts(trace)
+    # A number for each kind and name: rows of all kinds are counted and summed at once.
+    ids, code = distinct(work.name_id)
+    kinds = len(KINDS)
+    for block in blocks(len(work)):
+        part = code[block]
+        part *= kinds
+        part += work.kind[block]
+    own_times = np.bincount(code, own, len(ids) * kinds)
+    own_counts = np.bincount(code, minlength=len(ids) * kinds)
     for kind, number in ((KERNEL, COMPUTE), (COLLECTIVE, COMMUNICATION)):
-        mine = np.flatnonzero(work.kind == kind)
-        ids, place = distinct(work.name_id[mine])
-        times = by_group(place, own[mine], int(total[number]), len(ids))
-        counts = np.bincount(place, minlength=len(ids))
+        there = np.flatnonzero(own_counts[kind::kinds])
+        times, counts = (
+            whole(own_times[kind::kinds][there], int(total[number])),
+            own_counts[kind::kinds][there],
+        )
         merged: dict[str, tuple[int, int]] = {}
-        for one_id, time, count in zip(ids.tolist(), times.tolist(), counts.tolist(), strict=True):
-            name = kernel_names.family(names.get(one_id) or "?")
+        for one_id, time, count in zip(ids[there].tolist(), times.tolist(), counts.tolist(), strict=True):
+            name = kernel_names.family(names.get(one_id) or kernel_names.UNNAMED)
             known = merged.get(name, (0, 0))
             merged[name] = known[0] + time, known[1] + count
         out += [Entry(number, name, time, count) for name, (time, count) in merged.items()]
@@ -187,7 +200,7 @@ def _copied(trace: StoredTrace, work: Work, own: Column, total: int) -> list[Ent
     if not len(mine):
         return []
     labels, code = copy_names(trace, work, mine)
-    times = by_group(code, own[mine], total, len(labels))
+    times = whole(np.bincount(code, own[mine], len(labels)), total)
     counts = np.bincount(code, minlength=len(labels))
     return [
         Entry(COPY, name, time, count)

@@ -1,4 +1,4 @@
-"""When a device worked, on what, and when it did nothing.
+"""When a device worked, on which kind of work, and when it was idle.
 
 Every instant belongs to one row at most in each of three tiers: kernels first, then collectives, then copies and fills. Rows of
 one tier that run at the same time share the instant equally, so the rows' own times add up to the time of their tier.
@@ -45,7 +45,7 @@ class Busy:
 
     @property
     def span(self) -> int:
-        """From the begin of the first work to the end of the last, ns; work of no length has no part in it."""
+        """Time from the start of the first work to the end of the last, ns; work of zero length is ignored."""
         return self.end - self.begin
 
     @property
@@ -64,6 +64,7 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
     higher = intervals.EMPTY
     tier = TIER[kind]
     done = 0
+    first_of: Column | None = None  # the first row of each busy stretch
     for number in range(3):
         rows = np.flatnonzero(tier == number)
         done += len(rows)
@@ -71,13 +72,16 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
             begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
             own[rows] = _own(begin, stop, higher)
             if done == len(start):  # the rows are sorted, so their union needs no sort of its own
-                higher = intervals.union(start, end)
+                if bool((end > start).all()):
+                    higher, first_of = intervals.joined(start, end)
+                else:
+                    higher = intervals.union(start, end)
             else:
                 mine = intervals.union(begin, stop)
                 higher = intervals.merged(higher, mine) if len(higher) else mine
         covered.append(higher.total)
     total = np.diff(covered).tolist()
-    following = np.searchsorted(start, higher.start[1:], "left")
+    following = np.searchsorted(start, higher.start[1:], "left") if first_of is None else first_of[1:]
     following = following.astype(np.int32) if len(start) < 1 << 31 else following
     first, final = (int(higher.start[0]), int(higher.end[-1])) if len(higher) else (0, 0)
     return Busy(
@@ -125,10 +129,9 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
     return out
 
 
-def by_group(group: Column, own: Column, total: int, groups: int) -> Column:
-    """Whole nanoseconds of each group; they add up to `total` exactly, the largest group takes what rounding left."""
-    if not groups:
-        return np.zeros(0, np.int64)
-    out = np.rint(np.bincount(group, weights=own, minlength=groups)).astype(np.int64)
-    out[int(np.argmax(out))] += total - int(out.sum())
+def whole(own: Column, total: int) -> Column:
+    """Own times of groups as whole nanoseconds that add up to `total` exactly: the largest group takes what rounding left."""
+    out = np.rint(own).astype(np.int64)
+    if len(out):
+        out[int(np.argmax(out))] += total - int(out.sum())
     return out

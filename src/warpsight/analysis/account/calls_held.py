@@ -1,4 +1,4 @@
-"""What held host threads: API calls that block or work long, and the recorder's own work."""
+"""Time in which host threads were held: API calls that block or take long, and the recorder's own work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WAITS = {"stream": "stream synchronization", "context": "device synchronization
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis for the moments of all threads: each thread has its own stretch of it.
+    """One axis for the times of all threads: each thread has its own stretch of it.
 
     `thread` of the calls and of anything else is turned into the number of its stretch by :meth:`number`.
     """
@@ -57,8 +57,13 @@ class Axis:
         out: Column = number * self.width + np.clip(moment - self.origin, 0, self.width - 1)
         return out
 
+    def holds(self, moment: Column) -> Column:
+        """Which moments lie on the axis."""
+        out: Column = (moment >= self.origin) & (moment < self.origin + self.width)
+        return out
+
     def early(self, moment: Column) -> Column:
-        """How long before the begin of the axis moments lie, 0 for those on it."""
+        """Distance of each moment before the axis begins, 0 for moments on it."""
         out: Column = np.maximum(self.origin - moment, 0)
         return out
 
@@ -81,12 +86,12 @@ class HeldTime:
 
 
 def names(calls: Calls) -> list[str]:
-    """What the names of :func:`blocking_calls` index: the functions, and waits whose call is not in the trace."""
+    """The names that :func:`blocking_calls` indexes: functions, and waits whose call is not in the trace."""
     return [*calls.functions, *_WAITS.values()]
 
 
 def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> HeldTime:
-    """The calls that block or work long, of the threads on the axis; of nested ones the outermost."""
+    """Calls of the threads on the axis that block or take long; only the outermost of nested calls."""
     held = np.array([api_names.blocks(function) for function in calls.functions], bool)
     gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
     chosen = np.zeros(len(calls), bool)
@@ -125,7 +130,7 @@ def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Colum
 
 
 def recorder_work(trace: StoredTrace, on: Axis) -> HeldTime:
-    """What the recorder itself is known to have done on the threads of the axis.
+    """Known work of the recorder itself on the threads of the axis.
 
     Rows without a thread count for all of the process.
     """
@@ -157,7 +162,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         if not cost.get(f"own_{site}_calls") or not len(calls):
             continue
         number = on.number(calls.process, calls.thread)
-        rows = np.flatnonzero((number >= 0) & known[calls.function])
+        rows = np.flatnonzero((number >= 0) & known[calls.function] & on.holds(calls.end))
         at.append(on.at(number[rows], calls.end[rows]))
         # Two stays a call; what the first one takes stands before the call's begin, but is of the same order.
         each = cost[f"own_{site}_ns"] / cost[f"own_{site}_calls"]
@@ -166,9 +171,10 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
         number = on.number(columns["process"], columns["thread"])
         rows = np.flatnonzero((number >= 0) & (columns["duration"] >= 0))
-        for moment in (columns["start"][rows], (columns["start"] + columns["duration"])[rows]):
-            at.append(on.at(number[rows], moment))
-            took.append(np.full(len(rows), cost["own_range_ns"] / cost["own_range_calls"]))
+        for moment in (columns["start"], columns["start"] + columns["duration"]):
+            there = rows[on.holds(moment[rows])]
+            at.append(on.at(number[there], moment[there]))
+            took.append(np.full(len(there), cost["own_range_ns"] / cost["own_range_calls"]))
     moments, lengths = np.concatenate(at), np.concatenate(took)
     order = np.argsort(moments, kind="stable")
     return moments[order], lengths[order]

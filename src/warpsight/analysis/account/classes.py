@@ -1,4 +1,4 @@
-"""The classes of the account: what a device's time is made of."""
+"""The classes of the account, into which a device's time is divided."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.account.busy import Busy, busy
 from warpsight.model.calls import Calls
 from warpsight.model.work import Work
+from warpsight.model.workers import workers
 
 Column = NDArray[Any]
 #: What a launch into an empty queue may take beyond the usual and still be latency, and the bounds of that (ns).
@@ -59,7 +60,7 @@ class Gaps:
         return found
 
     def issued(self, calls: Calls, rows: Column) -> Column:
-        """When the calls began that issued the work after some stretches, within the stretch; the begin where none is known."""
+        """Start of the calls that issued the work after each stretch, within the stretch; the stretch's start if unknown."""
         begin = self.begin[rows]
         return np.clip(calls.start[self.call[rows]], begin, self.returned[rows]) if len(calls) else begin
 
@@ -70,8 +71,15 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
     worked: list[tuple[Column, Busy]] = []
     parts: list[tuple[Column, ...]] = []
     small = np.int32 if len(work) < 1 << 31 else np.int64
-    for number, (device, index) in enumerate(work.per_device()):
-        one = busy(work.start[index], work.end[index], work.kind[index])
+    several = list(work.per_device())
+    with workers(2, "devices") as pool:
+        each = list(
+            pool.map(
+                lambda index: busy(work.start[index], work.end[index], work.kind[index]),
+                [i for _, i in several],
+            )
+        )
+    for number, ((device, index), one) in enumerate(zip(several, each, strict=True)):
         devices.append(device)
         worked.append((index, one))
         parts.append(
@@ -97,8 +105,7 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
         # A call of -1 reads the last one here, and is put right below.
         issued, returned = calls.start[ended_by], calls.end[ended_by]
         limit = _usual_latency(calls, ended_by, issued >= begin, end - returned)
-        for least in (begin, issued):
-            np.maximum(returned, least, out=returned)
+        np.maximum(returned, begin, out=returned)
         np.minimum(returned, end, out=returned)
         lost = np.flatnonzero(ended_by < 0)
         returned[lost] = begin[lost]

@@ -42,8 +42,9 @@ UNNAMED = "the host's own code"
 #: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
 Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
-#: Frames without a symbol say nothing, and those of the kernel not what the program wanted of it.
-_NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |\[kernel|\[vdso")
+#: Frames without a symbol say nothing, nor do those that stand for lost ones; those of the kernel and of the recorder itself
+#: say nothing of what the program wanted.
+_NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |^\[(Max depth|Broken backtraces)\]|\[kernel|\[vdso|libToolsInjection")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class HostTime:
 
     @property
     def place(self) -> str:
-        """The name with its place in the program, where that is known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
+        """The name with its place in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
         if self.function.split(" (")[0] == self.name or self.function == _frame(self.name):
             return self.function
         return f"{self.name}, at {self.function}" if self.function else self.name
@@ -242,7 +243,7 @@ def _functions_at(
     tree = stacks_over.functions(trace)
 
     def named(chosen: Column) -> Places:
-        some = chosen[np.argsort(-pieces.length[rows[chosen]], kind="stable")[:200_000]]
+        some = chosen[np.argsort(-pieces.length_of(rows[chosen]), kind="stable")[:200_000]]
         found = stacks_over.over(
             trace, on, calls, number[some], pieces.begin[rows[some]], pieces.end[rows[some]], call[some]
         )

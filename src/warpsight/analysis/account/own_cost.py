@@ -1,4 +1,4 @@
-"""By how much recording made a run longer, from what the recorder measured of itself."""
+"""How much longer recording made a run, from the recorder's own measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OwnCost:
 
 
 def own_cost(trace: StoredTrace) -> OwnCost | None:
-    """The cost of recording as the account has it; None without device work or for recordings that did not measure it.
+    """The cost of recording as the account states it; None without device work or without a measurement.
 
     Where the device was busy all the time, what the recorder took on the host cost nothing.
     """
@@ -45,7 +45,7 @@ def own_cost(trace: StoredTrace) -> OwnCost | None:
         return None
     device = found.gaps.device[found.pieces.gap[recorder]]
     waited = np.bincount(
-        device, weights=found.pieces.length[recorder], minlength=len(found.gaps.devices)
+        device, weights=found.pieces.length_of(recorder), minlength=len(found.gaps.devices)
     ).astype(np.int64)
     spans = [times["span"] for times in found.devices.values()]
     most = int(np.argmax(waited / np.maximum(spans, 1)))

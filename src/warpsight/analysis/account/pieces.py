@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,15 +52,31 @@ class Pieces:
     kind: Column
     name: Column
     names: list[str]
+    _held: dict[int, tuple[Column, Column]] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.gap)
 
-    @cached_property
+    @property
     def length(self) -> Column:
-        """Length of each piece, ns."""
+        """Length of each piece, ns; made anew each time, for it is as large as the pieces."""
         out: Column = self.end - self.begin
         return out
+
+    def length_of(self, rows: Column) -> Column:
+        """Length of some pieces, ns."""
+        out: Column = self.end[rows] - self.begin[rows]
+        return out
+
+    def held(self, kind: int) -> tuple[Column, Column]:
+        """Indices and lengths (ns) of the pieces of a class; those of the class asked for last are kept."""
+        found = self._held.get(kind)
+        if found is None:
+            mine = self.of(kind)
+            found = mine, self.length_of(mine)
+            self._held.clear()
+            self._held[kind] = found
+        return found
 
     def of(self, *kinds: int) -> Column:
         """Indices of the pieces of some classes."""
@@ -120,10 +135,10 @@ def _of_the_thread(
     before, left = _split((rows, begin, issued), recorders)
     blocking = calls_held.blocking_calls(trace, work, calls, on)
     blocked, left = _split(left, blocking)
-    ends = np.sort(np.concatenate([blocking.end, returned]))
     own = calls_held.own_time(trace, calls, on)
-    callbacks, left = _callbacks(left, ends, own, len(recorders.names))
-    late, in_call = _callbacks(in_call, ends, own, len(recorders.names), callbacks)
+    ends = np.sort(np.concatenate([blocking.end, returned])) if len(own[0]) else blocking.end
+    callbacks, left = _callbacks(left, ends, own, on.width, len(recorders.names))
+    late, in_call = _callbacks(in_call, ends, own, on.width, len(recorders.names), callbacks)
     recorded = [np.concatenate(pieces) for pieces in zip(inside, before, callbacks, late, strict=True)]
     recorder = np.array([_numbered(names, text) for text in (*recorders.names, CALLBACKS)], np.int64)
     waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
@@ -145,6 +160,7 @@ def _callbacks(
     pieces: tuple[Column, Column, Column],
     ends: Column,
     own: tuple[Column, Column],
+    width: int,
     name: int,
     already: tuple[Column, Column, Column, Column] | None = None,
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
@@ -156,13 +172,16 @@ def _callbacks(
 
     A gap is longer by all that the recorder did since the host has been on its way to the call that ends the gap, also while the
     device still worked. It is on its way since the last of `ends` before the piece: ends of calls that held the host, and of
-    calls that ended an earlier gap. `own` is when the callbacks ran and for how long (ns), `already` what was cut off pieces
-    before these of the same gaps.
+    calls that ended an earlier gap; where its thread (a stretch of `width`) has none, since the piece begins. `own` is when the
+    callbacks ran and for how long (ns), `already` what was cut off pieces before these of the same gaps.
     """
     gap, begin, end = pieces
     at, took = own
+    if not len(at) or not len(ends):  # nothing of it was recorded
+        return (gap[:0], begin[:0], begin[:0], gap[:0]), pieces
     place = np.searchsorted(ends, begin, "right") - 1
-    since = np.where(place >= 0, ends[np.maximum(place, 0)], begin) if len(ends) else begin
+    last = ends[np.maximum(place, 0)]
+    since = np.where((place >= 0) & (last // width == begin // width), last, begin)
     total = np.concatenate([np.zeros(1), np.cumsum(took)])
     inside = total[np.searchsorted(at, end, "left")] - total[np.searchsorted(at, since, "left")]
     if already is not None and len(gap):

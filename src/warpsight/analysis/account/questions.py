@@ -112,10 +112,12 @@ def _top(trace: StoredTrace, found: Account, rows: Column) -> pa.Table:
     pieces = found.pieces
     mine = np.flatnonzero(np.isin(pieces.gap, rows))
     # Of several names in a gap the longest piece's is written last.
-    mine = mine[np.argsort(pieces.length[mine], kind="stable")]
+    mine = mine[np.argsort(pieces.length_of(mine), kind="stable")]
     times: dict[int, dict[str, int]] = {gap: {} for gap in rows.tolist()}
     gap_of = pieces.gap[mine].tolist()
-    for gap, kind, time in zip(gap_of, pieces.kind[mine].tolist(), pieces.length[mine].tolist(), strict=True):
+    for gap, kind, time in zip(
+        gap_of, pieces.kind[mine].tolist(), pieces.length_of(mine).tolist(), strict=True
+    ):
         times[gap][CLASSES[kind]] = times[gap].get(CLASSES[kind], 0) + time
     host = np.full(len(mine), -1)
     for number, one in enumerate(found.host):
@@ -160,7 +162,7 @@ def _all(found: Account) -> pa.Table:
         "begin": gaps.begin,
         "duration": gaps.end - gaps.begin,
         **{
-            CLASSES[kind]: summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+            CLASSES[kind]: summed(pieces.gap[mine], pieces.length_of(mine), len(gaps))
             for kind, mine in parts.items()
         },
     }

@@ -1,4 +1,4 @@
-"""Annotations, functions and operators over time: what the host's own code was doing, where the trace has ranges.
+"""Annotations, functions and operators over time: the host's own code, where the trace has ranges.
 
 A name is judged by all the time it covers, over all pieces of host time together: never by the innermost range at one moment,
 never by counting gaps. Annotations that differ in numbers only (`step 1`, `step 2`) are one name.

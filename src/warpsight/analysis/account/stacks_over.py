@@ -1,4 +1,4 @@
-"""Functions over time by stacks: what the host's own code was doing, where the trace has samples or stacks of launches.
+"""Functions over time from stacks: the host's own code, where the trace has samples or launch stacks.
 
 The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples lies between two
 calls; the functions on the stacks of both were running all the while. Where these have no stack, the samples in other pieces
@@ -42,7 +42,7 @@ class FunctionTree:
     files: list[str]
 
     def nodes(self, stack: Column) -> Column:
-        """The node of each of some stack ids; the root for those that table stack does not have."""
+        """The node of each stack id; the root for ids that table stack does not have."""
         known = (stack >= 0) & (stack < len(self.node))
         return np.where(known, self.node[np.where(known, stack, 0)], 0)
 
@@ -95,7 +95,7 @@ class StackedTime:
 def over(
     trace: StoredTrace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
 ) -> StackedTime:
-    """Where pieces of host time were: thread number, begin and end on the trace's clock (ns), and the call that ends each."""
+    """Pieces of host time: thread number, start and end on the trace's clock (ns), and the call that ends each."""
     tree = functions(trace)
     begins, ends = on.at(number, begin), on.at(number, end)
     at, stack = _samples(trace, on)
@@ -153,7 +153,8 @@ def _call_before(trace: StoredTrace, on: Axis, calls: Calls, at: Column) -> Colu
         if not len(mine):
             continue
         rows = order.call[edges[number] : edges[number + 1]]
-        rows = rows[calls.stack[rows] > 0]
+        known = calls.stack[rows] > 0
+        rows = rows if known.all() else rows[known]
         mine = mine[np.argsort(at[mine], kind="stable")]  # neighbors are found next to each other
         moment = at[mine] % on.width
         last = np.searchsorted(calls.start[rows], moment + on.origin, "left") - 1

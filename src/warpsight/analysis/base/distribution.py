@@ -95,7 +95,7 @@ def _count_wide(names: Column, values: Column) -> tuple[Column, ValueCounts]:
 
 
 def without(ids: Column, histogram: ValueCounts, value: int) -> tuple[Column, ValueCounts, int]:
-    """The histogram without the rows of one value, and how many they were; groups that held nothing else vanish."""
+    """The histogram without the rows of one value, and their number; empty groups disappear."""
     kept = histogram.value != value
     removed = int(histogram.count[~kept].sum())
     if not removed:
@@ -105,7 +105,7 @@ def without(ids: Column, histogram: ValueCounts, value: int) -> tuple[Column, Va
 
 
 def regroup(histogram: ValueCounts, onto: Column, groups: int) -> ValueCounts:
-    """The histogram with group i counted in group `onto[i]`: several ids that have one name."""
+    """The histogram with group i merged into group `onto[i]`, for several ids with one name."""
     group = onto[histogram.group]
     order = np.lexsort((histogram.value, group))
     return ValueCounts(group[order], histogram.value[order], histogram.count[order], groups)

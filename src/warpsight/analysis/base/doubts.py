@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def doubts(work: Work) -> tuple[Finding, ...]:
-    """Findings that every analysis of this work repeats: kernels without times, rows that end before they begin."""
+    """Findings common to all analyses of this work: kernels without times, rows that end before they begin."""
     out = []
     if work.unfinished:
         text = f"{work.unfinished:,} kernels were launched and no GPU record of them arrived; their time is not counted"

@@ -92,7 +92,7 @@ def _literal(value: str, name: str, columns: Mapping[str, str], origin: int) -> 
     match = _NUMBER.match(value.strip())
     if match is None or match[2] not in _UNITS:
         raise UsageError(
-            f"column {name} holds numbers; {value!r} is none (10us, 1.5ms, 64KiB and the like are allowed)"
+            f"column {name} holds numbers; {value!r} is not a quantity (write 10us, 1.5ms or 64KiB)"
         )
     number = Decimal(match[1]) * _UNITS[match[2]]
     if match[2].endswith("s") and name in ("start", "time", "queued", "submitted"):

@@ -8,7 +8,7 @@ from functools import lru_cache
 #: Files and modules that are not part of the user's own program: installed packages, Python's own library, frameworks by the
 #: short paths that their profilers print, and code without a file (`<frozen os>`, `<built-in …>`, `<generated: 'f'>`), unless
 #: it was typed in (`<stdin>`, `<ipython-input-…>`, `<string>` of `python -c`, where dataclasses write their methods too, and
-#: multiprocessing its first line). What Python calls code without a name (`<module>`, `<lambda>`) is no file.
+#: multiprocessing its first line). What Python calls code without a name (`<module>`, `<lambda>`) is not a file.
 _LIBRARY = re.compile(
     r"site-packages/|dist-packages/|lib/python\d|^nn\.Module|"
     r"(^|\()<(?!stdin>|string>|ipython-input|module>|lambda>|genexpr>|(list|dict|set)comp>|locals>)[^>]*>|"
@@ -25,11 +25,11 @@ def is_library(frame: str) -> bool:
 
 
 def is_folded(frame: str) -> bool:
-    """Whether pages fold a frame away: those of libraries, but the modules of the user's model stay in sight."""
+    """Whether pages fold a frame: library frames are folded, except the modules of the user's model."""
     return is_library(frame) and not frame.startswith("nn.Module")
 
 
 def user_frames(frames: tuple[str, ...], count: int) -> str:
-    """The innermost frames outside of libraries, innermost first; library frames where there are no others."""
+    """The innermost frames outside of libraries, innermost first; library frames if there are no others."""
     own = [f for f in frames if not is_library(f)] or list(frames)
     return " ← ".join(own[::-1][:count])

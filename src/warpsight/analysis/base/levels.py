@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def memory(trace: StoredTrace, rows: Rows, by: str) -> Result:
-    """Allocations by allocator with peak and what was not freed; with `by` stack, by the stack that allocated."""
+    """Allocations by allocator (or, with `by` stack, by allocating stack), with the peak and bytes never freed."""
     where = rows.where(time="time")
     if by == "stack":
         return _by_stack(trace, where)

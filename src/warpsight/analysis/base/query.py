@@ -162,7 +162,7 @@ def _shown(table: pa.Table) -> pa.Table:
 
 
 def run(trace: StoredTrace, sql: str) -> duckdb.DuckDBPyRelation:
-    """Run SQL; an error about a column that does not exist names those that do.
+    """Run SQL; an error about an unknown column names the existing ones.
 
     Raises:
         UsageError: for a statement that is wrong or does more than read.

@@ -1,4 +1,4 @@
-"""What the recorder itself is known to have done while the program ran."""
+"""Known work of the recorder itself while the program ran."""
 
 from __future__ import annotations
 

@@ -32,138 +32,49 @@ class Analysis:
         return function(trace, rows)
 
 
-#: Name → analysis, in the order in which people read them.
-ANALYSES: dict[str, Analysis] = {
-    "utilization": Analysis(
-        "warpsight.analysis.stats.utilization",
-        "utilization",
-        "How busy each device and stream was: 0 to 1, what overlaps counted once.",
-    ),
-    "concurrency": Analysis(
-        "warpsight.analysis.stats.utilization", "concurrency", "How much work ran at once, and for how long."
-    ),
-    "breakdown": Analysis(
-        "warpsight.analysis.stats.utilization",
-        "breakdown",
-        "What each device did over time: compute, communication, copies, idle.",
-    ),
-    "overlap": Analysis(
-        "warpsight.analysis.stats.overlap",
-        "overlap",
-        "How far computation, communication and copies hid behind each other.",
-    ),
-    "ranges": Analysis(
-        "warpsight.analysis.ranges.open",
-        "ranges",
-        "GPU time by the NVTX range it was launched in, with the ranges inside it.",
-    ),
-    "range-instances": Analysis(
-        "warpsight.analysis.ranges.instances",
-        "range_instances",
-        "Every range as the GPU saw it, how far behind the host, and the pace of ranges of one name.",
-    ),
-    "range-kernels": Analysis(
-        "warpsight.analysis.ranges.instances",
-        "range_kernels",
-        "The kernels of each range: how often, how long.",
-    ),
-    "sequences": Analysis(
-        "warpsight.analysis.steps.sequences",
-        "sequences",
-        "Kernels that operators launch one after another again and again: what to fuse first.",
-    ),
-    "kernel-times": Analysis(
-        "warpsight.analysis.stats.kernels",
-        "kernel_times",
-        "Times of every kernel name: count, total, average, percentiles.",
-    ),
-    "kernel-durations": Analysis(
-        "warpsight.analysis.stats.kernels", "kernel_durations", "How kernel durations are distributed."
-    ),
-    "launch-latency": Analysis(
-        "warpsight.analysis.stats.launches",
-        "launch_latency",
-        "How long kernels waited after their launch call, and for what.",
-    ),
-    "queue-depth": Analysis(
-        "warpsight.analysis.stats.launches",
-        "queue_depth",
-        "How much launched work waited for each stream and device, over time.",
-    ),
-    "launch-bound": Analysis(
-        "warpsight.analysis.stats.launches",
-        "launch_bound",
-        "Stretches in which the device waited for every single launch.",
-    ),
-    "launch-overhead": Analysis(
-        "warpsight.analysis.stats.launches",
-        "launch_overhead",
-        "Shares of short kernels, of calls longer than their kernel, of graphs.",
-    ),
-    "iterations": Analysis(
-        "warpsight.analysis.steps.iterations",
-        "iterations",
-        "The turns of the main loop, which of them are the steady state, and which stand out.",
-    ),
-    "findings": Analysis(
-        "warpsight.analysis.rules",
-        "findings",
-        "Everything the rules find, with its share of the time or what it saves, and what to do.",
-    ),
-    "memory": Analysis(
-        "warpsight.analysis.memory.use",
-        "memory",
-        "Memory over time, its peak and holders, leaks, wrong frees, fragmentation.",
-    ),
-    "phases": Analysis(
-        "warpsight.analysis.steps.phases",
-        "phases",
-        "Device time of forward, backward, optimiser, communication and data loading.",
-    ),
-    "critical-path": Analysis(
-        "warpsight.analysis.path.critical_path",
-        "critical_path",
-        "What the recorded time was spent on, along the chain of what released what.",
-    ),
-    "account": Analysis(
-        "warpsight.analysis.account.questions",
-        "spans",
-        "Every nanosecond of every device, once: what it computed and copied, and why it was idle.",
-    ),
-    "gaps": Analysis(
-        "warpsight.analysis.account.questions",
-        "gaps",
-        "Why the devices were idle: every gap, cut along time by cause.",
-    ),
-    "states": Analysis(
-        "warpsight.analysis.stats.states",
-        "states",
-        "How long each stream was running, waiting, queued, complete, idle.",
-    ),
-    "state-history": Analysis(
-        "warpsight.analysis.stats.states", "state_history", "Every stretch of every stream in one state."
-    ),
-    "copies": Analysis(
-        "warpsight.analysis.stats.copies",
-        "copies",
-        "Copies: sizes, speed against the link's, pageable and redundant ones, peers.",
-    ),
-    "communication": Analysis(
-        "warpsight.analysis.stats.communication",
-        "communication",
-        "Collectives: time, how much of it stood alone, bandwidth by size.",
-    ),
-    "clocks": Analysis(
-        "warpsight.analysis.stats.clocks",
-        "clocks",
-        "Clocks, power, throttling beside the kernels; time lost to low clocks.",
-    ),
-    "occupancy": Analysis(
-        "warpsight.analysis.occupancy.kernels",
-        "occupancy",
-        "Theoretical occupancy, waves and tail of every kernel and shape.",
-    ),
-}
+#: Name, module below `warpsight.analysis` (with `:function` where that is not called as the analysis), meaning; in the order in
+#: which people read them.
+_LISTED = """
+utilization      stats.utilization       How busy each device and stream was: 0 to 1, what overlaps counted once.
+concurrency      stats.utilization       How much work ran at once, and for how long.
+breakdown        stats.utilization       What each device did over time: compute, communication, copies, idle.
+overlap          stats.overlap           How far computation, communication and copies hid behind each other.
+ranges           ranges.open             GPU time by the NVTX range it was launched in, with the ranges inside it.
+range-instances  ranges.instances      Every range as the GPU saw it, how far behind the host, and the pace of ranges of one name.
+range-kernels    ranges.instances        The kernels of each range: how often, how long.
+sequences        steps.sequences         Kernels that operators launch one after another again and again: what to fuse first.
+kernel-times     stats.kernels           Times of every kernel name: count, total, average, percentiles.
+kernel-durations stats.kernels           How kernel durations are distributed.
+launch-latency   stats.launches          How long kernels waited after their launch call, and for what.
+queue-depth      stats.launches          How much launched work waited for each stream and device, over time.
+launch-bound     stats.launches          Stretches in which the device waited for every single launch.
+launch-overhead  stats.launches          Shares of short kernels, of calls longer than their kernel, of graphs.
+iterations       steps.iterations        The turns of the main loop, which of them are the steady state, and which stand out.
+findings         rules                   Everything the rules find, with its share of the time or its saving, and advice.
+memory           memory.use              Memory over time, its peak and holders, leaks, wrong frees, fragmentation.
+phases           steps.phases            Device time of forward, backward, optimiser, communication and data loading.
+critical-path    path.critical_path      What the recorded time was spent on, along the chain of what released what.
+account          account.questions:spans Every nanosecond of every device, once: what it computed and copied, and why it was idle.
+gaps             account.questions       Why the devices were idle: every gap, cut along time by cause.
+states           stats.states            How long each stream was running, waiting, queued, complete, idle.
+state-history    stats.states            Every stretch of every stream in one state.
+copies           stats.copies            Copies: sizes, speed against the link's, pageable and redundant ones, peers.
+communication    stats.communication     Collectives: time, how much of it stood alone, bandwidth by size.
+clocks           stats.clocks            Clocks, power, throttling beside the kernels; time lost to low clocks.
+occupancy        occupancy.kernels       Theoretical occupancy, waves and tail of every kernel and shape.
+"""
+
+
+def _analyses() -> dict[str, Analysis]:
+    found = {}
+    for line in _LISTED.strip().splitlines():
+        name, place, meaning = line.split(None, 2)
+        module, _, function = place.partition(":")
+        found[name] = Analysis(f"warpsight.analysis.{module}", function or name.replace("-", "_"), meaning)
+    return found
+
+
+ANALYSES: dict[str, Analysis] = _analyses()
 
 
 def analysis(name: str) -> Analysis:

@@ -49,7 +49,7 @@ class Finding:
         return "loss" if self.severity == "loss" else "note" if self.saves_ns is None else "lever"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; what is not known is left out."""
+        """Plain data, without unknown values."""
         out: dict[str, Any] = {
             "severity": self.severity,
             "class": self.class_name,

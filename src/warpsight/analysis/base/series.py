@@ -38,11 +38,11 @@ class Series:
         return self._sum(at, self.value)
 
     def covered(self, at: Column) -> Column:
-        """For each moment, the ns before it for which there is a value."""
+        """For each moment, the time before it (ns) that has a value."""
         return self._sum(at, np.ones(len(self.value)))
 
     def over(self, start: Column, end: Column) -> tuple[Column, Column]:
-        """For each interval, by begin, the integral over it and the ns of it for which there is a value.
+        """For each interval, by start, the integral over it and the time (ns) that has a value.
 
         Samples are rarer than kernels: most intervals lie within one sample, and only the others are looked up in sums.
         """
@@ -58,7 +58,7 @@ class Series:
         return out, end - start
 
     def mean(self, begin: Column, end: Column) -> Column:
-        """The mean over each window, over the part of it that has values; nan where it has none."""
+        """The mean over the part of each window that has values; nan without any."""
         held = self.covered(end) - self.covered(begin)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean: Column = np.where(held > 0, (self.integral(end) - self.integral(begin)) / held, np.nan)
@@ -79,7 +79,7 @@ NOTHING = Series(np.empty(0, np.int64), np.empty(0), 0)
 
 
 def load(trace: StoredTrace, names: tuple[str, ...]) -> dict[int | None, Series]:
-    """The counter of one of these names (any case) of every device, in MHz or W where its unit says so.
+    """The counter with one of these names (any case) for every device, converted to MHz or W if its unit says so.
 
     The last sample holds as long as the samples before it held in the middle. Of several readings at one moment the last
     counts.

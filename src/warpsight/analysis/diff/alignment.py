@@ -1,4 +1,4 @@
-"""What all runs of a comparison have in common: the loop whose iterations are compared, and the labels of their rows."""
+"""Properties shared by all runs of a comparison: the loop that is compared, and the labels of its rows."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Labeled:
 
 
 def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
-    """The rows of a grouping; `renamed` joins texts that stand for the same thing."""
+    """The rows of a grouping; `renamed` joins texts that mean the same thing."""
     rows: dict[str, int] = {}
     of = []
     for run in runs:
@@ -126,7 +126,7 @@ def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] |
 def renamed(
     tree: CallTree, runs: Sequence[ReducedRun], time: Sequence[Column], after: Column
 ) -> dict[str, str]:
-    """Kernels that one side has in the place of others: text → "before → after" for both.
+    """Kernels that replace others on one side: text → "before → after" for both.
 
     A pair counts when each is what the other was matched with most, and neither is on the other side anywhere.
     """

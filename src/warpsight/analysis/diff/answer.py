@@ -33,7 +33,7 @@ CALLED = (*MOVED, rows.NEW, rows.GONE)
 
 @dataclass(frozen=True)
 class Difference:
-    """What a comparison found. Changes are relative: 0.05 is 5 % slower.
+    """The result of a comparison. Changes are relative: 0.05 is 5 % slower.
 
     Attributes:
         headline: One sentence.
@@ -89,7 +89,7 @@ class Compared:
 
 
 def put(found: Compared) -> Difference:
-    """Put what was found in words."""
+    """Put the result in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)
     change, low, high = (None if first[end] is None else first[end] - 1 for end in ("ratio", "low", "high"))

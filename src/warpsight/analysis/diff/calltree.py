@@ -1,4 +1,4 @@
-"""The call trees of all runs as one tree, and the places where one side calls something else than the other.
+"""The call trees of all runs as one tree, and the places where the sides call different things.
 
 Runs are laid over each other: nodes with the same frames, ranges and kernels above them are one node. What then stands on one
 side only is matched below the same parent: kernels by role and order (a library took another kernel for the same product), frames
@@ -51,7 +51,7 @@ class CallTree:
         return len(self.parent)
 
     def totals(self, values: Sequence[Column]) -> Column:
-        """The sum of each node and all below it from one value per cell and run: nodes × runs."""
+        """The sum of each node and its descendants from one value per cell and run: nodes × runs."""
         out = np.zeros((len(self), len(values)))
         for run, (node, value) in enumerate(zip(self.own, values, strict=True)):
             out[:, run] = np.bincount(node, value, minlength=len(self))

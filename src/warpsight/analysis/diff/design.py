@@ -55,7 +55,7 @@ class Design:
 
     @property
     def smallest_p(self) -> float:
-        """The smallest p (two-sided) that an exact permutation test of so many runs can give."""
+        """The smallest two-sided p that an exact permutation test of this many runs can give."""
         one, two = self.counts
         ways = comb(one + two, one)
         # With equal sides the mirror image of a labeling is one of the labelings too.
@@ -68,7 +68,7 @@ class Design:
 
     @property
     def in_turn(self) -> bool:
-        """The sides took turns: in the order of time, every two runs from the first on are one of each side."""
+        """Whether the sides alternated: in time order, each pair of runs has one of each side."""
         one, two = self.counts
         if not self.timed or one != two:
             return False
@@ -92,7 +92,7 @@ class Design:
         return one, two
 
     def drift(self) -> Column:
-        """What a regression must explain beside the side: a constant and a straight line through the order of the runs."""
+        """The nuisance terms of a regression: a constant and a straight line through the order of the runs."""
         return np.stack([np.ones(len(self)), self.order - (len(self) - 1) / 2], axis=1)
 
     def relabelings(self) -> Column:

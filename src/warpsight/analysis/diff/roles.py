@@ -1,4 +1,4 @@
-"""What a kernel is for, by its name: what GPUs of different vendors have in common when no kernel has the same name."""
+"""The role of a kernel, from its name: comparable across vendors whose kernels have different names."""
 
 from __future__ import annotations
 

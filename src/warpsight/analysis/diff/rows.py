@@ -145,12 +145,12 @@ class _Tests:
         return out
 
     def leaves_a_rest(self, changed: Sequence[int]) -> bool:
-        """Whether enough work is left as a yardstick when some kernels are taken out of it."""
+        """Whether enough work remains as a yardstick when some kernels are removed from it."""
         left = self.total - self._of(self.rows.groups[self.rows.kernels], changed).sum(axis=0)
         return bool((left >= _LEAST_LEFT * self.total).all())
 
     def cause(self, pair: Sequence[int], changed: Sequence[int]) -> Sequence[int]:
-        """Of two kernels that moved against each other the one that explains both; both when neither does.
+        """Of two kernels that moved in opposite directions, the one that explains both; both if neither does.
 
         One explains the other when, with it out of the rest, the other is no longer called. Where that says nothing (there is no
         third kernel to compare with), the one whose own time stayed nearer to what it was is not the cause.

@@ -1,4 +1,4 @@
-"""One run reduced to what a comparison needs: device time per iteration of every place in its call tree, and a few measures.
+"""One run reduced for a comparison: device time per iteration at every place in its call tree, and a few measures.
 
 A *cell* is one leaf of the call tree: a kernel (or copies, or fills) below one chain of host frames, ranges and operators. Cells
 of a run are few, so many runs can be compared without their traces staying open.
@@ -46,7 +46,7 @@ _EPOCH_NS = 10**18
 
 @dataclass(frozen=True)
 class RunValues:
-    """What a run took per iteration (or as a whole).
+    """The times of a run per iteration (or as a whole).
 
     Attributes:
         measures: Name → ns: iteration (or recording), slowest tenth, device busy, device idle, device time.
@@ -63,13 +63,13 @@ class RunValues:
 
 @dataclass(frozen=True)
 class ReducedRun:
-    """A trace, reduced. Labels are (kind, text) pairs; columns hold their numbers, -1 for none.
+    """A reduced trace. Labels are (kind, text) pairs; columns hold their numbers, -1 for none.
 
     Attributes:
         path: What the user called it.
         when: When its device work began, ns since 1970; None where the trace does not say.
         machine: Host and devices, as one text.
-        source: How its iterations were found, numbers as `#`; "" where there are none.
+        source: How its iterations were found, numbers as `#`, or "".
         name: What the program calls an iteration.
         turns: Iterations that count; 1 for the whole recording.
         kinds: Kinds of iterations.

@@ -28,7 +28,7 @@ class Iteration:
     times: Sequence[int]
 
     def turned_to(self, other: Iteration) -> Iteration:
-        """The same iteration, rotated to begin where the other begins.
+        """The same iteration, rotated to begin where the other one begins.
 
         Turns found by repetition may begin at another kernel of the loop; the longest stretch that both have in common, by role,
         says where.

@@ -92,7 +92,7 @@ def headline(values: Column, design: Design) -> tuple[Estimates, float]:
 
 
 def sides(values: Column, design: Design) -> list[Fit]:
-    """The difference of the sides with what is known of their order taken into account.
+    """The difference between the sides, allowing for the order in which the runs were taken.
 
     Sides that took turns: the mean difference of neighbors in time, which no drift of the machine from pair to pair reaches; once
     as it is, and once less the drift from the first to the second of a pair. Else: regression on the side and a straight line

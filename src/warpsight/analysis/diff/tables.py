@@ -36,7 +36,7 @@ _NODE = f"node:int64 parent:int64 depth:int64 kind:string name:string match:stri
 
 
 def mean_of(values: Column) -> Column:
-    """The mean over runs of each row: the geometric one, so that ratios of means are means of ratios, unless some value is 0."""
+    """The mean over runs of each row: the geometric mean, so that ratios of means are means of ratios, unless some value is 0."""
     zero: Column = np.any(values <= 0, axis=1)
     logs = np.log(np.where(zero[:, None], 1.0, values))
     out: Column = np.where(zero, values.mean(axis=1), np.exp(logs.mean(axis=1)))
@@ -54,7 +54,7 @@ class Maker:
     def summary(
         self, names: Sequence[str], headline: tuple[Estimates, float] | None, loop: ComparedLoop
     ) -> pa.Table:
-        """The measures; the first is what the headline is about and has its test."""
+        """The measures; the first one is the headline's and has its test."""
         work = np.array([[one.work for one in loop.values]])
         rows = self._changes("summary", np.repeat(work, len(names), axis=0))
         if headline is not None:
@@ -66,7 +66,7 @@ class Maker:
         return table(_ROW, [{"name": name, **row} for name, row in zip(names, rows, strict=True)])
 
     def labeled(self, name: str, group: Labeled) -> pa.Table:
-        """The rows of a grouping: those that changed first, then by the size of their change."""
+        """The rows of a grouping: changed ones first, then by size of change."""
         rows = self._changes(name, group.summed(self.count))
         made = [{"name": text, **row} for text, row in zip(group.texts, rows, strict=True)]
         made = [row for row in made if row["before"] or row["after"]]
@@ -185,7 +185,7 @@ def runs(every: Sequence[ReducedRun], loop: ComparedLoop, design: Design) -> pa.
 
 
 def changed_nodes(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of table `tree` that say where the change is: those called or with a large part of it, and what leads to them."""
+    """The rows of table `tree` that locate the change: those that are called or hold a large part of it, and their ancestors."""
     largest = max((abs(node["change"]) for node in nodes), default=0.0)
     keep = [
         node["verdict"] not in (NOT_SHOWN, UNTESTED) or abs(node["change"]) >= _LARGE * largest > 0

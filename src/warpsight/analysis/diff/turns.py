@@ -64,7 +64,7 @@ class RunTurns:
         return len(self.duration)
 
     def undisturbed(self, cell: Column, length: Column) -> Column:
-        """Weight of each row of work in the value of its cell: 0 for what took longer than the faster half of its like.
+        """The weight of each row of work in the value of its cell: 0 for rows slower than the faster half of their kind.
 
         Alike are the launches that come as the k-th of a cell in an iteration of one kind: what disturbs an iteration hits some
         of its kernels, so looking at each launch alone keeps more than looking at whole iterations. With three turns of one kind
@@ -101,7 +101,7 @@ def _numbered(*columns: Column) -> Column:
 
 
 def _ordinal(turn: Column, cell: Column) -> Column:
-    """How many rows before it have the same turn and cell; rows are in order of time."""
+    """How many rows before it have the same turn and cell; rows are in time order."""
     both = _numbered(turn, cell)
     order = np.argsort(both, kind="stable")
     count = np.bincount(both)

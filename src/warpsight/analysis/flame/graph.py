@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from warpsight.analysis.flame.runs import Runs, in_order
 from warpsight.analysis.flame.tree import Tree
 from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import distinct
+from warpsight.model.work import blocks, distinct, summed
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -40,8 +41,6 @@ NAMES = ("demangled", "short", "mangled")
 #: Stands for a frame that the trace does not describe.
 UNKNOWN_FRAME = "?"
 NO_STACK = "[no host stack]"
-#: Stands for the stack of work that has none and needs none; greater than any stack's id.
-_TOLD_BY_RANGE = 1 << 31
 _ALL = Rows()
 
 
@@ -78,7 +77,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class FlameAccount:
-    """What was measured and what is drawn: `measured` is summed from the tables, `shown` from the graph; they are equal."""
+    """The measured and the drawn total: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
     shown: int
@@ -225,15 +224,19 @@ class _Part:
         chains = None
         if sources:
             beside = "stack" in shape.levels
-            chains = flame_ranges.chains(trace, sources, leaves.process, leaves.moments, beside)
+            chains = flame_ranges.chains(
+                trace, sources, leaves.process, leaves.moments, leaves.issued, beside
+            )
         around = chains.of if chains else np.zeros(len(leaves), np.int64)
-        keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
-        place = _places(keys, len(leaves))
-        first, weight, count = _grouped(place, leaves.weight)
+        told = int(leaves.stack.max(initial=0)) + 1
+        keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape, told), around, leaves.leaf]
+        place, first = _places(keys, len(leaves))
+        weight = summed(place, leaves.weight, len(first))
+        count = np.bincount(place, minlength=len(first))
         ids = [key[first] for key in keys]
         own = np.array([labels(k, t) for k, t in zip(leaves.kinds, leaves.labels, strict=True)], np.int64)
         paths = [paths for _, paths in groups]
-        paths.append(_stacks(trace, ids[-3], shape, labels))
+        paths.append(_stacks(trace, ids[-3], shape, labels, told))
         ids[-3] = np.unique(ids[-3], return_inverse=True)[1]
         paths.append(_chain_labels(chains, labels))
         paths.append(_leaf_paths(leaves, own))
@@ -253,32 +256,59 @@ class _Part:
 
 
 def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
-    """Labels of each leaf's frames: one, but for leaves that are several frames deep."""
+    """Labels of each leaf's frames: one, except for leaves that are several frames deep."""
     if leaves.paths is None:
         return own.reshape(-1, 1)
     return np.where(leaves.paths >= 0, own[np.maximum(leaves.paths, 0)], -1)
 
 
-def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column:
-    """Stack of each row; without one, a number of its own if a range or operator says where the row comes from."""
+def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape, told: int) -> Column:
+    """Stack of each row; without one, `told` if a range or operator says where the row comes from."""
     if "stack" not in shape.levels:
-        return np.full(len(leaves), _TOLD_BY_RANGE, np.int64)
+        return np.full(len(leaves), told, np.int64)
     without = np.flatnonzero(leaves.stack == 0)
     if not len(without):
         return leaves.stack
     out = leaves.stack.astype(np.int64)
-    out[without[chain[without] > 0]] = _TOLD_BY_RANGE
+    out[without[chain[without] > 0]] = told
     return out
 
 
-def _places(keys: Sequence[Column], rows: int) -> Column:
-    """Which group each row belongs to: rows with equal keys are one group."""
+def _places(keys: Sequence[Column], rows: int) -> tuple[Column, Column]:
+    """Which group each row belongs to, rows with equal keys being one, and a row where each group first stands.
+
+    Groups are numbered as they appear.
+    """
+    widths = [int(key.max(initial=0)) + 1 for key in keys]
+    size = prod(widths)
+    if size > 4 * rows + 1024:
+        place = _sparse_places(keys, widths, rows)
+        first = np.zeros(int(place.max(initial=-1)) + 1, np.int64)
+        first[place[::-1]] = np.arange(rows)[::-1]
+        return place, first
+    code = np.zeros(rows, np.int32)
+    seen = np.full(size, rows, np.int64)
+    for block in reversed(blocks(rows)):
+        own = code[block]
+        for key, width in zip(keys, widths, strict=True):
+            own *= width
+            np.add(own, key[block], out=own, casting="unsafe")
+        seen[own[::-1]] = np.arange(block.start + len(own) - 1, block.start - 1, -1)
+    used = np.flatnonzero(seen < rows)
+    used = used[np.argsort(seen[used])]
+    number = np.zeros(size, np.int32)
+    number[used] = np.arange(len(used))
+    for block in blocks(rows):
+        code[block] = number[code[block]]
+    return code, seen[used]
+
+
+def _sparse_places(keys: Sequence[Column], widths: Sequence[int], rows: int) -> Column:
     import pyarrow as pa
 
     code = np.zeros(rows, np.int64)
     size = 1
-    for key in keys:
-        width = int(key.max(initial=0)) + 1
+    for key, width in zip(keys, widths, strict=True):
         if size * width >= 1 << 62:  # few wide keys: number what there is and go on
             code = pa.array(code).dictionary_encode().indices.to_numpy().astype(np.int64)
             size = int(code.max(initial=0)) + 1
@@ -286,16 +316,6 @@ def _places(keys: Sequence[Column], rows: int) -> Column:
         size *= width
     out: Column = pa.array(code).dictionary_encode().indices.to_numpy()
     return out
-
-
-def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
-    """A row where each group first stands, the sum of the group's weights, and how many rows it has."""
-    groups = int(place.max(initial=-1)) + 1
-    first = np.zeros(groups, np.int64)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    sums = np.zeros(groups, np.int64)
-    np.add.at(sums, place, weight)
-    return first, sums, np.bincount(place, minlength=groups)
 
 
 def _split(
@@ -330,10 +350,10 @@ def _split(
     return back.reshape(-1), np.array(named, np.int64).reshape(-1, 1)
 
 
-def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels) -> Column:
-    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
+def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels, told: int) -> Column:
+    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin, `told` that of ranges."""
     wanted = distinct(ids)[0]
-    by_range = wanted == _TOLD_BY_RANGE
+    by_range = wanted == told
     wanted = np.where(by_range, 0, wanted)
     missing = shape.weight != "allocated" or bool(wanted.any())
     table = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()

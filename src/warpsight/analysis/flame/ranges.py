@@ -1,4 +1,4 @@
-"""Which ranges and operators were open on a host thread when it asked for device work, or was sampled.
+"""The ranges and operators open on a host thread when it requested device work or was sampled.
 
 Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a begin or an end) the chain is one and
 the same: each thread gets a step function from time to chain, made with one binary search per nesting depth, and each call
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _IN_STACKS = " AND NOT (category IS NOT DISTINCT FROM 'python_function' AND stac
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
 #: Deeper nests are cut: nothing a person wrote nests like that.
 _DEEPEST = 256
+#: Moments in order but for so many places are taken run by run.
+_FEW_RUNS = 16
 
 
 @dataclass(frozen=True)
@@ -54,21 +57,54 @@ class Chains:
     texts: list[tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Issued:
+    """Calls as columns, and the call of each row of something, -1 for none."""
+
+    start: Column
+    thread: Column
+    process: Column
+    call: Column
+
+    def begun(self) -> tuple[Column, Column]:
+        """Begin and thread of the call of each row; -1 and 0 where there is none."""
+        if not len(self.start):
+            return np.full(len(self.call), -1, np.int64), np.zeros(len(self.call), np.int32)
+        begin, on = self.start[self.call], self.thread[self.call]
+        lost = np.flatnonzero(self.call < 0)
+        begin[lost], on[lost] = -1, 0
+        return begin, on
+
+
 def chains(
     trace: StoredTrace,
     sources: tuple[str, ...],
     process: Column,
     moments: Callable[[], tuple[Column, Column]],
+    issued: Callable[[], Issued] | None = None,
     beside_stacks: bool = False,
 ) -> Chains | None:
     """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges.
 
-    With `beside_stacks`, ranges that are frames of stacks too are left out.
+    With `issued` calls are looked up, which stand in order of time, and then each row's call. With `beside_stacks`, ranges that
+    are frames of stacks too are left out.
     """
     ranges = _Ranges.load(trace, sources, beside_stacks)
     if ranges is None:
         return None
-    time, thread = moments()
+    if issued is None:
+        return _chains(ranges, process, *moments())
+    one = issued()
+    asked = np.zeros(len(one.start) + 1, bool)  # the last is that of -1
+    asked[one.call] = True
+    some = np.flatnonzero(asked[:-1])
+    found = _chains(ranges, one.process[some], one.start[some], one.thread[some])
+    of_call = np.zeros(len(asked), np.int32)
+    of_call[some] = found.of
+    return replace(found, of=of_call[one.call])
+
+
+def _chains(ranges: _Ranges, process: Column, time: Column, thread: Column) -> Chains:
     found = np.zeros(len(process), np.int32)
     table: dict[tuple[int, ...], int] = {(): 0}
     owner = ranges.thread >> 32
@@ -91,7 +127,7 @@ def chains(
 def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, ...], int]) -> Column:
     """The number in `table` of the chain of some ranges at each time."""
     edges, paths = _steps(ranges, rows)
-    step = np.searchsorted(edges, time, side="right") - 1
+    step = _step_at(edges, time)
     used, back = distinct(step)  # most steps see no call
     found = np.where(used[:, None] >= 0, paths[used], -1)
     code, _ = numbered([np.zeros(len(used), np.int8), *found.T])
@@ -103,6 +139,23 @@ def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, 
         number[one] = table.setdefault(chain, len(table))
     out: Column = number[code[back]]
     return out
+
+
+def _step_at(edges: Column, time: Column) -> Column:
+    """The last edge at or before each moment, -1 before the first.
+
+    Moments are many, and mostly in order: edges are looked up among them as far as they are.
+    """
+    turns = np.flatnonzero(time[1:] < time[:-1]) + 1
+    if len(turns) > _FEW_RUNS:
+        return np.searchsorted(edges, time, side="right") - 1
+    bounds = [0, *turns.tolist(), len(time)]
+    parts = []
+    for begin, end in pairwise(bounds):
+        places = np.searchsorted(time[begin:end], edges, side="left")
+        counts = np.diff(places, prepend=0, append=end - begin)
+        parts.append(np.repeat(np.arange(-1, len(edges), dtype=np.int32), counts))
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -152,32 +205,22 @@ def _thread_codes(process: Column, thread: Column) -> Column:
 
 
 def calls(trace: StoredTrace, process: Column, correlation: Column) -> tuple[Column, Column]:
-    """Begin and thread of the call with each (process, correlation); time -1 and thread 0 where none was recorded.
+    """Start and thread of the call with each (process, correlation); time -1 and thread 0 if none was recorded.
 
     A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.
     """
-    issued = load_calls(trace, api=True)
-    return _begun(issued.start, issued.thread, issued.of(process, correlation))
+    found = load_calls(trace, api=True)
+    return Issued(found.start, found.thread, found.process, found.of(process, correlation)).begun()
 
 
-def calls_of(trace: StoredTrace, work: Work) -> tuple[Column, Column]:
-    """The same of rows of device work; reads four columns of the calls, unless all are there already."""
+def issued(trace: StoredTrace, work: Work) -> Issued:
+    """The calls of rows of device work; reads four columns of the calls, unless all are there already."""
     if "calls" in trace.kept:
-        issued, call = of_work(trace, work, api=True)
-        return _begun(issued.start, issued.thread, call)
+        all_calls, call = of_work(trace, work, api=True)
+        return Issued(all_calls.start, all_calls.thread, all_calls.process, call)
     columns, _ = trace.columns(("launch", "api"), {"start": 0, "thread": 0, "process": 0, "correlation": -1})
     call = joined(work.process, work.correlation, columns["process"], columns["correlation"])
-    return _begun(columns["start"], columns["thread"], call)
-
-
-def _begun(start: Column, thread: Column, call: Column) -> tuple[Column, Column]:
-    """Begin and thread of some calls, -1 and 0 for call -1."""
-    if not len(start):
-        return np.full(len(call), -1, np.int64), np.zeros(len(call), np.int32)
-    begin, on = start[call], thread[call]
-    lost = np.flatnonzero(call < 0)
-    begin[lost], on[lost] = -1, 0
-    return begin, on
+    return Issued(columns["start"], columns["thread"], columns["process"], call)
 
 
 def _steps(ranges: _Ranges, rows: Column) -> tuple[Column, Column]:

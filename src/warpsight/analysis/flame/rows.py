@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,13 +69,15 @@ class Leaves:
     start: Column | None = None
     #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
     paths: Column | None = None
+    #: The calls that asked for the rows, where all are rows of device work.
+    issued: Callable[[], flame_ranges.Issued] | None = None
 
     def __len__(self) -> int:
         return len(self.leaf)
 
 
 def load(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
-    """The rows of one weight; those that reach into the window are cut at its ends, copies by time too."""
+    """The rows of one weight; rows that cross the window's ends are cut there, copies by time too."""
     if weight == "samples":
         return _samples(trace, rows)
     if weight == "pc-samples":
@@ -174,13 +176,16 @@ def _worked(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
     start = work.start[chosen]
     weights = length[chosen] if weight == "time" else _idle_before(start, length[chosen], place("device"))
 
+    issued = cache(lambda: flame_ranges.issued(trace, work))
+
     def moments() -> tuple[Column, Column]:
-        time, thread = flame_ranges.calls_of(trace, work)
+        time, thread = issued().begun()
         return time[chosen], thread[chosen]
 
     return Leaves(
         leaf[chosen], weights, work.process[chosen], work.stack[chosen], labels + texts, kinds,
         _measured(trace, rows, weight, weights), _unfinished(trace, rows), place, moments, start,
+        issued=issued if rows.name is None else None,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The rows of a flame graph in the order of time: stretches in which one way down the tree has the weight."""
+"""The rows of a flame graph in time order: stretches during which one path through the tree has the weight."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.model.work import blocks
+from warpsight.model.work import blocks, summed
 
 Column = NDArray[Any]
 #: Runs of a graph: more than a picture has columns, few enough for a page.
@@ -41,7 +41,7 @@ class Runs:
 def in_order(
     node: Column, start: Column, weight: Column, lanes: Sequence[Column], origin: int, most: int = MOST
 ) -> Runs:
-    """Rows by their begin, neighbors of one node as one run; lanes (a thread, a stream) one after the other.
+    """Rows by start, with neighbors of one node merged; lanes (threads, streams) follow each other.
 
     Where that leaves more than `most`, time is cut into stretches of equal weight, and within one of them a node's rows are
     one run:
@@ -79,9 +79,9 @@ def _joined(runs: Runs, key: Column) -> Runs:
     for block in reversed(blocks(len(key))):
         own = key[block]
         seen[own[::-1]] = np.arange(block.start + len(own) - 1, block.start - 1, -1, dtype=seen.dtype)
-    first = np.sort(seen[seen < len(key)])
-    weight, count = np.zeros(len(seen), np.int64), np.zeros(len(seen), np.int64)
-    np.add.at(weight, key, runs.weight)
-    np.add.at(count, key, runs.count)
+    stands = np.zeros(len(key), bool)
+    stands[seen[seen < len(key)]] = True
+    first = np.flatnonzero(stands)  # as a sort, in a tenth of its time
+    weight, count = summed(key, runs.weight, len(seen)), summed(key, runs.count, len(seen))
     held = key[first]
     return Runs(runs.node[first], weight[held], count[held], runs.start[first])

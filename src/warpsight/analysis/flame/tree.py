@@ -48,7 +48,7 @@ class Tree:
         return out
 
     def walk(self, nodes: Column, ids: Column, paths: Column) -> Column:
-        """Take row `ids[i]` of `paths` (labels, -1 behind the last) down from `nodes[i]`; each distinct pair once."""
+        """Walk row `ids[i]` of `paths` (labels, -1 past the end) down from `nodes[i]`, once per distinct pair."""
         if not paths.shape[1]:
             return nodes
         keys, back = np.unique(nodes * len(paths) + ids, return_inverse=True)

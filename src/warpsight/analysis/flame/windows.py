@@ -1,4 +1,4 @@
-"""The window of one iteration, for pictures of it alone."""
+"""The window of one iteration, for pictures of that iteration alone."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _USAGE = "time:int64:ns bytes:int64:B"
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations as columns, in order of time; times in ns, sizes in B.
+    """Allocations as columns, in time order; times in ns, sizes in B.
 
     Attributes:
         freed: Time of the free, :data:`NEVER` for none; an address allocated anew counts as freed then.
@@ -146,7 +146,7 @@ def _paired(c: dict[str, Column], layer: Column, layers: list[str]) -> Allocatio
 
 
 def usage(found: Allocations, place: int) -> tuple[Column, Column]:
-    """Moments of change and bytes in use from then on, of one place; at one moment frees come first."""
+    """Times of change and the bytes in use from then on, for one place; at equal times frees come first."""
     mine = found.place == place
     time = np.concatenate([found.time[mine], found.freed[mine]])
     change = np.concatenate([found.bytes[mine], -found.bytes[mine]])

@@ -242,7 +242,8 @@ def _followed(ours: Column, theirs: Column, best: _Fit, first: int) -> tuple[Col
             moved = _nearest_mode(straight, theirs, found[before] + int(slope * gap), reach)
             if moved is not None:
                 found[place] = moved
-                slope = (moved - found[start]) / (middle[place] - middle[start])
+                if middle[place] != middle[start]:  # as in damaged times
+                    slope = (moved - found[start]) / (middle[place] - middle[start])
                 before = place
             place += direction
     if len(found) == 1 and best.drift:

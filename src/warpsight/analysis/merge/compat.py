@@ -1,4 +1,4 @@
-"""The output of an older script, byte for byte, on its own inputs, for comparison with existing results.
+"""The output of an older script, byte for byte, for comparison with existing results.
 
 That script matches every stack with the launch whose start is nearest in absolute time, whatever process or thread it is
 of and however many stacks chose it before, and counts launches. Use :func:`warpsight.analysis.merge.merge.merge` to

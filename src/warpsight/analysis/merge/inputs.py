@@ -100,7 +100,7 @@ def work_of(trace: StoredTrace, calls: LaunchingCalls) -> LaunchedWork:
 
 
 def joined(calls: LaunchingCalls, process: Column, correlation: Column) -> Column:
-    """The call of each piece of work, -1 without one; where two calls share an id, the later one (the driver's)."""
+    """The call of each piece of work, or -1; if two calls share an id, the later one (the driver's)."""
     if not len(calls) or not len(process):
         return np.full(len(process), -1, np.int64)
     callers = np.unique(calls.process)
@@ -130,7 +130,7 @@ def pids_of(trace: StoredTrace) -> dict[int, int]:
 
 
 def probed(samples: Samples) -> tuple[Column, list[str]]:
-    """The API function that each sample was taken at (a place in the list; `` for none that is known)."""
+    """The API function at which each sample was taken (a place in the list; `` if unknown)."""
     of_label = [called(label.rpartition(":")[2]) for label in samples.labels]
     by_label = [name if is_launch(name) or name.startswith(_COPIES) else "" for name in of_label]
     by_stack = [function_of(frames) for frames in samples.stacks]

@@ -1,4 +1,4 @@
-"""Stacks and GPU work joined: which stack launched what, how certain that is, and a check that no time got lost."""
+"""Stacks joined with GPU work: which stack launched it, with what certainty, and a check that no time is lost."""
 
 from __future__ import annotations
 
@@ -145,18 +145,18 @@ class Merged:
         return with_units(pa.Table.from_pylist(rows), time="ns", bytes="B")
 
     def failure(self) -> str | None:
-        """Why no stack found its launch, as the end of a sentence; None when one did."""
+        """Why no stack found its launch, as the end of a sentence, or None."""
         counts = self.counts()
         if counts["matched"]:
             return None
         if not counts["launches"]:
             return "the GPU side has no launches"
         if counts["foreign"] == counts["stacks"]:
-            return "they are of processes that the GPU side does not have"
+            return "they belong to processes that the GPU side does not have"
         if self.clock is not None and not self.clock.known:
             return "the clocks of the two files cannot be related"
         return (
-            f"{counts['launches']:,} launches on the GPU side are of other functions, or too far away in time"
+            f"{counts['launches']:,} the GPU side's launches are of other functions, or too far away in time"
         )
 
     @property
@@ -210,7 +210,7 @@ class Merged:
         for key, text in (
             ("ambiguous", "stacks could belong to more than one launch; they are on none"),
             ("alone", "stacks have no launch in the GPU trace"),
-            ("foreign", "stacks are of processes that the GPU trace does not have"),
+            ("foreign", "stacks belong to processes that the GPU trace does not have"),
         ):
             if counts[key]:
                 found.append(

@@ -1,4 +1,4 @@
-"""A merge as a trace: the GPU side as it was, with the host stacks on the calls that were found and on what they launched."""
+"""A merge as a trace: the GPU side unchanged, with the host stacks on the matched calls and their work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 def write(
     merged: Merged, trace: StoredTrace, path: str | os.PathLike[str], origin: str, force: bool = False
 ) -> None:
-    """Write a new trace: every row of `trace`, with the matched stacks in place of what its calls and work had.
+    """Write a new trace: every row of `trace`, with the matched stacks in place of its own.
 
     Args:
         merged: A merge into `trace`.

@@ -118,7 +118,7 @@ def _devices(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _doubts(found: list[dict[str, Any]], clustered: int) -> tuple[Finding, ...]:
     if not found:
-        return (Finding("note", "no kernel with times lies in what was asked for"),)
+        return (Finding("note", "the selection has no kernel with times"),)
     out = []
     total = sum(row["kernels"] for row in found)
     missing = sum(row["kernels"] for row in found if row.get("occupancy") is None)

@@ -1,4 +1,4 @@
-"""What one multiprocessor of an NVIDIA GPU holds, by compute capability, and how many blocks of a kernel fit on it.
+"""The capacity of one multiprocessor of an NVIDIA GPU, by compute capability, and how many blocks of a kernel fit.
 
 Limits are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table of technical specifications per
 compute capability; allocation granularity and the rules for registers are those of `cuda_occupancy.h` of CUDA 13.0. A limit that

@@ -1,4 +1,4 @@
-"""The arguments of a call: what `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs` of torch's profiler say.
+"""The arguments of a call: `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs` of torch's profiler.
 
 The four lists have one entry per argument. A tensor has its shape and type; a number has type `Scalar` and its value as text
 (`0.5`, `True`, `[2, 2]`); an argument that was None or a text is empty in all four. Files of older versions lack some lists.
@@ -19,7 +19,7 @@ _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList",
 
 
 class Unknown(Exception):
-    """The file lacks something that a model needs; the text says what."""
+    """The file lacks something that a model needs; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Call:
         return [one for one in self.arguments if isinstance(one, Tensor)]
 
     def optional(self, place: int) -> Tensor | None:
-        """The tensor at a place, None when there is none."""
+        """The tensor at a place, or None."""
         found = self.arguments[place] if place < len(self.arguments) else ""
         return found if isinstance(found, Tensor) else None
 

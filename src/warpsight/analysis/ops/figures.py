@@ -98,13 +98,13 @@ class Figures:
 
 
 def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
-    """The figures of the operators that the conditions select: those that begin in the requested time."""
+    """The figures of the selected operators: those that begin in the requested time."""
     key = ("operator figures", Rows(rows.begin, rows.end, rows.devices, rows.streams, rows.processes).key())
     return trace.kept.get(key, lambda: _figures(trace, rows))
 
 
 def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> _Owned:
-    """The device work of the operators; a piece belongs to the innermost one open when its call began."""
+    """The device work of the operators; each piece belongs to the innermost one open when its call began."""
     work = device_work.load(trace, Rows(None, None, rows.devices, rows.streams, rows.processes))
     issued, call = calls.of_work(trace, work, api=True)
     owner = np.full(len(work), -1, np.int64)

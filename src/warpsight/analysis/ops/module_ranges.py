@@ -40,7 +40,7 @@ class RangeModules:
 
 
 def load(trace: StoredTrace) -> RangeModules | None:
-    """The modules of the trace's ranges, None when there are none."""
+    """The modules of the trace's ranges, or None."""
     texts = dict(
         trace.sql(
             "SELECT id, name FROM name WHERE id IN (SELECT DISTINCT name_id FROM marker_ids)"
@@ -67,7 +67,7 @@ def load(trace: StoredTrace) -> RangeModules | None:
 
 
 def module_paths(names: set[str]) -> set[str]:
-    """Which names are paths of modules: dotted, and with a number as a part, or one of them the beginning of another.
+    """Which names are module paths: dotted, and with a numeric part, or one a prefix of another.
 
     A dotted name alone may be anything (`train.step`); `model.layers.0.mlp`, or `encoder` beside `encoder.attention`, is a tree.
     """
@@ -133,7 +133,7 @@ def _usual(tree: ModuleTree, runs: Column) -> _Paths:
 
 
 def count(found: RangeModules, rows: Rows) -> None:
-    """Fill in how often each module ran, and how long on the host, in the time and processes asked for."""
+    """Count how often each module ran, and its time on the host, in the selected time and processes."""
     ranges = found.ranges
     chosen = np.ones(len(ranges), bool)
     if rows.begin is not None:

@@ -37,7 +37,7 @@ class StackModules:
 
 
 def load(trace: StoredTrace) -> StackModules | None:
-    """The modules in the trace's stacks, None when there are none."""
+    """The modules in the trace's stacks, or None."""
     rows = trace.sql(
         """SELECT s.id, coalesce(s.parent, 0), f.id, f.kind, f.function, coalesce(f.file, ''), coalesce(f.line, 0)
         FROM stack s JOIN frame f ON s.frame = f.id ORDER BY s.id"""

@@ -1,4 +1,4 @@
-"""Modules as a tree, and which of them is running: what the three sources of modules have in common.
+"""Modules as a tree, and which of them is running: the common part of the three sources of modules.
 
 A node is a module below the module that called it. The sources give each piece of work a node; the tree adds up.
 """
@@ -28,7 +28,7 @@ class Module:
 
 
 def named(text: str) -> Module:
-    """The module of a range's name: `nn.Module: Linear_3`, or a path such as `model.layers.0.mlp`."""
+    """The module named by a range: `nn.Module: Linear_3`, or a path such as `model.layers.0.mlp`."""
     if text.startswith(PREFIX):
         found = _INSTANCE.match(text.removeprefix(PREFIX))
         assert found is not None
@@ -69,7 +69,7 @@ class ModuleTree:
         return number
 
     def ordered(self, weight: Column) -> tuple[list[int], list[int]]:
-        """All nodes with those inside them behind, the heaviest first; and the depth of each in that order."""
+        """All nodes in preorder, the heaviest first, and their depths in that order."""
         children: dict[int, list[int]] = {}
         for node in sorted(range(len(self)), key=lambda node: (-weight[node], node)):
             children.setdefault(self.parent[node], []).append(node)

@@ -73,7 +73,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
 
 
 def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _Placed | None:
-    """Put every piece of device work on a module; None when the trace knows no modules."""
+    """Assign every piece of device work to a module; None when the trace knows no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
     node_of = joined.node[owned] if len(found.ops) else np.full(len(owned), -1)

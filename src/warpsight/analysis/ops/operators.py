@@ -50,7 +50,7 @@ def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result
             what backward did beside the forward operator.
 
     Returns:
-        Table `ops`. FLOP, bytes and what follows from them are null where they are not known, and `model` says `unknown`;
+        Table `ops`. FLOP, bytes and what follows from them are null if unknown, and `model` says `unknown`;
         docs/explanation/operators.md has what is counted.
 
     Raises:
@@ -157,7 +157,7 @@ def _shape(one: Argument) -> str:
 
 
 def types(call: Call) -> str:
-    """The element types of a call's tensors in order; equal ones once."""
+    """The distinct element types of a call's tensors, in order."""
     return ", ".join(dict.fromkeys(one.dtype or "?" for one in call.tensors))
 
 
@@ -330,5 +330,5 @@ def _without_peaks(trace: StoredTrace, found: Figures) -> list[Finding]:
     ]
     if not missing:
         return []
-    text = f"the peaks of {', '.join(dict.fromkeys(missing))} are not known: there are no shares of them"
+    text = f"the peaks of {', '.join(dict.fromkeys(missing))} are not known, so they have no shares"
     return [Finding("note", text, {"devices": len(missing)})]

@@ -139,7 +139,7 @@ def of_device(
     name: str, *, capability: str | None = None, multiprocessors: int | None = None, clock_khz: int | None = None,
     bandwidth: int | None = None,
 ) -> Peaks | None:  # fmt: skip
-    """The peaks of a device by what its row in a trace says; None when nothing is known.
+    """The peaks of a device from its row in a trace; None if nothing is known.
 
     Args:
         name: Marketing name.

@@ -1,4 +1,4 @@
-"""The operators of a trace as columns: how they lie inside each other, and which distinct call each of them is."""
+"""The operators of a trace as columns: their nesting, and the distinct call that each of them is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = {"start": _MISSING, "duration": _MISSING, "name_id": 0, "sequence": -
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators as columns, sorted by process, thread, begin, longer first: so what lies inside one follows it.
+    """Operators as columns, sorted by process, thread, start, longer first: an operator's children follow it.
 
     Attributes:
         ranges: Begin, end, thread, name and the operator around each (`parent`).
@@ -54,7 +54,7 @@ class Operators:
 
     @property
     def parent(self) -> Column:
-        """The operator around each, -1 none."""
+        """The enclosing operator of each, or -1."""
         return self.ranges.parent
 
     def inside(self, values: Column) -> Column:
@@ -66,7 +66,7 @@ class Operators:
         return found
 
     def nearest(self, chosen: Column) -> Column:
-        """For each operator the innermost chosen one that holds it, itself among them; -1 none."""
+        """For each operator the innermost chosen one that contains it (possibly itself), or -1."""
         found = np.where(chosen, np.arange(len(self)), -1)
         for level in reversed(self.depth):  # outermost first
             rows = level[found[level] < 0]
@@ -74,7 +74,7 @@ class Operators:
         return found
 
     def outermost_of_group(self, group: Column) -> Column:
-        """Which operators have none of their own group around them."""
+        """Operators that are not inside another one of their group."""
         out = np.ones(len(self), bool)
         rows = np.flatnonzero(self.parent >= 0)
         place = self.parent[rows]

@@ -20,9 +20,11 @@ from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.path.dependencies import WAIT, DependencyGraph
 from warpsight.analysis.steps import iterations
+from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.naming import texts as names_of
 from warpsight.model.selection import Rows
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -56,7 +58,7 @@ _CALL, _BETWEEN = CAUSES.index("host call"), CAUSES.index("host between calls")
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The path in order of time: segment i is from ``begin[i]`` to ``end[i]``, ends at ``point[i]`` and is of ``cause[i]``.
+    """The path in time order: segment i runs from ``begin[i]`` to ``end[i]``, ends at ``point[i]`` and has ``cause[i]``.
 
     The segments of one path follow each other without gaps; together they are the time from the first to the last moment.
     """
@@ -94,7 +96,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
 def _segments(
     graph: DependencyGraph, points: Column, before: int, reached: int, last: bool
 ) -> tuple[Column, Column, Column, Column]:
-    """Begin, end, cause and point of the segments of a piece of a chain, in order of time; `points` go backwards.
+    """Begin, end, cause and point of the segments of a piece of a chain, in time order; `points` go backwards.
 
     Times backwards along the path: end of the point, begin of its work, end of the one before it, …
 
@@ -125,7 +127,7 @@ def _segments(
 
 
 def chain(parent: Column, last: int) -> Column:
-    """A point and its ancestors. Runs in which each parent is the place before are taken in one step."""
+    """A point and its ancestors; runs of adjacent parents are taken in one step."""
     place = np.arange(len(parent), dtype=parent.dtype)
     head = np.where(parent == place - 1, 0, place)
     head[0] = 0  # a root: its parent is -1 too
@@ -148,26 +150,34 @@ def chain(parent: Column, last: int) -> Column:
 
 
 def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """What the recorded time was spent on, along the chain of what released what.
+    """How the recorded time was spent, along the chain of events that released each other.
 
     Tables:
         causes: per cause (:data:`CAUSES`) the time and share of the path, and its segments.
         steady: the same within the steady state of the main loop, without start-up; empty without iterations.
         on_path: per kernel, copy or call the time it was on the path, and the time it took altogether.
-        path: every segment in order of time, with what it was and what it led to.
+        path: every segment in time order, with what it was and what it led to.
         host: where the threads' samples were in segments between calls, by the innermost frame of the user's own code (samples,
             and their share of that time); empty without samples.
     """
-    graph = dependency.build(trace, rows, edges=False)
-    path = trace_back(graph)
-    labels = Labels(trace, graph)
-    tables = {
-        "causes": _causes(path, int(path.begin.min(initial=0)), int(path.end.max(initial=0))),
-        "steady": _causes(path, *_steady(trace, rows)),
-        "on_path": _on_path(path, labels),
-        "host": _host(trace, path),
-        "path": segments(path, labels),
-    }
+    with workers(
+        2, "path"
+    ) as pool:  # NumPy lets go of Python's lock: what needs nothing of each other keeps two cores busy
+        pool.submit(host_calls.load, trace, api=True)
+        device_work.load(trace)
+        window = pool.submit(_steady, trace, rows)
+        graph = dependency.build(trace, rows, edges=False)
+        path = trace_back(graph)
+        labels = Labels(trace, graph)
+        host = pool.submit(_host, trace, path)
+        listed = pool.submit(segments, path, labels)
+        tables = {
+            "causes": _causes(path, int(path.begin.min(initial=0)), int(path.end.max(initial=0))),
+            "steady": _causes(path, *window.result()),
+            "on_path": _on_path(path, labels),
+            "host": host.result(),
+            "path": listed.result(),
+        }
     return Result(tables, tuple(_findings(path, graph)))
 
 
@@ -285,7 +295,7 @@ def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
 
 
 def segments(path: CriticalPath, labels: Labels) -> pa.Table:
-    """Every segment: when, what, the name of what ran or of what it led to, and where."""
+    """Every segment: its times, its kind, the name of the work or its consequence, and its place."""
     graph = path.graph
     device = path.point >= graph.base
     streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)

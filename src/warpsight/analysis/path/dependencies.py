@@ -1,4 +1,4 @@
-"""Builds the dependency graph of a recording: points on host threads, device work, and what each waited for."""
+"""Builds the dependency graph of a recording: points on host threads, device work, and their dependencies."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class _Builder:
     # -- what released device nodes
 
     def device(self) -> None:
-        """Find what each node waited for, and which of it was the last."""
+        """Find the dependencies of each node, and the one that ended last."""
         work = self.work
         kinds = other_edges.stream_kinds(self.trace, self.queues)
         graphs = other_edges.graphs(self.trace, device_work.everything(self.trace), work)
@@ -266,7 +266,7 @@ class _Builder:
     # -- what released the host
 
     def threads(self) -> None:
-        """Chain the points of each thread, and let calls that waited be released by what they waited for."""
+        """Chain the points of each thread, and release waiting calls by the work that they waited for."""
         points = self.points
         time, parent = points.time, points.previous
         cause = np.empty(len(time), np.int8)
@@ -307,7 +307,7 @@ class _Builder:
         )
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
-        # A wait for an event that nobody recorded says as little of what it waits for as none.
+        # A wait for an event that was never recorded gives no dependency.
         unknown = np.zeros(len(waits), bool)
         unknown[for_event[record < 0]] = True
         known = waits.of_the_host[~unknown[waits.of_the_host]]

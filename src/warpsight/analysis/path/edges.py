@@ -63,7 +63,7 @@ class _StreamKinds:
 
 
 def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> _StreamKinds:
-    """Read them from the tables context and stream; a stream whose flags are not known is taken as non-blocking."""
+    """Read from tables context and stream; a stream with unknown flags counts as non-blocking."""
     contexts = trace.rows("context", "process", "device", "context", "null_stream", "api")
     default = [row[:4] for row in contexts if row[3] is not None and row[4] == "cuda"]
     apis: dict[tuple[int, int], str] = {(row[0], row[2]): row[4] for row in contexts if row[4] is not None}
@@ -132,7 +132,7 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
 
 
 def graphs(trace: StoredTrace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
-    """Graph and graph node of each row of work, 0 for none; None for traces without graphs, which most are."""
+    """Graph and graph node of each row of work, or 0; None for traces without graphs, which are most."""
     tables = ("kernel", "memcpy", "memset")
     if not any(trace.has(table, column) for table in tables for column in ("graph", "graph_node")):
         return None
@@ -149,7 +149,7 @@ def graphs(trace: StoredTrace, whole: Everything, work: Work) -> tuple[Column, C
 
 
 def graph_edges(trace: StoredTrace, work: Work, graph_node: Column) -> tuple[Column, Column, int]:
-    """Edges between work of one graph launch, from the graphs' own edges; and how many contradicted the times.
+    """Edges between work of one graph launch, from the graphs' own edges; and how many contradict the times.
 
     Nodes that leave no row (empty nodes, event nodes, host nodes) are bridged. A node's edges may be known only for the
     graph that its executable graph was made from.

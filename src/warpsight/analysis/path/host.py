@@ -32,7 +32,7 @@ _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Syn
 
 
 def index_type(count: int) -> type[np.signedinteger[Any]]:
-    """The narrowest integers that number so many things: half of a large graph is places."""
+    """The narrowest integers that can number this many things: indices are half of a large graph."""
     return np.int32 if count < 1 << 31 else np.int64
 
 
@@ -104,7 +104,10 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     time, previous, following = points.time, points.previous, points.following()
     before = previous[0::2]
     silent = time[0::2] - time[np.maximum(before, 0)]
-    target = 2 * np.flatnonzero((before < 0) | (silent >= HANDOVER_SILENCE))
+    waiting = (before < 0) | (silent >= HANDOVER_SILENCE)
+    if points.sequence is not None:  # inside of a call a thread waits for what that call does
+        waiting &= ~_inside(by_thread, time)
+    target = 2 * np.flatnonzero(waiting)
     target = target[np.argsort(time[target], kind="stable")]
     source = _last_of_others(by_thread, time, target)
     target, source = target[source >= 0], source[source >= 0]
@@ -119,6 +122,16 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     quiet = (resumes < 0) | (time[np.maximum(resumes, 0)] >= time[onward])
     chosen = first | (later & quiet & (source % 2 == 1))
     return target[chosen], source[chosen]
+
+
+def _inside(by_thread: ByThread, time: Column) -> Column:
+    """Which calls lie inside another call of their thread."""
+    begin, end = time[0::2], time[1::2]
+    # Threads follow each other: a later one begins beyond every moment of those before.
+    beyond = by_thread.thread.astype(np.int64) * (int(end.max()) - int(begin.min()) + 1)
+    reach = np.maximum.accumulate(end + beyond)
+    found: Column = np.r_[False, reach[:-1] > (begin + beyond)[1:]]
+    return found
 
 
 def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column:
@@ -162,7 +175,7 @@ class HostWaits:
 def waits_of_streams(
     lines: Lines, queue: Column, call: Column, when: Column, kind: int
 ) -> list[tuple[Column, Column, Column]]:
-    """The waits that wait for one stream each."""
+    """The waits that concern a single stream."""
     out = []
     for one in distinct(queue)[0].tolist():
         mine = np.flatnonzero(queue == one)
@@ -208,7 +221,7 @@ def implicit_waits(
     kind: int,
     listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Waits that no row tells: the work that ended while calls ran.
+    """Implicit waits: work that ended during calls without a row for the wait.
 
     Calls like cudaFree wait, and synchronizing ones whose wait is not `listed`. Any other long call did where it returned as soon
     as all work launched before it had ended: what loads code does, whatever asks for it.

@@ -1,4 +1,4 @@
-"""The order of work on one stream: which work each began after."""
+"""The order of work on one stream: the work after which each piece began."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Lines:
         return np.where(at >= a, self.order[self.latest[np.maximum(at, a)]], -1)
 
     def previous(self, start: Column, same_launch: Column | None) -> tuple[Column, Column]:
-        """For each node the one of its queue that released it, and the nodes that overlap it.
+        """For each node, the node of its queue that released it, and the nodes that overlap it.
 
         That is the node that ended last of all before it in the order. Where that one had not ended when this began
         (nodes of one graph launch side by side, programmatic launches, clocks that disagree), it is the one that ended

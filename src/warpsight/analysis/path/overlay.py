@@ -31,7 +31,7 @@ _ALL = Rows()
 
 
 def overlay(trace: StoredTrace, rows: Rows = _ALL) -> Overlay:
-    """The critical path of the rows: a track of segments, and an arrow from each row on the path to the next one.
+    """The critical path of the rows: a track of segments, and an arrow from each row on the path to the next.
 
     A segment is named by the work or call that ran, or by what was waited for and what came then.
     """

@@ -1,4 +1,4 @@
-"""Ranges one by one as the GPU saw them, and the kernels of each range: what NVTX looks like on the device."""
+"""Single ranges as the GPU saw them, and the kernels of each range: NVTX from the device's point of view."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Ranges:
         return len(self.start)
 
     def at(self, process: Column, thread: Column, moment: Column) -> Column:
-        """For each (process, thread, moment) the index of the innermost range, -1 where none is open.
+        """For each (process, thread, moment) the index of the innermost open range, or -1.
 
         Ranges that the thread itself began come first: of those still open, the one that began last. Where there is none,
         start/end ranges that other threads of the process began count. A range that ends at a moment is not open then.
@@ -146,7 +146,7 @@ def of_work(trace: StoredTrace, work: Work, source: str = "marker") -> tuple[Ran
 
 
 def of_calls(trace: StoredTrace, issued: Calls, call: Column, source: str) -> tuple[Ranges, Column]:
-    """The ranges, and for each call (an index, -1 none) the index of the innermost one at its begin, -1 none."""
+    """The ranges, and for each call (by index) the innermost range at its start; -1 without one."""
     ranges = load(trace, source)
     known = np.flatnonzero(call >= 0)
     out = np.full(len(call), -1, np.int64)
@@ -182,7 +182,7 @@ class Projection:
     last: Column
 
     def findings(self) -> tuple[Finding, ...]:
-        """What to know before reading the numbers."""
+        """Caveats to know before reading the numbers."""
         out = list(doubts(self.work))
         if self.source == "op":
             out.append(Finding("note", "the trace has no ranges; these are the framework's operators"))

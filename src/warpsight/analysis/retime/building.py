@@ -55,7 +55,7 @@ class _Building:
         self.count = len(graph.start)
 
     def made(self) -> Program:
-        """The program without what threads wait for."""
+        """The program without the waits of its threads."""
         graph, base = self.graph, self.base
         self._launches()
         self._streams()

@@ -1,4 +1,4 @@
-"""Copy engines: copies of one direction of a device do not run side by side, whatever their streams."""
+"""Copy engines: copies in one direction of a device never overlap, whatever their streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GAP = 1_000
 
 
 def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
-    """The program in which a copy waits for the one before it of its direction, where the recording has none side by side."""
+    """The program in which a copy waits for the previous copy in its direction, if the recording has none that overlap."""
     graph = program.graph
     rows = np.flatnonzero(graph.work.kind == COPY)
     if len(distinct(graph.queue[rows])[0]) < 2:

@@ -1,4 +1,4 @@
-"""Collectives: kernels of several ranks or devices that end together, when the last of them has come."""
+"""Collectives: kernels of several ranks or devices that end together once the last one has begun."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSE, _SHARE = 20_000, 0.05
 
 
 def with_meetings(program: Program) -> Program:
-    """The program in which a collective's kernels end a recorded time after the last of them has begun."""
+    """The program in which a collective's kernels end a recorded time after the last of them began."""
     graph = program.graph
     found = find(program)
     if not len(found):
@@ -29,7 +29,7 @@ def with_meetings(program: Program) -> Program:
 
 
 def find(program: Program) -> Meetings:
-    """Kernels of one name on several devices or ranks that overlap and end at the same time.
+    """Kernels with one name on several devices or ranks that overlap and end at the same time.
 
     Those of the member with the fewest are compared with the nearest end of every other member.
     """

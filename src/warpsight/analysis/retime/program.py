@@ -1,4 +1,4 @@
-"""A recording as a program to run again: what every call and every piece of device work waits for, and how long after.
+"""A recording as a program to run again: the dependencies of every call and every piece of device work, and their delays.
 
 Everything happens as soon as what it waits for has happened and the time in between has passed. With the times of the recording
 in between, everything happens when it was recorded; other times in between give another run.
@@ -74,7 +74,7 @@ class Program:
     node `previous` in its stream, and its links; and `delay` later, which is what nothing in the recording explains.
 
     Attributes:
-        before: For each point of a thread the one before it, -1 for the thread's first, which happens when it was recorded.
+        before: For each point of a thread the one before it, -1 for the thread's first: `lag` after it was recorded.
         place: For each device node the place of its call, -1 where that is not known.
         previous: For each device node the one before it, -1 for none.
         duration: Of device nodes; of the members of a meeting: from the last member's begin.
@@ -110,7 +110,7 @@ class Program:
         return self.graph.base
 
     def sequence(self) -> Column | None:
-        """Points of threads in the order of their threads; None where that is 0, 1, 2 and so on."""
+        """Points of threads in thread order, or None if that is 0, 1, 2 and so on."""
         return self.graph.sequence
 
     def but(self, **columns: Any) -> Program:

@@ -1,4 +1,4 @@
-"""The launch queue: a stream holds so many launches, and the next one blocks until one of them begins.
+"""The launch queue: a stream holds a limited number of launches, and the next launch blocks until one begins.
 
 CUPTI marks calls during which the launch queue was full (table overhead, `command buffer full`): their streams show how many
 launches a queue holds. Without marks, launches that took far longer than usual with the fullest queue ahead of them show it.
@@ -38,7 +38,7 @@ _MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min
 
 
 def marked(trace: StoredTrace, program: Program) -> Column | None:
-    """By place, the calls during which CUPTI found the launch queue full; None where the trace has no such mark."""
+    """By place, the calls during which CUPTI found the launch queue full; None if the trace has no such mark."""
     if not trace.count("overhead"):
         return None
     numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
@@ -64,7 +64,7 @@ def marked(trace: StoredTrace, program: Program) -> Column | None:
 
 
 def with_launch_queue(program: Program, full: Column | None) -> Program:
-    """The program in which a launch waits while its stream holds as many launches as it can.
+    """The program in which a launch waits while its stream's queue is full.
 
     Link: begin of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by
     place (:func:`marked`).

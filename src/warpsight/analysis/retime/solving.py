@@ -1,4 +1,4 @@
-"""When everything in a program happens: one pass over what had a choice, and the rest a known time after that."""
+"""When everything in a program happens: one pass over points with several dependencies; the rest follow at known delays."""
 
 from __future__ import annotations
 
@@ -81,9 +81,8 @@ def _lags(program: Program, found: Structure) -> tuple[Column, Column, Column, C
     # Threads: after the point before, or when the thread's first point was recorded.
     entry, anchors = found.entry[found.anchors], found.anchors
     before = program.before[anchors]
-    first[entry] = np.where(
-        before >= 0, offsets[before] + program.lag[anchors], graph.time[anchors] - program.origin
-    )
+    first[entry] = np.where(before >= 0, offsets[before], graph.time[anchors] - program.origin)
+    first[entry] += program.lag[anchors]
     own[entry] = program.after[anchors]
     # Device nodes: after their call, after the one before in their stream.
     called = np.flatnonzero(program.place >= 0)

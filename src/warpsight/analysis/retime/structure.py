@@ -1,4 +1,4 @@
-"""The order in which the points of a program can be computed, and what each needs.
+"""The order in which a program's points can be computed, and the inputs of each.
 
 Most points of a thread have one predecessor: they happen a known time after the last point that had a choice (a wait, a
 thread's first call), its *anchor*. Only anchors and device nodes are computed one by one:
@@ -63,7 +63,7 @@ class Structure:
 
 
 def structure(program: Program) -> Structure:
-    """Find out what has to be computed in which order."""
+    """Find the order of computation."""
     return _Building(program).made()
 
 
@@ -99,7 +99,7 @@ class _Building:
             self.anchors = self.sequence[anchor]
 
     def _number(self) -> None:
-        """Entries by the moment they were recorded at: nothing waits for what came later, but for few exceptions."""
+        """Entries by the moment they were recorded at: nothing waits for what came later, except for few exceptions."""
         program, graph = self.program, self.program.graph
         meetings = program.meetings
         start = graph.start.astype(np.int64)
@@ -116,7 +116,7 @@ class _Building:
         self.slices = [np.arange(a, b) for a, b in pairwise(stops.tolist())]
 
     def made(self) -> Structure:
-        """Number the entries, join the sources, and put late entries after what they need."""
+        """Number the entries, join the sources, and move late entries after their inputs."""
         program, meetings, links = self.program, self.program.meetings, self.program.links
         of_anchor, of_begin, of_meeting, of_node = self.slices
         raw = np.zeros(self.points + len(of_node), np.int64)  # number of each point before sorting

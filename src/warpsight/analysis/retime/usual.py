@@ -15,7 +15,7 @@ _TIMES, _LEAST, _MOST = 4, 10_000, 100_000
 
 
 def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
-    """The median of the chosen values of each code, of all chosen ones for codes with few, `otherwise` without any.
+    """The median of the chosen values of each code, of all chosen ones for rare codes, or `otherwise`.
 
     `chosen` are indices. Codes are numbers from 0 to `codes` - 1.
     """

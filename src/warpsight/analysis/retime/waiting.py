@@ -1,4 +1,4 @@
-"""What threads wait for: calls that end because device work has ended, and threads that continue after another thread."""
+"""The waits of threads: calls that end with device work, and threads that continue after another thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CALLS = 4
 
 
 def with_waits(program: Program) -> Program:
-    """The program in which calls that waited end when what they waited for has ended, and threads wait for each other."""
+    """The program in which waiting calls end with the work they waited for, and threads wait for each other."""
     return _with_handovers(_with_silent_waits(_with_host_waits(_with_stream_waits(program))))
 
 
@@ -54,7 +54,7 @@ def _with_stream_waits(program: Program) -> Program:
 
 
 def told_to_wait(program: Program) -> Column:
-    """Delayed nodes before whose launch, since the one before it, their thread made some stream wait."""
+    """Delayed nodes before whose launch, since the previous one, their thread made some stream wait."""
     graph = program.graph
     waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
     function = graph.calls.function[graph.by_thread.call]
@@ -149,7 +149,7 @@ def _with_silent_waits(program: Program) -> Program:
 
 
 def inside(program: Program, ends: Column) -> Column:
-    """Points inside calls with these ends: of calls that they make themselves, such as those of the operating system."""
+    """Points inside calls with these ends, from calls that those make themselves (such as system calls)."""
     sequence = program.graph.sequence
     if sequence is None:  # no call lies inside another
         return ends[:0]

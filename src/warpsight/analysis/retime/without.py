@@ -1,4 +1,4 @@
-"""Programs without the cause of a class of the account: the time that remains bounds what the cause can save."""
+"""Programs without the cause of one class of the account: the remaining time bounds the possible saving."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _faulted(program: Program, chosen: Column) -> tuple[Column, Column]:
 
 
 def communication(program: Program) -> Program:
-    """Collectives take no time, and nobody waits for other ranks in them."""
+    """Collectives take no time, and ranks do not wait for each other in them."""
     return _timeless(program, np.flatnonzero(program.graph.kind == COMMUNICATION))
 
 
 def copies(program: Program) -> Program:
-    """Copies and fills take no time, nor do their calls: staging pageable memory goes too. What these waited for stays."""
+    """Copies and fills, and their calls, take no time (staging pageable memory included), but they still wait."""
     chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
     issued = program.place[chosen]
     points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
@@ -62,7 +62,7 @@ def copies(program: Program) -> Program:
 
 
 def chosen_copies(program: Program, chosen: Column) -> Program:
-    """Some copies or fills (nodes) take no time, and their calls return at once: staging pageable memory goes too."""
+    """Some copies or fills (nodes) take no time, and their calls return at once."""
     issued = program.place[chosen]
     points = 2 * distinct(issued[issued >= 0])[0].astype(np.int64) + 1
     return _timeless(_returning(program, points), chosen)
@@ -105,13 +105,22 @@ def _instant(program: Program, points: Column) -> Program:
 
 
 def host_code(program: Program) -> Program:
-    """Nothing happens on the host between two calls of the GPU's interface: what it asks of the system is its own code too."""
+    """Nothing happens on the host between two GPU calls, system calls included."""
     points = np.flatnonzero(program.before >= 0)
     points = points[program.before[points] != points - (points & 1)]
     lag = program.lag.copy()
     lag[points] = 0
     lag[2 * _of_the_system(program) + 1] = 0
+    lag[np.flatnonzero(program.before < 0)] -= _before_all_calls(program)
     return program.but(lag=lag)
+
+
+def _before_all_calls(program: Program) -> int:
+    """How long the device had been idle at the first call (ns): what it had done before was launched before the recording."""
+    graph = program.graph
+    first = graph.time[: program.base].min() if program.base else 0
+    earlier = graph.end[graph.start < first]
+    return max(int(first - earlier.max()), 0) if len(earlier) else 0
 
 
 def _of_the_system(program: Program) -> Column:
@@ -149,7 +158,7 @@ def launches(program: Program) -> Program:
 
 
 def other_streams(program: Program) -> Program:
-    """No stream waits for another one, whether what it waits for is in the trace or not."""
+    """No stream waits for another, even for one outside the trace."""
     links = program.links
     kept = ~(np.isin(links.kind, _STREAMS) & (links.target >= program.base))
     delay = program.delay.copy()
@@ -160,5 +169,5 @@ def other_streams(program: Program) -> Program:
 
 
 def unexplained(program: Program) -> Program:
-    """Device work begins as soon as what it is known to wait for allows, and such as no call launched at once."""
+    """Device work begins as soon as its known dependencies allow; work without a launch call begins at once."""
     return program.but(delay=np.zeros_like(program.delay))

@@ -1,4 +1,4 @@
-"""What to do about each class of the account."""
+"""Advice for each class of the account."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits
 
 
 def of(kind: int, name: str, usual: int = 0, count: int = 2) -> str:
-    """Advice for a class: for `count` blocking calls by what they are for, for launches by their `usual` length, ns."""
+    """Advice for a class: for `count` blocking calls by purpose, for launches by their `usual` length (ns)."""
     if kind == LAUNCH and usual >= LOADS_CODE_NS:
         return _LOADING
     if kind == COPY and name.endswith(", pageable"):

@@ -1,4 +1,4 @@
-"""Clocks: time lost because the GPU ran below its maximal clock while it worked, and why NVML says it did."""
+"""Clocks: time lost because the GPU ran below its maximum clock, and NVML's reasons."""
 
 from __future__ import annotations
 

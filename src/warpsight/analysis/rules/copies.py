@@ -81,7 +81,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
     columns = {name: column[keep] for name, column in columns.items()}
 
     def of_kind(wanted: str) -> Column:
-        """How many of a row's two memories are of a kind."""
+        """How many of a row's two memories have a given kind."""
         out = np.zeros(len(columns["start"]), np.int8)
         for kind in kinds:
             out += columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)

@@ -57,12 +57,12 @@ def _host_place(one: HostTime) -> tuple[float, str]:
 
 
 def one_stretch(facts: Facts, kind: int) -> str:
-    """The idle stretch that holds at least half of a class's time, as the rest of a sentence; "" where none does."""
+    """The idle stretch that holds at least half of a class's time, as the rest of a sentence, or ""."""
     gaps, pieces = facts.account.gaps, facts.account.pieces
-    mine = pieces.of(kind)
+    mine, length = pieces.held(kind)
     if not len(mine):
         return ""
-    held = summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+    held = summed(pieces.gap[mine], length, len(gaps))
     gap = int(np.argmax(held))
     part = int(held[gap]) / int(held.sum())
     if part < _ONE:
@@ -70,15 +70,15 @@ def one_stretch(facts: Facts, kind: int) -> str:
     whole = int(gaps.end[gap] - gaps.begin[gap])
     if int(held[gap]) < _ONE * whole:
         return ""  # the stretch is another class's
-    length = words.duration(whole)
+    lasts = words.duration(whole)
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
-    return f", {inside} in one stretch of {length} at {words.moment(int(gaps.begin[gap]) - facts.origin)}"
+    return f", {inside} in one stretch of {lasts} at {words.moment(int(gaps.begin[gap]) - facts.origin)}"
 
 
 def usual_piece(facts: Facts, kind: int) -> int:
-    """The length of idle pieces of a class in which, or in longer ones, half of its time lies, ns; 0 without any."""
-    mine = facts.account.pieces.of(kind)
-    return int(half(facts.account.pieces.length[mine])) if len(mine) else 0
+    """The length of idle pieces (ns) such that half of a class's time lies in pieces at least as long, or 0."""
+    length = facts.account.pieces.held(kind)[1]
+    return int(half(length)) if len(length) else 0
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column, usual: int) -> tuple[str, ...]:
@@ -119,20 +119,19 @@ def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:
     if kind in (COMPUTE, COMMUNICATION, COPY):
         return _text(facts, "launched by", work.stack[rows], work.end[rows] - work.start[rows])
     if kind in (LAUNCH, OTHER_STREAM):
-        pieces = facts.account.pieces
-        mine = pieces.of(kind)
-        rows = facts.account.gaps.row[pieces.gap[mine]]
-        return _text(facts, "launched by", work.stack[rows], pieces.length[mine])
+        mine, length = facts.account.pieces.held(kind)
+        rows = facts.account.gaps.row[facts.account.pieces.gap[mine]]
+        return _text(facts, "launched by", work.stack[rows], length)
     if kind == BLOCKED_CALL:
         mine = pieces_of(facts.account, kind, entry.name)
         call = _calls_at(facts.account, mine, entry.name)
         stack = np.where(call >= 0, facts.calls.stack[call], 0) if len(facts.calls) else call
-        return _text(facts, "called by", stack, facts.account.pieces.length[mine])
+        return _text(facts, "called by", stack, facts.account.pieces.length_of(mine))
     return []
 
 
 def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
-    """The rows of device work behind a row of the account, none for idle time; all copies and fills for any of theirs."""
+    """The device work behind a row of the account (none for idle time); any copy or fill row stands for all of them."""
     if kind not in (COMPUTE, COMMUNICATION, COPY):
         return np.zeros(0, np.int64)
     work = facts.account.work
@@ -184,31 +183,34 @@ def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
 
 
 def stretch(facts: Facts, kind: int, entries: tuple[Entry, ...], rows: Column) -> tuple[int, int] | None:
-    """Begin and end of the longest piece of a class's idle time, or of the longest of its kernels or copies, ns."""
+    """Start and end of the longest piece of a class's idle time, or of its longest kernel or copy, ns."""
     found = facts.account
     if kind in (COMPUTE, COMMUNICATION, COPY):
         if not len(rows):
             return None
         longest = int(rows[np.argmax(found.work.end[rows] - found.work.start[rows])])
         return int(found.work.start[longest]), int(found.work.end[longest])
-    mine = _pieces(found, kind, entries)
+    mine, length = _pieces(found, kind, entries)
     if not len(mine):
         return None
-    longest = int(mine[np.argmax(found.pieces.length[mine])])
+    longest = int(mine[np.argmax(length)])
     return int(found.pieces.begin[longest]), int(found.pieces.end[longest])
 
 
-def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> Column:
-    return pieces_of(found, kind, entries[0].name) if kind == BLOCKED_CALL else found.pieces.of(kind)
+def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> tuple[Column, Column]:
+    """Indices and lengths of the pieces of a class, or of one call."""
+    if kind != BLOCKED_CALL:
+        return found.pieces.held(kind)
+    mine = pieces_of(found, kind, entries[0].name)
+    return mine, found.pieces.length_of(mine)
 
 
 def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...], usual: int) -> list[str]:
     """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
     pieces = facts.account.pieces
-    mine = _pieces(facts.account, kind, entries)
+    mine, length = _pieces(facts.account, kind, entries)
     if not len(mine):
         return []
-    length = pieces.length[mine]
     longest = int(np.argmax(length))
     at = words.moment(int(pieces.begin[mine[longest]]) - facts.origin)
     text = f"the longest takes {words.duration(length[longest])}, at {at}"

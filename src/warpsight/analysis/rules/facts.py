@@ -1,4 +1,4 @@
-"""What rules look at, computed once: device work and its calls, the account, iterations, counters."""
+"""The input of rules, computed once: device work and its calls, the account, iterations, counters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def account(self) -> Account:
-        """What the devices' time was spent on."""
+        """How the devices' time was spent."""
         return account_of(self.trace, self.rows)
 
     @cached_property
@@ -99,7 +99,7 @@ class Facts:
 
     @cached_property
     def loop_window(self) -> tuple[int, int]:
-        """The steady state of the main loop on the device, or the whole window where there is no loop."""
+        """The steady state of the main loop on the device, or the whole window without a loop."""
         steady = [
             w for w in (one.window() for one in self.iterations if int(one.steady.sum()) >= _TURNS) if w
         ]
@@ -119,7 +119,7 @@ class Facts:
 
     @property
     def steady(self) -> bool:
-        """Whether there is a loop with a steady state."""
+        """Whether the main loop has a steady state."""
         return self.loop_window != self.window or any(
             int(one.steady.sum()) >= _TURNS for one in self.iterations
         )
@@ -143,7 +143,7 @@ class Facts:
         return sum(intervals.clipped(one, begin, end).total for one in busy) / ((end - begin) * len(busy))
 
     def stack_text(self, stack: int) -> str:
-        """The two innermost frames of a stack that are the user's own, innermost first; "" for none."""
+        """The two innermost frames of a stack that belong to the user, innermost first, or ""."""
         return user_frames(self.trace.stacks([stack]).get(stack, ()), 2) if stack else ""
 
     def common_stack(self, stacks: Column) -> int:
@@ -156,7 +156,7 @@ class Facts:
 
 
 def longest(begin: Column, end: Column) -> tuple[int, int] | None:
-    """The longest of some stretches of time, ns; the first of equals, None without any."""
+    """The longest of some stretches of time (ns), the first one if equal, or None."""
     if not len(begin):
         return None
     row = int(np.argmax(end - begin))

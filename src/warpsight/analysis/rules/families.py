@@ -20,7 +20,7 @@ _ALL = Rows()
 #: Family → what its rules are about.
 FAMILIES = {
     "recording": "what is missing, what failed",
-    "shares": "what the devices' time was spent on, and why they were idle",
+    "shares": "how the devices spent their time, and why they were idle",
     "waits": "waits that keep the host from running ahead",
     "launches": "short kernels launched one by one, full launch queues",
     "copies": "pageable, synchronous, small and repeated copies",

@@ -17,7 +17,7 @@ Column = npt.NDArray[Any]
 
 
 def blocks(trace: StoredTrace) -> Column:
-    """Blocks of each launch shape by its id, 0 where they were not recorded; the last one stands for no shape."""
+    """Blocks of each launch shape by id, 0 if not recorded; the last entry means no shape."""
     shapes, _ = trace.columns("shape", {"id": 0, "grid_x": 0, "grid_y": 0, "grid_z": 0})
     out = np.zeros(int(shapes["id"].max(initial=0)) + 2, np.int64)
     out[shapes["id"]] = shapes["grid_x"].astype(np.int64) * shapes["grid_y"] * shapes["grid_z"]

@@ -1,4 +1,4 @@
-"""Launching: programs whose device waits for one short launch after the other, and full launch queues."""
+"""Launching: devices that wait for one short launch after another, and full launch queues."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     found = facts.account
     pieces, gaps = found.pieces, found.gaps
     mine = pieces.of(LAUNCH, HOST)
-    mine = mine[pieces.length[mine] <= SHORT]
-    time = int(pieces.length[mine].sum())
+    mine = mine[pieces.length_of(mine) <= SHORT]
+    time = int(pieces.length_of(mine).sum())
     kernels = int((found.work.kind <= COMMUNICATION).sum())
     # The launch call had not returned when the device fell idle.
     dry = np.flatnonzero(

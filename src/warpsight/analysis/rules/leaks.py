@@ -18,7 +18,7 @@ from warpsight.model.work import distinct, numbered
 Column = npt.NDArray[Any]
 #: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
 LEAST, QUARTERS, LEAST_GROWTH = 8, 4, 0.05
-#: Less than this (bytes) is no leak worth a word: numbers on the host, say.
+#: Less than this (bytes) is not a leak worth a word: numbers on the host, say.
 _LEAST_BYTES = 1 << 16
 #: Allocations on the device itself per iteration that are churn: they stop the device.
 _CHURN = 0.5

@@ -1,4 +1,4 @@
-"""The main loop: iterations that stand out, and iterations that differ more than they should."""
+"""The main loop: iterations that stand out, and iterations that vary too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recording itself: what is missing, what failed, and what recording cost."""
+"""The recording itself: missing data, failures, and the cost of recording."""
 
 from __future__ import annotations
 

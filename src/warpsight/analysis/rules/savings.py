@@ -1,4 +1,4 @@
-"""What findings can save: the recording, or its median and slowest iterations, re-timed without each cause.
+"""Savings of findings: the recording, or its median and slowest iterations, re-timed without each cause.
 
 Findings of the account get what re-timing gives. Changes that save time come with a bound of their own, which counts where it is
 the lower one: time that a change takes away may come back as waiting for something else.
@@ -27,9 +27,10 @@ from warpsight.analysis.account.classes import (
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
 from warpsight.analysis.base.result import Finding
+from warpsight.analysis.path import dependencies
 from warpsight.analysis.retime import without
 from warpsight.analysis.retime.building import build
-from warpsight.analysis.retime.program import Program
+from warpsight.analysis.retime.program import POLL, Program
 from warpsight.analysis.retime.solving import solve
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.launches import SHORT
@@ -45,6 +46,9 @@ Column = npt.NDArray[Any]
 _WHOLE, _WINDOW = 20_000, 10_000
 #: Changes whose own bound is less than this share of the time are not worth re-timing.
 _WORTH = 0.01
+#: Device work as a cause; re-timing that saves nearly all of it does so whether the host waits or not.
+_OF_WORK, _MOST_OF = (CLASSES[COMPUTE], CLASSES[COMMUNICATION], CLASSES[COPY]), 0.9
+_WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
 #: A program that launches bind gets so much shorter without them.
 _BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
@@ -62,7 +66,7 @@ class _Window:
 
 
 def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings, with what they save."""
+    """The findings with their savings."""
     windows: list[_Window] | None = None
     text = ""
     for finding in found:
@@ -80,11 +84,31 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         if saved is None or (bound is not None and saved >= bound):
             yield finding
             continue
+        if (
+            finding.kind in _OF_WORK
+            and saved < _MOST_OF * (finding.share_ns or 0)
+            and _launches_alone(windows)
+        ):
+            unknown = "what it would save is not known: calls that launch are all that was recorded of the host, and no waits"
+            yield replace(finding, evidence=(*finding.evidence, unknown))
+            continue
         part = saved / facts.length
         if finding.kind is None and part < (_BOUND if finding.rule == "launches/launch-bound" else _WORTH):
             continue  # what it asks for changes nothing
         evidence = (*finding.evidence, f"without it the recording would be {part:.1%} shorter ({text})")
         yield replace(finding, saves_ns=saved, evidence=evidence)
+
+
+def _launches_alone(windows: list[_Window]) -> bool:
+    """Whether no waits are known, and all recorded calls are of functions that launched something: waits may be missing."""
+    for one in (window.program for window in windows):
+        graph = one.graph
+        launching = np.zeros(len(graph.calls.functions) + 1, bool)
+        function = graph.calls.function[graph.by_thread.call]
+        launching[function[one.place[one.place >= 0]]] = True
+        if np.isin(one.links.kind, _WAITS).any() or not launching[function].all():
+            return False
+    return bool(windows)
 
 
 def _lever(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:

@@ -1,4 +1,4 @@
-"""The account as findings: what most of the time was spent on, and why the devices were idle, the largest share first.
+"""The account as findings: the largest shares of the time first.
 
 Each kernel, each blocking call, exposed communication, exposed copies and each other cause of idle time stand in one ranking.
 """
@@ -94,6 +94,8 @@ def _text(facts: Facts, kind: int, name: str, time: int, top: Entry, *, first: b
     part = "" if top.time >= _ALL * time else f"{top.time / time:.0%} of it "
     times = words.times(top.count)
     idle = f"the GPU is idle for {share:.0%} of the time"
+    if kind == COMPUTE and name == kernel_names.UNNAMED:
+        return f"{share:.0%} of the time is in kernels whose names are not in the trace ({times})"
     if kind == COMPUTE:
         start = (
             f"{share:.0%} of the time is in one kernel, {name}"

@@ -79,7 +79,7 @@ class Verdict:
         chosen: How that was chosen, in words.
         length: Its length, ns.
         account: Every nanosecond of every device in it, by class and name.
-        iterations: The main loop, None where there is none.
+        iterations: The main loop, or None.
         findings: All findings in reading order.
         leading: Those that the headline is made of.
     """
@@ -154,7 +154,7 @@ def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
             return f"no kernel finished: {facts.work.unfinished:,} were launched and never seen to run"
         return "no device work was recorded"
     if not facts.account.span:
-        return f"all {len(facts.work):,} kernels, copies and fills that were recorded are of no length"
+        return f"all {len(facts.work):,} the recorded kernels, copies and fills have no duration"
     parts = [
         f.text if f.kind is not None or not f.saves_ns
         else f"{f.text} (up to {f.saves_ns / facts.length:.0%} less time without it)" for f in leading
@@ -190,13 +190,13 @@ def _spans(spans: list[int]) -> str:
 
 
 def _without_device(facts: Facts) -> str:
-    """What a trace without device work holds instead, so that a program that has none is told from a recording that missed it."""
+    """What a trace without device work holds instead: a program that has none is not a recording that missed it."""
     if len(facts.work) or facts.work.unfinished:
         return "no time of a device is known"
     held = ((facts.trace.count(table), one, several) for table, one, several in _OF_THE_HOST)
     told = [f"{count:,} {one if count == 1 else several}" for count, one, several in held if count]
     if not told:
-        return "the trace holds no work of a device and none of the host"
+        return "the trace holds neither device work nor host work"
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
     alone = len(told) == 1 and facts.trace.count("marker")  # ranges of any track: nothing says whose they are
     whose = ", on tracks that are not said to be a device's" if alone else " of the host"

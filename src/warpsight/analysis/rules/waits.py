@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not len(mine):
         return
     own = np.zeros(len(gaps), np.int64)
-    np.add.at(own, pieces.gap[mine], pieces.length[mine])
+    np.add.at(own, pieces.gap[mine], pieces.length_of(mine))
     rows = np.flatnonzero(own)
     wait = _wait_before(facts, rows)
     rows, wait = rows[wait >= 0], wait[wait >= 0]

@@ -1,4 +1,4 @@
-"""Collectives: what NCCL and its like did, how long it stood alone, and how fast it moved its bytes."""
+"""Collectives of NCCL and similar libraries: their duration, exposed time and bandwidth."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def communication(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     if not found and not sized:
         findings = (
             *findings,
-            Finding("note", "no communication kernel and no collective lies in what was asked for"),
+            Finding("note", "the selection has no communication kernel and no collective"),
         )
     elif found and not sized:
         text = "the trace has no sizes of collectives, so their bandwidth is not known"
@@ -72,7 +72,7 @@ def communication(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
 
 def bus_factor(operation: str, ranks: int) -> float:
-    """What algorithm bandwidth is multiplied with to give bus bandwidth."""
+    """The factor from algorithm bandwidth to bus bandwidth."""
     if ranks < 1:
         return 1.0
     return {"all-reduce": 2 * (ranks - 1) / ranks, "all-gather": (ranks - 1) / ranks, "reduce-scatter": (ranks - 1) / ranks,

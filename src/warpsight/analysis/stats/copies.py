@@ -121,7 +121,7 @@ def _rate(size: int, time: int) -> float | None:
 
 def _unknown(unknown: int, of: int) -> tuple[Finding, ...]:
     if not of:
-        return (Finding("note", "no copy lies in what was asked for"),)
+        return (Finding("note", "the selection has no copy"),)
     if not unknown:
         return ()
     text = f"the speed of the link is not known for {unknown:,} of {of:,} copies"

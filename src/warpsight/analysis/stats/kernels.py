@@ -59,7 +59,7 @@ def kernel_durations(trace: StoredTrace, rows: Rows = _ALL) -> Result:
             for bits in np.flatnonzero(count).tolist()
         ]  # fmt: skip
     spec = "device:int16 from:int64:ns below:int64:ns kernels:int64 total:int64:ns kernels_up_to:float64 time_up_to:float64"
-    empty = () if found else (Finding("note", "no kernel with times lies in what was asked for"),)
+    empty = () if found else (Finding("note", "the selection has no kernel with times"),)
     return Result({"durations": table(spec, found)}, doubts(work) + empty)
 
 

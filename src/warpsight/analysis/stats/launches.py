@@ -31,7 +31,7 @@ WINDOWS = 50
 
 
 def launch_latency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Per device, the time from the begin of the launch call to the begin of the kernel, and what it is made of.
+    """Per device, the time from the start of the launch call to the start of the kernel, and its parts.
 
     Latency is start of the kernel - start of its launch call. `call` is the length of the call itself, `queue` the part of
     latency during which earlier work of the same stream still ran or waited (the end of the stream's earlier work - start of

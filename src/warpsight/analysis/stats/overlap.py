@@ -1,4 +1,4 @@
-"""How far computation, communication and copies hid behind each other on each device."""
+"""How much computation, communication and copies overlapped on each device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL = Rows()
 
 
 def overlap(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Per device, the time of each activity, how much of it had another one beside it, and how much stood alone.
+    """Per device, the time of each activity, how much of it overlapped with another, and how much did not.
 
     Activities are `compute` (kernels), `communication` (communication kernels) and `copy` (copies and sets); the time of
     one is the union of its intervals. `hidden` is the part during which a kernel ran as well (for compute: during which

@@ -91,7 +91,7 @@ class Picture:
         return self._rows[lane]
 
     def lane_of(self, row: int) -> int:
-        """The lane of a row's stream, or of its device where the stream has none."""
+        """The lane of a row's stream, or of its device."""
         return self._lane_of_queue[int(self.work.queue[row])]
 
     def between(self, lane: int, begin: int, end: int) -> Column:
@@ -135,7 +135,7 @@ def lane_rows(work: Work, lane: Lane) -> Column:
 
 
 def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[Lane], list[int], int]:
-    """The lanes, the lane of each stream (its device's where it has none), and how many streams have none."""
+    """The lanes, the lane of each stream (its device's if it has none), and the number of streams without one."""
     brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
     sql = f"SELECT device, {brief} FROM device"
     named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut
@@ -188,7 +188,7 @@ def _names(trace: StoredTrace, work: Work) -> tuple[list[str], list[int], Column
 
 
 def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
-    """The name with most time in each bin, 0 where there is none; every event is split at the edges it crosses.
+    """The name with most time in each bin, or 0; every event is split at the edges it crosses.
 
     Events are sorted by begin and lie between the first and the last edge.
     """

@@ -20,7 +20,7 @@ _ALL = Rows()
 
 @dataclass(frozen=True)
 class OverviewSeries:
-    """One line: at `time` (ns) the `value` with the least and the most around it.
+    """One line: at `time` (ns) the `value`, with the minimum and maximum around it.
 
     `step`: the value holds until the next time (memory); else it is a sample (counters).
     """
@@ -38,7 +38,7 @@ class OverviewSeries:
 
 
 def memory(trace: StoredTrace, rows: Rows = _ALL, points: int = 1_000) -> list[OverviewSeries]:
-    """Bytes allocated on each device by each allocator over time; a free gives back what its allocation took.
+    """Bytes allocated on each device by each allocator over time; a free returns the bytes of its allocation.
 
     A free whose allocation was not seen changes nothing: memory allocated before the recording is not counted either.
     """
@@ -75,7 +75,7 @@ def _stepped(name: str, device: int | None, time: Column, level: Column, points:
 
 
 def counters(trace: StoredTrace, rows: Rows = _ALL, points: int = 400) -> list[OverviewSeries]:
-    """Every counter of every device; readings that share one of `points` bins are averaged, their extremes are kept."""
+    """Every counter of every device; readings in one of `points` bins are averaged, extremes kept."""
     where = rows.where(time="time", stream=False)
     found = trace.sql(f"""WITH c AS (SELECT * FROM counter WHERE {where}),
         span AS (SELECT min(time) AS first, greatest(max(time) - min(time) + 1, 1) AS length FROM c)

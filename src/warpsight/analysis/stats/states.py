@@ -58,7 +58,7 @@ def states(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
 
 def state_history(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Every stretch of every stream in one state, by stream and time; stretches of a stream share the window out.
+    """Every stretch of every stream in one state, by stream and time; together they cover the window.
 
     Returns:
         Table `history`: process, device, context, stream, begin, duration (ns), state.

@@ -1,4 +1,4 @@
-"""The streams that kernels ran on as one integer each: many rows are grouped by one column sooner than by three."""
+"""The streams of kernels as one integer each: grouping by one column is faster than by three."""
 
 from __future__ import annotations
 

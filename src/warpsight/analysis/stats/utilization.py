@@ -1,4 +1,4 @@
-"""How busy the devices were: unions of busy time per device, stream and kind; how much ran at once; how it went over time."""
+"""How busy the devices were: unions of busy time per device, stream and kind, concurrency, and the course over time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def concurrency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 def breakdown(
     trace: StoredTrace, rows: Rows = _ALL, *, windows: int | None = None, width: int | None = None
 ) -> Result:
-    """What each device did in each of a number of equal windows, or in windows of `width` ns.
+    """Time of each device by activity in a number of equal windows, or in windows of `width` ns.
 
     Columns compute, communication, copy and idle share a window out and add up to its length exactly: `compute` is time
     in which a kernel ran, `communication` time in which a communication kernel but no other kernel ran (exposed),
@@ -116,20 +116,20 @@ def breakdown(
 
 
 def share(part: int, whole: int) -> float:
-    """Part / whole, 0 where there is no whole."""
+    """Part / whole, 0 for an empty whole."""
     return part / whole if whole > 0 else 0.0
 
 
 def device_names(trace: StoredTrace) -> dict[int | None, str]:
-    """Names of the devices by id; an unknown device (None) is not among them."""
+    """Names of the devices by id, without the unknown device (None)."""
     return dict(trace.sql("SELECT device, name FROM device ORDER BY device").fetchall())
 
 
 def nothing(work: Work) -> tuple[Finding, ...]:
-    """The finding that there is nothing to look at, where that is so."""
+    """The finding that there is nothing to analyze, if so."""
     if len(work):
         return ()
-    return (Finding("note", "no kernel, copy or set with times lies in what was asked for"),)
+    return (Finding("note", "the selection has no kernel, copy or set with times"),)
 
 
 _DEVICE = ("device", "name")

@@ -71,7 +71,7 @@ def candidates(
 
 
 def best(among: list[Candidate], when: Column, waits: Column, least: int = LEAST) -> Turns | None:
-    """The main loop, None where no candidate has `least` turns, or two and a name that says that they are turns.
+    """The main loop, or None if no candidate has `least` turns (or two turns and a name that marks them).
 
     `waits` are the moments, ascending, at which the host began to wait for the device: ranges with a wait each are turns.
     """
@@ -145,7 +145,7 @@ def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
 
 
 def single(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
-    """A range in which nearly all work was launched, as the only turn of a loop: a recording of one step."""
+    """A range in which nearly all work was launched, as a loop of one turn: a recording of a single step."""
     if not len(launched):
         return None
     few = [loop for loop in _of(trace, process) if len(loop) <= 2]

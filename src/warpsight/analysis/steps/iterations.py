@@ -1,4 +1,4 @@
-"""The iterations of a program's main loop: found in what it announced, else in the repetition of its launches.
+"""The iterations of a program's main loop, from its announcements or from repeated launches.
 
 Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
 not in the trace goes with the work before it on its stream. On the device an iteration lasts from the begin of its first work to
@@ -42,6 +42,8 @@ _MADE_OF = 0.5
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 _NEVER = np.iinfo(np.int64).max
+#: Turns of more than one work are no chance if there are so many.
+_SINGLE, _OFTEN = 2, 50
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -100,7 +102,7 @@ class Iterations:
 def find(
     trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None, *, repetition: bool = True
 ) -> list[Iterations]:
-    """The iterations of every process that has some; what was found in one work is kept while the trace is open.
+    """The iterations of every process; results for one work are kept while the trace is open.
 
     Without `repetition` only loops count that the program announced: that takes a tenth of the time.
     """
@@ -213,7 +215,7 @@ def _after_waits(when: Column, rows: Column, lost: Column, known: Column, work: 
 def _by_chance(found: Iterations) -> bool:
     """Whether work that merely looks alike was taken for a loop: few works a turn, and most of the time is in no usual turn.
 
-    Ninety small copies before and after one long kernel are no iterations of that kernel, nor are they where they come first.
+    Ninety small copies before and after one long kernel are not iterations of that kernel, nor are they where they come first.
     """
     of_steady = found.steady[np.searchsorted(found.first, np.arange(len(found.rows)), "right") - 1]
     rows = found.rows[of_steady]
@@ -225,7 +227,8 @@ def _by_chance(found: Iterations) -> bool:
         return True
     size = float(np.median(np.diff(np.append(found.first, len(found.rows)))))
     steady = found.duration[found.steady]
-    return size < _LEAST_WORK and len(steady) * float(np.median(steady)) < _MADE_OF * float(steady.sum())
+    few = size < _SINGLE or (size < _LEAST_WORK and len(steady) < _OFTEN)
+    return few and len(steady) * float(np.median(steady)) < _MADE_OF * float(steady.sum())
 
 
 def _made(
@@ -237,7 +240,7 @@ def _made(
     if len(launched) < len(mine):
         _carried_on(turn, work, mine, launched)
     rows = mine[turn[mine] >= 0]
-    rows = rows[np.argsort(turn[rows], kind="stable")]
+    rows = rows[np.argsort(turn[rows], kind="stable")].astype(np.int32 if len(work) < 1 << 31 else np.int64)
     numbers = turn[rows]
     first = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
     numbers = numbers[first]
@@ -257,7 +260,37 @@ def _made(
         usual = float(np.median(size))
         outlier &= np.abs(size - usual) <= _SAME * usual
         outlier &= (usual >= _LEAST_WORK) & (len(start) >= _LEAST_TURNS)
+        outlier &= _like_a_neighbor(work.name_id[rows] * 4 + work.kind[rows], first, np.flatnonzero(outlier))
     return Iterations(process, turns.source, start, duration, first, rows, steady, outlier, label, work)
+
+
+def _like_a_neighbor(names: Column, first: Column, chosen: Column) -> Column:
+    """Turns, of some, that do nearly the same work as the turn before or after them; `names` are those of all work in order.
+
+    A turn that holds the end of one loop and the begin of the next does not:
+
+        a b a b a b | a b a b a b | a b a c d c | d c d c d c
+    """
+    out = np.zeros(len(first), bool)
+    if not len(chosen):
+        return out
+    size = np.diff(np.append(first, len(names)))
+    width = int(names.max()) + 1
+
+    def counted(turns: Column) -> tuple[Column, Column]:
+        length = size[turns]
+        place = np.repeat(np.arange(len(turns)), length)
+        row = np.arange(len(place)) + np.repeat(first[turns] - np.cumsum(length) + length, length)
+        return np.unique(place * width + names[row], return_counts=True)
+
+    key, count = counted(chosen)
+    for neighbor in (chosen - 1, chosen + 1):
+        neighbor = np.where((neighbor < 0) | (neighbor >= len(first)), 2 * chosen - neighbor, neighbor)
+        other_key, other_count = counted(neighbor)
+        shared, one, two = np.intersect1d(key, other_key, assume_unique=True, return_indices=True)
+        both = np.bincount(shared // width, np.minimum(count[one], other_count[two]), len(chosen))
+        out[chosen[both >= (1 - _SAME) * np.maximum(size[chosen], size[neighbor])]] = True
+    return out
 
 
 def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> tuple[Column, Column]:
@@ -293,7 +326,7 @@ def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> Non
 
 
 def steady_state(duration: Column) -> Column:
-    """Which iterations belong to the steady state: warm-up at the begin and a broken-off end do not.
+    """Which iterations belong to the steady state, without warm-up and a cut-off end.
 
     The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
@@ -353,7 +386,7 @@ def outliers(duration: Column, among: Column) -> Column:
 
 
 def iterations(trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None) -> Result:
-    """The iterations of the main loop, which of them are the steady state, their spread, and which stand out.
+    """The iterations of the main loop, its steady state, spread and outliers.
 
     Tables:
         summary: per process: source, iterations, steady, mean, median, std, min, max of the steady ones, outliers.

@@ -1,4 +1,4 @@
-"""Loops that a program announced: marks and ranges that come again and again on one thread."""
+"""Loops announced by the program: marks and ranges that recur on one thread."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
 
 def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
-    """The loop that the sequence of launches shows, with the host's waits as marks in it; None without one.
+    """The loop found in the sequence of launches, with the host's waits as marks, or None.
 
     A loop often waits for the device once per turn, where its kernels alone show shorter repetitions.
     """
@@ -93,7 +93,7 @@ def _between(
 
 
 def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
-    """The loop whose turns the host's waits divide, however often a part of a turn repeats in each; None without one.
+    """The loop whose turns are divided by the host's waits, even if parts repeat within a turn, or None.
 
     What lies between two waits does the same work in each turn, by name, begins with the same and ends with the same; only how
     often differs:
@@ -144,7 +144,7 @@ def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
-    """Whether most turns begin in the same runs of a module, as torch's profiler draws them: then they are its layers."""
+    """Whether most turns begin in the same runs of a module in torch's profiler: then they are its layers."""
     if not trace.count("marker"):
         return False
     texts = names_of.texts(trace, "name")

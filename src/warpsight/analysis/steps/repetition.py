@@ -32,7 +32,7 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Repetition:
-    """Turns begin at these places of the sequence; `agreement` is the share of places that equal the one a period on."""
+    """Turns begin at these places of the sequence; `agreement` is the share of places that equal the place one period later."""
 
     begins: Column
     period: int
@@ -63,7 +63,7 @@ def find(names: Column, gap: Column) -> Repetition | None:
 
 
 def period(tokens: Column) -> tuple[int, float] | None:
-    """The period of a sequence of small integers and its agreement; None where it does not repeat."""
+    """The period of a sequence of small integers and its agreement, or None."""
     count = len(tokens)
     if count < LEAST_TURNS:
         return None
@@ -80,9 +80,9 @@ def period(tokens: Column) -> tuple[int, float] | None:
 
 
 def halved(found: Repetition, alike: Column) -> Repetition:
-    """Twice as many turns where the two halves of a turn do the same in another order, as sweeps whose direction alternates.
+    """Twice as many turns if a turn's two halves do the same in reverse order, as in alternating sweeps.
 
-    `alike` are integers for the places of the sequence, equal where the work is the same but for its direction:
+    `alike` are integers for the places of the sequence, equal where the work is the same except for its direction:
 
         names    read  along_x  along_y  write    read  along_y  along_x  write      one period
         alike      1      2        2       3        1      2        2       3        two turns

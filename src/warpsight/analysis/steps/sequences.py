@@ -1,4 +1,4 @@
-"""Which kernels are launched one after another by the same operator again and again: what fusing or a graph would replace."""
+"""Kernels that one operator launches in sequence again and again: candidates for fusion or a graph."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Turns:
-    """For each launch, in order of time, the number of its turn.
+    """For each launch, in time order, the number of its turn.
 
     Attributes:
         source: How the loop was found, in words.
         of_launch: Number of the turn, -1 for launches in none.
-        label: Text of each turn, "" where there is none.
+        label: Text of each turn, or "".
         announced: The program or its framework says where turns begin; else repetition does.
         sure: A mark or a framework's own step says so.
         weak: No wait of the host marks the turns of a repetition.

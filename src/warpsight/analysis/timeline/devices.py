@@ -22,7 +22,7 @@ Column = NDArray[Any]
 
 
 def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Row], int]:
-    """The rows, and how many streams have none because there are too many."""
+    """The rows, and the number of streams left out because there are too many."""
     lanes, _, merged = arranged(trace, work)
     name = _names(trace, work, names)
     call = host_calls.of_work(trace, work, api=True)[1]

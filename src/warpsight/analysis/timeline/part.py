@@ -14,6 +14,7 @@ from warpsight.analysis.timeline.row import Row, SelectedColumn
 from warpsight.model import intervals
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, summed
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.analysis.timeline.scene import Scene
@@ -122,8 +123,9 @@ def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
     busy, name = np.zeros((len(rows), count), np.float32), np.full((len(rows), count), -1, np.int64)
     edges = edges_of(begin, end, count)
     width = np.maximum(np.diff(edges), 1)
-    for place, number in enumerate(rows.tolist()):
-        row: Row = scene.rows[number]
+
+    def fill(place: int) -> None:
+        row: Row = scene.rows[int(rows[place])]
         where = row.between(begin, end)
         busy[place] = np.diff(intervals.measure(row.covered, edges)) / width
         start, stop = np.maximum(row.start[where], begin), np.minimum(row.end[where], end)
@@ -134,12 +136,15 @@ def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
         if len(start):
             most = dominant(start, stop, code, edges)
             name[place] = np.where(busy[place] > 0, used[most], -1)
+
+    with workers(2, "bins") as pool:
+        list(pool.map(fill, range(len(rows))))
     return Bins(rows, busy, name)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What happened in a window: covered time by row key, and time and count by name of device work, the most first."""
+    """The contents of a window: covered time by row key, and time and count of device work by name, largest first."""
 
     busy: dict[str, int]
     names: list[tuple[int, int, int]]

@@ -1,4 +1,4 @@
-"""Rows of the timeline, and the names of what stands in them."""
+"""Rows of the timeline, and the names of their slices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class SelectedColumn:
-    """Some rows of a column, read where they are asked for: a timeline of millions of slices shows few of them at once."""
+    """Some rows of a column, read on demand: a timeline of millions of slices shows few at once."""
 
     column: Column
     rows: Column
@@ -74,7 +74,7 @@ class Row:
 
     @cached_property
     def covered(self) -> Intervals:
-        """The moments in which something stands here."""
+        """The times at which the row has a slice."""
         return intervals.union(self.start, self.end)
 
     @cached_property
@@ -83,10 +83,10 @@ class Row:
         return intervals.reach(self.end)
 
     def between(self, begin: int, end: int) -> slice:
-        """The slices that may reach into [begin, end)."""
+        """The slices that may overlap [begin, end)."""
         return slice(int(np.searchsorted(self.reach, begin, "right")), int(np.searchsorted(self.start, end)))
 
     def busy(self, begin: int, end: int) -> int:
-        """Time of [begin, end) in which something stands here, ns."""
+        """Time in [begin, end) covered by slices, ns."""
         before, after = intervals.measure(self.covered, np.array([begin, end]))
         return int(after - before)

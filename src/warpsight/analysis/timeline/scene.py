@@ -1,4 +1,4 @@
-"""All rows of a timeline, and what they share."""
+"""All rows of a timeline, and their shared data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Scene:
         """The slices of all rows of a role whose name matches a regular expression, as (row, begin, end), by begin.
 
         Raises:
-            re.error: when it is none.
+            re.error: for an invalid pattern.
         """
         found = re.compile(pattern, re.IGNORECASE)
         wanted = np.array([found.search(text) is not None for _, text in self.names], bool)

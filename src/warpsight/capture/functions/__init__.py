@@ -30,7 +30,7 @@ _CORE = {
 
 @lru_cache(maxsize=1)
 def domains() -> dict[int, ApiFunctions]:
-    """All API domains by number, those of other packages' backends included."""
+    """All API domains by number, including those of backends in other packages."""
     found = {one.domain: one for backend in registry.all_backends().values() for one in backend.functions}
     return {**found, **_CORE}
 

@@ -1,4 +1,4 @@
-"""What `--api` accepts: the functions of every recorded API, and words for sets of them."""
+"""The values of `--api`: functions of every recorded API, and words for sets of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parts(api: str) -> list[str]:
 
 
 def unknown(api: str) -> list[str]:
-    """Patterns of a value of `--api` that match no function; a word among patterns is one."""
+    """Patterns in a value of `--api` that match no function; a word among patterns counts as a pattern."""
     if api in WORDS or not api:
         return []
     unlisted = tuple(prefix for one in functions.domains().values() for prefix in one.prefixes)

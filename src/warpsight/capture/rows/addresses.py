@@ -1,4 +1,4 @@
-"""Addresses that copies read and wrote and fills wrote, from the arguments of their calls or of those that made their nodes."""
+"""Addresses read and written by copies and fills, from the arguments of their calls or of the calls that created their nodes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Addresses:
         self._order = None
 
     def put_nodes(self, node: Array, time: Array, source: Array, destination: Array) -> None:
-        """Note what nodes copy from and to, or fill, from a moment on (CLOCK_MONOTONIC ns)."""
+        """Note the addresses that nodes copy or fill, from a moment on (CLOCK_MONOTONIC ns)."""
         values = {"node": node, "time": time, "source": source, "destination": destination}
         self._new_nodes.append({name: values[name].astype(kind) for name, kind in _NODES.items()})
 
     def find(self, correlation: Array, node: Array, called: Array) -> tuple[Array, Array]:
-        """Source and destination of device rows: by node where they have one, else by correlation id.
+        """Source and destination of device rows, by node if they have one, else by correlation id.
 
         Args:
             correlation: 64-bit ids, 0 none.
@@ -100,7 +100,7 @@ class Addresses:
         return np.where(hit, self._nodes["source"][at], 0), np.where(hit, self._nodes["destination"][at], 0)
 
     def age(self) -> None:
-        """At the end of a segment: forget calls whose copies have arrived, with some delay."""
+        """At the end of a segment, forget calls whose copies have arrived, with some delay."""
         found = self._calls["found"]
         if not found.any():
             return

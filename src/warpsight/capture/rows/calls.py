@@ -1,4 +1,4 @@
-"""Rows of kind `Api`: tables `launch` and `api`, and what device rows need to find their call."""
+"""Rows of kind `Api`: tables `launch` and `api`, and the data that matches device rows with calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FunctionCodes:
         self._told: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
-        """Add an `ApiFunction` row: the name of a function whose number only this process knows."""
+        """Add an `ApiFunction` row: the name of a function that is numbered by this process alone."""
         self._told[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:
@@ -145,12 +145,10 @@ def _write_launches(
     arena.emit(
         "launch",
         count,
-        {
-            **_chosen(arena, values, chosen),
-            "name_id": zero_is_null(pick(name, chosen)),
-            "shape_id": zero_is_null(pick(shape, chosen)),
-            "captured": bits(pick(rows["flags"], chosen), _CAPTURED_FLAG),
-        },
+        **_chosen(arena, values, chosen),
+        name_id=zero_is_null(pick(name, chosen)),
+        shape_id=zero_is_null(pick(shape, chosen)),
+        captured=bits(pick(rows["flags"], chosen), _CAPTURED_FLAG),
     )
 
 
@@ -161,9 +159,7 @@ def _write_others(arena: Arena, rows: Array, values: dict[str, Any], mask: Array
     arena.emit(
         "api",
         len(chosen),
-        {
-            **_chosen(arena, values, chosen),
-            "object": zero_is_null(pick(rows["object"], chosen)),
-            "bytes": zero_is_null(pick(rows["bytes"], chosen).astype(np.int64)),
-        },
+        **_chosen(arena, values, chosen),
+        object=zero_is_null(pick(rows["object"], chosen)),
+        bytes=zero_is_null(pick(rows["bytes"], chosen).astype(np.int64)),
     )

@@ -1,4 +1,4 @@
-"""Tables that describe processes, devices and what lives on them, written once when the trace is finished."""
+"""Tables that describe processes, devices, contexts and streams, written once at the end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _host(arena: Arena) -> str:
 
 
 def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
-    """The row of table `process`; `ended` is what the launcher knows of its end."""
+    """The row of table `process`; `ended` is the launcher's information about its end."""
     text = arena.local.text
     end: Row = {"process": arena.process_id(), "end": ended.get("end"), "exit": ended.get("exit")}
     if not arena.kept["Process"]:

@@ -14,6 +14,7 @@ from warpsight.capture.columns import Nullable, bits, enumerated, one_value, pic
 from warpsight.capture.correlation import UNKNOWN
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import DTYPES, Batch, RecordColumns
+from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
@@ -21,32 +22,11 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: Segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
 MAXIMUM_AGE = 4
-MEMCPY_KINDS = {
-    1: "HtoD",
-    2: "DtoH",
-    3: "HtoA",
-    4: "AtoH",
-    5: "AtoA",
-    6: "AtoD",
-    7: "DtoA",
-    8: "DtoD",
-    9: "HtoH",
-    10: "PtoP",
-}
-MEMORY_KINDS = {
-    1: "pageable",
-    2: "pinned",
-    3: "device",
-    4: "array",
-    5: "managed",
-    6: "device static",
-    7: "managed static",
-}
 
 
 @dataclass
 class UnmatchedRows:
-    """Rows of one kind whose call has not been seen: the rows, their full ids, and segments waited."""
+    """Rows of one kind without a known call: the rows, their full ids, and how many segments they have waited."""
 
     rows: RecordColumns
     session: Array
@@ -60,7 +40,7 @@ class UnmatchedRows:
 
 
 def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
-    """Join rows of `kind` and those that waited with their calls; `final`: nothing may wait on."""
+    """Join rows of `kind`, and waiting rows, with their calls; with `final`, none may keep waiting."""
     waiting = arena.waiting[kind]
     rows, session, age = batch.rows, batch.session, spread(0, len(batch.rows), np.int8)
     if len(waiting.rows):
@@ -140,8 +120,8 @@ def _times(arena: Arena, rows: RecordColumns, kind: str) -> tuple[Array, Array, 
     lost = (start == 0) | (end == 0)
     duration = end - start
     count = int(lost.sum())
-    backwards = int((duration < 0).sum())
-    if backwards > count:
+    backwards = int(((duration < 0) & ~lost).sum())
+    if backwards:
         arena.loss.count("converter", f"a {kind} ended before it began", backwards, kind, "note")
     if not count:
         return start, duration, None
@@ -156,18 +136,16 @@ def _kernels(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array
     arena.emit(
         "kernel",
         len(rows),
-        {
-            "start": Nullable(start, lost),
-            "duration": Nullable(duration, lost),
-            "name_id": zero_is_null(arena.local.names(rows["name"])),
-            "shape_id": zero_is_null(arena.local.shapes(rows["shape"])),
-            **_where(arena, rows, correlation),
-            "stack": zero_is_null(stack),
-            "graph_level": bits(rows["flags"], 1),
-            "module": zero_is_null(rows["module"]),
-            "queued": zero_is_null(rows["queued"]),
-            "submitted": zero_is_null(rows["submitted"]),
-        },
+        start=Nullable(start, lost),
+        duration=Nullable(duration, lost),
+        name_id=zero_is_null(arena.local.names(rows["name"])),
+        shape_id=zero_is_null(arena.local.shapes(rows["shape"])),
+        **_where(arena, rows, correlation),
+        stack=zero_is_null(stack),
+        graph_level=bits(rows["flags"], 1),
+        module=zero_is_null(rows["module"]),
+        queued=zero_is_null(rows["queued"]),
+        submitted=zero_is_null(rows["submitted"]),
     )
 
 
@@ -180,21 +158,19 @@ def _copies(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array,
     arena.emit(
         "memcpy",
         len(rows),
-        {
-            "start": start,
-            "duration": duration,
-            "bytes": rows["bytes"],
-            "kind": enumerated(rows["kind"], MEMCPY_KINDS),
-            "source_kind": enumerated(rows["source_kind"], MEMORY_KINDS),
-            "destination_kind": enumerated(rows["destination_kind"], MEMORY_KINDS),
-            "asynchronous": (rows["flags"] & 1) != 0,
-            "source_device": arena.devices(rows["source_device"], none=65535),
-            "destination_device": arena.devices(rows["destination_device"], none=65535),
-            **_where(arena, rows, correlation),
-            "stack": zero_is_null(stack),
-            "source_address": zero_is_null(source),
-            "destination_address": zero_is_null(destination),
-        },
+        start=start,
+        duration=duration,
+        bytes=rows["bytes"],
+        kind=enumerated(rows["kind"], MEMCPY_KINDS),
+        source_kind=enumerated(rows["source_kind"], MEMORY_KINDS),
+        destination_kind=enumerated(rows["destination_kind"], MEMORY_KINDS),
+        asynchronous=(rows["flags"] & 1) != 0,
+        source_device=arena.devices(rows["source_device"], none=65535),
+        destination_device=arena.devices(rows["destination_device"], none=65535),
+        **_where(arena, rows, correlation),
+        stack=zero_is_null(stack),
+        source_address=zero_is_null(source),
+        destination_address=zero_is_null(destination),
     )
 
 
@@ -207,17 +183,15 @@ def _fills(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, 
     arena.emit(
         "memset",
         len(rows),
-        {
-            "start": start,
-            "duration": duration,
-            "bytes": rows["bytes"],
-            "value": rows["value"],
-            "memory_kind": enumerated(rows["memory_kind"], MEMORY_KINDS),
-            "asynchronous": (rows["flags"] & 1) != 0,
-            **_where(arena, rows, correlation),
-            "stack": zero_is_null(stack),
-            "address": zero_is_null(address),
-        },
+        start=start,
+        duration=duration,
+        bytes=rows["bytes"],
+        value=rows["value"],
+        memory_kind=enumerated(rows["memory_kind"], MEMORY_KINDS),
+        asynchronous=(rows["flags"] & 1) != 0,
+        **_where(arena, rows, correlation),
+        stack=zero_is_null(stack),
+        address=zero_is_null(address),
     )
 
 
@@ -229,7 +203,7 @@ _WRITERS: dict[str, Callable[[Arena, RecordColumns, Array, Array, Array], None]]
 
 
 def never_arrived(arena: Arena) -> None:
-    """Write launches whose kernel row never came as kernels without times, and count them."""
+    """Write launches without a kernel row as kernels without times, and count them."""
     expected = arena.take_expected()
     count = len(expected["correlation"])
     if not count:
@@ -244,16 +218,14 @@ def never_arrived(arena: Arena) -> None:
     arena.emit(
         "kernel",
         count,
-        {
-            "start": Nullable(zeros, everything),
-            "duration": Nullable(zeros, everything),
-            "context": 0,
-            "stream": 0,
-            "name_id": zero_is_null(expected["name"]),
-            "shape_id": zero_is_null(expected["shape"]),
-            "correlation": expected["correlation"],
-            "process": arena.process_id(),
-            "stack": zero_is_null(expected["stack"]),
-            "graph_level": False,
-        },
+        start=Nullable(zeros, everything),
+        duration=Nullable(zeros, everything),
+        context=0,
+        stream=0,
+        name_id=zero_is_null(expected["name"]),
+        shape_id=zero_is_null(expected["shape"]),
+        correlation=expected["correlation"],
+        process=arena.process_id(),
+        stack=zero_is_null(expected["stack"]),
+        graph_level=False,
     )

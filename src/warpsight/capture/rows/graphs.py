@@ -26,7 +26,7 @@ class Graphs:
         self._rows.append((node.copy(), original.copy(), stack))
 
     def stacks(self, nodes: Array) -> Array:
-        """The stack of each node's creation, 0 where it is not known."""
+        """The stack of each node's creation, 0 if unknown."""
         if self._rows:
             self._resolve()
         if not len(self._node):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 from warpsight.capture import clock_checks
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
 from warpsight.capture.rows import nccl
-from warpsight.capture.rows.device import MEMORY_KINDS
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import Batch
+from warpsight.model.naming.memory_names import MEMORY_KINDS
+from warpsight.model.schema import TABLES, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,58 +58,56 @@ def _correlation(arena: Arena, batch: Batch) -> Nullable:
     return Nullable(arena.correlations.full_ids(batch.session, low), low == 0)
 
 
-def _interval(rows: Array) -> dict[str, Array]:
-    start = rows["start"].astype(np.int64)
-    end = (
-        rows["end"].astype(np.int64)
-        if "end" in (rows.dtype.names or ())
-        else start + rows["duration"].astype(np.int64)
-    )
-    return {"start": start, "duration": np.maximum(end - start, 0)}
+def _columns(arena: Arena, batch: Batch, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's columns: those `given`, and the record's fields of the same names, as the columns' types want them."""
+    rows = batch.rows
+    fields, names = rows.dtype.names or (), {column.name for column in table.columns}
+    # asking for the process's id gives it one, which the launcher's own arena never gets
+    values: dict[str, Any] = {} if "process" in given else {"process": arena.process_id()}
+    if "duration" in names:
+        start = rows["start"].astype(np.int64)
+        end = (rows["end"] if "end" in fields else start + rows["duration"].astype(np.int64)).astype(np.int64)
+        values |= {"start": start, "duration": np.maximum(end - start, 0)}
+    if "name_id" in names:
+        values["name_id"] = zero_is_null(arena.local.names(rows["name"]))
+    if "correlation" in fields:
+        values["correlation"] = _correlation(arena, batch)
+    if "context" in fields and "device" not in fields:
+        values["device"] = arena.context_devices(rows["context"])
+    values |= given
+    for column in table.columns:
+        if column.name in fields and column.name not in values:
+            values[column.name] = _column(arena, column, rows[column.name])
+    return values
+
+
+def _column(arena: Arena, column: Column, values: Array) -> Any:
+    """A field as a column: ids of texts as the texts, 0 as none where a column may be null."""
+    if column.type != "string":
+        return zero_is_null(values) if column.nullable else values
+    return arena.local.texts(values) if column.nullable else _filled(arena.local.texts(values), "?")
+
+
+def _emit(arena: Arena, batch: Batch, table: str, **given: Any) -> None:
+    """Write a row of a table for each record."""
+    arena.emit(table, len(batch.rows), **_columns(arena, batch, TABLES[table], given))
+
+
+def _filled(texts: pa.DictionaryArray, other: str) -> pa.DictionaryArray:
+    """Texts with `other` where there is none."""
+    return texts.cast("string").fill_null(other).dictionary_encode() if texts.null_count else texts
 
 
 def _sync(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
     clock_checks.syncs(arena, rows)
-    arena.emit(
-        "sync",
-        len(rows),
-        {
-            **_interval(rows),
-            "kind": enumerated(rows["type"], _SYNC_KINDS),
-            "event": zero_is_null(rows["event"]),
-            "event_sync": zero_is_null(rows["event_sync"]),
-            "result": rows["result"],
-            "device": arena.context_devices(rows["context"]),
-            "context": rows["context"],
-            "stream": np.where(rows["stream"] == _NO_STREAM, 0, rows["stream"]),
-            "correlation": _correlation(arena, batch),
-            "process": arena.process_id(),
-        },
-    )
-
-
-def _event(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "event",
-        len(rows),
-        {
-            "time": zero_is_null(rows["time"]),
-            "event": rows["event"],
-            "event_sync": zero_is_null(rows["event_sync"]),
-            "device": arena.context_devices(rows["context"]),
-            "context": rows["context"],
-            "stream": rows["stream"],
-            "correlation": _correlation(arena, batch),
-            "process": arena.process_id(),
-        },
-    )
+    stream = np.where(rows["stream"] == _NO_STREAM, 0, rows["stream"])
+    kind = enumerated(rows["type"], _SYNC_KINDS)
+    _emit(arena, batch, "sync", kind=kind, result=rows["result"], stream=stream)
 
 
 def _memory(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    correlation = _correlation(arena, batch)
+    rows, correlation = batch.rows, _correlation(arena, batch)
     stack = np.array(arena.local.callers(rows["stack"]))
     for window, chosen in arena.correlations.split(batch.session, rows["correlation"]):
         found, _ = window.get(window.own(correlation.values[chosen]))
@@ -115,31 +115,21 @@ def _memory(arena: Arena, batch: Batch) -> None:
             (stack[chosen] == 0) & (rows["correlation"][chosen] != 0), np.maximum(found, 0), stack[chosen]
         )
     reported = rows["kind"] == 255
-    category = rows["category"].astype(np.int32)
-    arena.emit(
+    _emit(
+        arena,
+        batch,
         "memory",
-        len(rows),
-        {
-            "time": rows["time"],
-            "operation": enumerated(rows["operation"], _OPERATIONS),
-            "address": rows["address"],
-            "bytes": Nullable(rows["bytes"], (rows["bytes"] == 0) & (rows["operation"] >= 2)),
-            "kind": enumerated(rows["kind"], {**MEMORY_KINDS, 255: "reported"}),
-            "device": arena.devices(rows["device"], none=65535),
-            "context": zero_is_null(rows["context"]),
-            "stream": Nullable(rows["stream"], reported | (rows["stream"] == _NO_STREAM)),
-            "correlation": correlation,
-            "pool": zero_is_null(rows["pool"]),
-            "pool_size": zero_is_null(rows["pool_size"]),
-            "pool_used": Nullable(rows["pool_used"], rows["pool_size"] == 0),
-            "allocator": arena.local.texts(rows["allocator"]),
-            "tag": arena.local.texts(rows["tag"]),
-            "category": _categories(category),
-            "stack": zero_is_null(stack),
-            # a CUPTI row is written by CUPTI's own thread, which says nothing about who allocated
-            "thread": Nullable(batch.thread, ~reported),
-            "process": arena.process_id(),
-        },
+        operation=enumerated(rows["operation"], _OPERATIONS),
+        bytes=Nullable(rows["bytes"], (rows["bytes"] == 0) & (rows["operation"] >= 2)),
+        kind=enumerated(rows["kind"], {**MEMORY_KINDS, 255: "reported"}),
+        device=arena.devices(rows["device"], none=65535),
+        stream=Nullable(rows["stream"], reported | (rows["stream"] == _NO_STREAM)),
+        pool_used=Nullable(rows["pool_used"], rows["pool_size"] == 0),
+        category=_categories(rows["category"].astype(np.int32)),
+        correlation=correlation,
+        stack=zero_is_null(stack),
+        # a CUPTI row is written by CUPTI's own thread, which says nothing about who allocated
+        thread=Nullable(batch.thread, ~reported),
     )
 
 
@@ -153,44 +143,21 @@ def _categories(values: Array) -> pa.DictionaryArray:
 
 
 def _overhead(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    kinds, places = np.unique(rows["kind"], return_inverse=True)
+    kinds, places = np.unique(batch.rows["kind"], return_inverse=True)
     names = {i: _OVERHEADS.get(int(kind), f"kind {int(kind)}") for i, kind in enumerate(kinds)}
-    arena.emit(
-        "overhead",
-        len(rows),
-        {
-            **_interval(rows),
-            "kind": enumerated(places, names),
-            "thread": zero_is_null(rows["object"]),
-            "process": arena.process_id(),
-        },
-    )
+    thread = zero_is_null(batch.rows["object"])
+    _emit(arena, batch, "overhead", kind=enumerated(places, names), thread=thread)
 
 
 def _counter(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    host = rows["device"] < 0
-    device = arena.devices(np.where(host, 0xFFFF, rows["device"]), none=0xFFFF)
-    arena.emit(
-        "counter",
-        len(rows),
-        {
-            "time": rows["time"],
-            "name": _filled(arena.local.texts(rows["name"]), "?"),
-            "value": rows["value"],
-            "unit": _filled(arena.local.texts(rows["unit"]), "1"),
-            "device": device,
-            "source": enumerated(rows["source"], _COUNTER_SOURCES),
-            "process": arena.known_process(),
-        },
-        process=arena.known_process(),
-    )
-
-
-def _filled(texts: pa.DictionaryArray, other: str) -> pa.DictionaryArray:
-    """Texts with `other` where there is none."""
-    return texts.cast("string").fill_null(other).dictionary_encode() if texts.null_count else texts
+    rows, process = batch.rows, arena.known_process()
+    given = {
+        "unit": _filled(arena.local.texts(rows["unit"]), "1"),
+        "device": arena.devices(np.where(rows["device"] < 0, 0xFFFF, rows["device"]), none=0xFFFF),
+        "source": enumerated(rows["source"], _COUNTER_SOURCES),
+        "process": process,
+    }
+    arena.emit("counter", len(rows), process, **_columns(arena, batch, TABLES["counter"], given))
 
 
 def _sample(arena: Arena, batch: Batch) -> None:
@@ -201,147 +168,40 @@ def _sample(arena: Arena, batch: Batch) -> None:
         arena.emit(
             "sample",
             len(mine),
-            {
-                "time": mine["time"],
-                "thread": mine["thread"],
-                "stack": zero_is_null(arena.local.stacks(mine["stack"])),
-                "state": enumerated(mine["state"], _STATES, "?"),
-                "gil": mine["gil"] == 1,
-                "process": process,
-            },
+            process,
+            time=mine["time"],
+            thread=mine["thread"],
+            stack=zero_is_null(arena.local.stacks(mine["stack"])),
+            state=enumerated(mine["state"], _STATES, "?"),
+            gil=mine["gil"] == 1,
             process=process,
         )
 
 
 def _user_event(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "user_event",
-        len(rows),
-        {
-            "start": rows["start"],
-            "duration": rows["duration"],
-            "name": _filled(arena.local.texts(rows["name"]), ""),
-            "kind": _filled(arena.local.texts(rows["kind"]), ""),
-            "stack": zero_is_null(arena.local.callers(rows["stack"])),
-            "attributes": arena.local.texts(rows["attributes"]),
-            "thread": batch.thread,
-            "process": arena.process_id(),
-        },
-    )
+    rows, texts = batch.rows, arena.local.texts
+    stack = zero_is_null(arena.local.callers(rows["stack"]))
+    name, kind = _filled(texts(rows["name"]), ""), _filled(texts(rows["kind"]), "")
+    _emit(arena, batch, "user_event", name=name, kind=kind, stack=stack, thread=batch.thread)
 
 
 def _build(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
-    arena.emit(
-        "build",
-        len(rows),
-        {
-            "start": rows["start"],
-            "duration": rows["duration"],
-            "program": _filled(arena.local.texts(rows["program"]), "?"),
-            "options": arena.local.texts(rows["options"]),
-            "result": rows["result"],
-            "device": arena.devices(rows["device"]),
-            "stack": zero_is_null(arena.local.stacks(rows["stack"])),
-            "process": arena.process_id(),
-        },
-    )
+    stack = zero_is_null(arena.local.stacks(rows["stack"]))
+    _emit(arena, batch, "build", result=rows["result"], device=arena.devices(rows["device"]), stack=stack)
 
 
 def _flow(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "flow",
-        len(rows),
-        {
-            "from_correlation": rows["from_correlation"],
-            "to_correlation": rows["to_correlation"],
-            "kind": enumerated(rows["kind"], _FLOW_KINDS),
-            "process": arena.process_id(),
-        },
-    )
-
-
-def _pc_sample(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "pc_sample",
-        len(rows),
-        {
-            **_interval(rows),
-            "name_id": zero_is_null(arena.local.names(rows["name"])),
-            "checksum": zero_is_null(rows["checksum"]),
-            "pc": rows["pc"],
-            "reason": _filled(arena.local.texts(rows["reason"]), "?"),
-            "samples": rows["samples"],
-            "not_issued": rows["not_issued"],
-            "correlation": _correlation(arena, batch),
-            "context": rows["context"],
-            "device": arena.context_devices(rows["context"]),
-            "process": arena.process_id(),
-        },
-    )
-
-
-def _instruction_count(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "instruction_count",
-        len(rows),
-        {
-            **_interval(rows),
-            "name_id": zero_is_null(arena.local.names(rows["name"])),
-            "checksum": zero_is_null(rows["checksum"]),
-            "pc": rows["pc"],
-            "metric": _filled(arena.local.texts(rows["metric"]), "?"),
-            "value": rows["value"],
-            "context": rows["context"],
-            "device": arena.context_devices(rows["context"]),
-            "process": arena.process_id(),
-        },
-    )
+    _emit(arena, batch, "flow", kind=enumerated(batch.rows["kind"], _FLOW_KINDS))
 
 
 def _range_metric(arena: Arena, batch: Batch) -> None:
-    rows = batch.rows
-    arena.emit(
-        "range_metric",
-        len(rows),
-        {
-            **_interval(rows),
-            "range": rows["range"],
-            "kind": enumerated(rows["kind"], _RANGE_KINDS),
-            "name": _filled(arena.local.texts(rows["name"]), "?"),
-            "metric": _filled(arena.local.texts(rows["metric"]), "?"),
-            "value": rows["value"],
-            "passes": rows["passes"],
-            "correlation": _correlation(arena, batch),
-            "context": rows["context"],
-            "device": arena.context_devices(rows["context"]),
-            "process": arena.process_id(),
-        },
-    )
+    _emit(arena, batch, "range_metric", kind=enumerated(batch.rows["kind"], _RANGE_KINDS))
 
 
 def _pc_window(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
-    arena.emit(
-        "pc_window",
-        len(rows),
-        {
-            **_interval(rows),
-            "samples": rows["samples"],
-            "dropped": rows["dropped"],
-            "unattributed": rows["unattributed"],
-            "incomplete": (rows["flags"] & 1) != 0,
-            "period": zero_is_null(rows["period"]),
-            "cost": rows["cost"],
-            "context": rows["context"],
-            "device": arena.context_devices(rows["context"]),
-            "process": arena.process_id(),
-        },
-    )
+    _emit(arena, batch, "pc_window", incomplete=(rows["flags"] & 1) != 0, cost=rows["cost"])
 
 
 def _loss(arena: Arena, batch: Batch) -> None:
@@ -363,27 +223,19 @@ def _loss(arena: Arena, batch: Batch) -> None:
 
 def _clock(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
-    none = rows["device"] == 0xFFFFFFFF
-    device = arena.devices(np.where(none, 0xFFFF, rows["device"]), none=0xFFFF)
+    none = np.where(rows["device"] == 0xFFFFFFFF, 0xFFFF, rows["device"])
+    given = {
+        "device": arena.devices(none, none=0xFFFF),
+        "process": arena.known_process(),
+        "uncertainty": rows["uncertainty"],
+    }
     arena.note_clocks(rows)
-    arena.emit(
-        "clock",
-        len(rows),
-        {
-            "monotonic": rows["monotonic"],
-            "realtime": rows["realtime"],
-            "device_time": zero_is_null(rows["device_time"]),
-            "device": device,
-            "uncertainty": rows["uncertainty"],
-            "process": arena.known_process(),
-        },
-        process=None,
-    )
+    arena.emit("clock", len(rows), None, **_columns(arena, batch, TABLES["clock"], given))
 
 
 CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "Sync": _sync,
-    "Event": _event,
+    "Event": partial(_emit, table="event"),
     "Memory": _memory,
     "Overhead": _overhead,
     "Counter": _counter,
@@ -391,9 +243,9 @@ CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "UserEvent": _user_event,
     "Build": _build,
     "Flow": _flow,
-    "PcSample": _pc_sample,
+    "PcSample": partial(_emit, table="pc_sample"),
     "PcWindow": _pc_window,
-    "InstructionCount": _instruction_count,
+    "InstructionCount": partial(_emit, table="instruction_count"),
     "RangeMetric": _range_metric,
     "Loss": _loss,
     "Clock": _clock,

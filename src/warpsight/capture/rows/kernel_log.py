@@ -1,4 +1,4 @@
-"""The kernel log: one JSON line per kernel while the program runs, in the layout of CUTracer's kernel events.
+"""The kernel log: one JSON line per kernel while the program runs, in CUTracer's layout.
 
 `kernel_launch` lines name the kernel, its shape, stream and stack; with `dedup` a `callstack_def` line before the
 first use holds each stack once. `cli/schemas/kernel_log.json` describes both. The converter appends to the file as
@@ -42,11 +42,11 @@ def configure(raw: Path, path: str, stacks: str) -> None:
 
 
 class KernelLog:
-    """The log of one recording. A log that cannot be written ends with a loss row; the trace goes on."""
+    """The log of one recording. If it cannot be written, it ends with a loss row and the trace goes on."""
 
     @classmethod
     def of(cls, raw: Path, definitions: Definitions, part: int) -> KernelLog | None:
-        """The log that a recording requested, in its state when `part` was committed; None without one."""
+        """The log that a recording requested, in its state when `part` was committed, or None."""
         try:
             settings = json.loads((raw / _STATE).read_text(encoding="utf-8"))
         except FileNotFoundError:

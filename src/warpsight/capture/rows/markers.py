@@ -38,7 +38,7 @@ class OpenRanges:
 
 
 def convert(arena: Arena, batch: Batch, final: bool) -> None:
-    """Write what is complete and keep what is open; `final`: what is open is written as such."""
+    """Write complete kernels and keep open ones; with `final`, write open ones too."""
     rows = np.concatenate([arena.open_ranges.rows, batch.rows])
     thread = np.concatenate([arena.open_ranges.thread, batch.thread])
     if not len(rows):
@@ -107,23 +107,21 @@ def _write(arena: Arena, rows: Array, thread: Array, begin: Array, end: Array) -
     arena.emit(
         "marker",
         len(begin),
-        {
-            "start": start,
-            "duration": duration,
-            "kind": enumerated(chosen["phase"], _KINDS),
-            "open": (end < 0) & (chosen["phase"] != _INSTANT),
-            "name_id": zero_is_null(arena.local.names(chosen["name"])),
-            "domain": arena.local.texts(chosen["domain"]),
-            "category": arena.local.texts(chosen["category"]),
-            "color": zero_is_null(chosen["color"]),
-            "payload": payload(chosen),
-            "depth": Nullable(chosen["id"].astype(np.int32), chosen["phase"] != _PUSH),
-            "source": enumerated(chosen["source"], _SOURCES),
-            "stack": zero_is_null(arena.local.callers(chosen["stack"])),
-            "attributes": arena.local.texts(chosen["attributes"]),
-            "thread": thread[begin],
-            "process": arena.process_id(),
-        },
+        start=start,
+        duration=duration,
+        kind=enumerated(chosen["phase"], _KINDS),
+        open=(end < 0) & (chosen["phase"] != _INSTANT),
+        name_id=zero_is_null(arena.local.names(chosen["name"])),
+        domain=arena.local.texts(chosen["domain"]),
+        category=arena.local.texts(chosen["category"]),
+        color=zero_is_null(chosen["color"]),
+        payload=payload(chosen),
+        depth=Nullable(chosen["id"].astype(np.int32), chosen["phase"] != _PUSH),
+        source=enumerated(chosen["source"], _SOURCES),
+        stack=zero_is_null(arena.local.callers(chosen["stack"])),
+        attributes=arena.local.texts(chosen["attributes"]),
+        thread=thread[begin],
+        process=arena.process_id(),
     )
 
 

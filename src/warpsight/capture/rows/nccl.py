@@ -1,4 +1,4 @@
-"""Operations that NCCL reports through its profiler interface, and what they consisted of."""
+"""Operations that NCCL reports through its profiler interface, and their parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {name: short for name, (short, _) in NCCL_TYPES.items()}
 
 
 def collective(arena: Arena, batch: Batch) -> None:
-    """A row for each operation. Its begin and end on the device are known by its kernel alone."""
+    """A row for each operation. Its device times are those of its kernel."""
     rows = batch.rows
     operation = _renamed(arena, rows["operation"], OPERATIONS)
     asked = _renamed(arena, rows["call_dtype"], _TYPES)
@@ -35,29 +35,29 @@ def collective(arena: Arena, batch: Batch) -> None:
     arena.emit(
         "collective",
         len(rows),
-        {
-            "start": rows["start"],
-            "duration": None,
-            "operation": pc.fill_null(operation.cast("string"), "unknown").dictionary_encode(),
-            "bytes": Nullable(rows["count"].astype(np.int64) * item * parts, (item == 0) | (parts < 1)),
-            "dtype": pc.coalesce(
-                asked.cast("string"), _renamed(arena, rows["dtype"], _TYPES).cast("string")
-            ).dictionary_encode(),
-            "ranks": Nullable(rows["ranks"], rows["ranks"] < 1),
-            "group": _groups(arena, rows),
-            "correlation": Nullable(
-                arena.correlations.full_ids(batch.session, rows["correlation"]), rows["correlation"] == 0
-            ),
-            "process": arena.process_id(),
-            "sequence": Nullable(rows["sequence"].astype(np.int64), rows["sequence"] == _UNKNOWN),
-            "members": None,
-            **{name: Nullable(rows[name], rows[name] < 0) for name in ("peer", "rank", "root")},
-            "algorithm": _renamed(arena, rows["algorithm"], {}),
-            "protocol": _renamed(arena, rows["protocol"], {}),
-            "channels": zero_is_null(rows["channels"]),
-            "call": pc.if_else(pc.equal(call, operation.cast("string")), None, call).dictionary_encode(),
-            "id": rows["id"],
-        },
+        start=rows["start"],
+        duration=None,
+        operation=pc.fill_null(operation.cast("string"), "unknown").dictionary_encode(),
+        bytes=Nullable(rows["count"].astype(np.int64) * item * parts, (item == 0) | (parts < 1)),
+        dtype=pc.coalesce(
+            asked.cast("string"), _renamed(arena, rows["dtype"], _TYPES).cast("string")
+        ).dictionary_encode(),
+        ranks=Nullable(rows["ranks"], rows["ranks"] < 1),
+        group=_groups(arena, rows),
+        correlation=Nullable(
+            arena.correlations.full_ids(batch.session, rows["correlation"]), rows["correlation"] == 0
+        ),
+        process=arena.process_id(),
+        sequence=Nullable(rows["sequence"].astype(np.int64), rows["sequence"] == _UNKNOWN),
+        members=None,
+        **{name: Nullable(rows[name], rows[name] < 0) for name in ("peer", "rank", "root")},
+        algorithm=_renamed(arena, rows["algorithm"], {}),
+        protocol=_renamed(arena, rows["protocol"], {}),
+        channels=zero_is_null(rows["channels"]),
+        call=pc.if_else(
+            pc.fill_null(pc.equal(call, operation.cast("string")), False), None, call
+        ).dictionary_encode(),
+        id=rows["id"],
     )
 
 
@@ -69,21 +69,19 @@ def part(arena: Arena, batch: Batch) -> None:
     arena.emit(
         "collective_part",
         len(rows),
-        {
-            "start": rows["start"],
-            "duration": rows["duration"],
-            "kind": enumerated(rows["kind"], _KINDS),
-            "collective": zero_is_null(rows["operation"]),
-            "channel": rows["channel"],
-            "peer": Nullable(rows["peer"], rows["peer"] < 0),
-            "direction": pa.DictionaryArray.from_arrays(
-                pa.array(direction, pa.int32(), mask=direction > 1), ["send", "receive"]
-            ),
-            "step": Nullable(rows["step"], rows["step"] < 0),
-            "bytes": zero_is_null(rows["bytes"]),
-            **{name: Nullable(rows[name], rows["kind"] != 3) for name in waits},
-            "process": arena.process_id(),
-        },
+        start=rows["start"],
+        duration=rows["duration"],
+        kind=enumerated(rows["kind"], _KINDS),
+        collective=zero_is_null(rows["operation"]),
+        channel=rows["channel"],
+        peer=Nullable(rows["peer"], rows["peer"] < 0),
+        direction=pa.DictionaryArray.from_arrays(
+            pa.array(direction, pa.int32(), mask=direction > 1), ["send", "receive"]
+        ),
+        step=Nullable(rows["step"], rows["step"] < 0),
+        bytes=zero_is_null(rows["bytes"]),
+        **{name: Nullable(rows[name], rows["kind"] != 3) for name in waits},
+        process=arena.process_id(),
     )
 
 

@@ -29,7 +29,7 @@ _TEXT = re.compile(
 
 
 class Operator(NamedTuple):
-    """What one range's text says; `shapes` and `attributes` are JSON."""
+    """The contents of one range's text; `shapes` and `attributes` are JSON."""
 
     name: str
     sequence: int | None
@@ -38,7 +38,7 @@ class Operator(NamedTuple):
 
 
 def parse(text: str) -> Operator | None:
-    """The operator of a range's text; None for a range that is not torch's."""
+    """The operator in a range's text; None for ranges that are not torch's."""
     if ", op_id = " not in text:
         return None
     found = _TEXT.fullmatch(text)
@@ -52,7 +52,7 @@ def parse(text: str) -> Operator | None:
 
 
 def take(arena: Arena, rows: Array, duration: Nullable, thread: Array) -> Array:
-    """Write the rows that are operators into table `op`; returns which ones they were.
+    """Write operator rows to table `op`; returns which rows they were.
 
     `rows` are those of the ranges' beginnings, `duration` in ns and `thread` belong to them.
     """
@@ -70,17 +70,15 @@ def take(arena: Arena, rows: Array, duration: Nullable, thread: Array) -> Array:
     arena.emit(
         "op",
         len(picked),
-        {
-            "start": picked["time"].astype(np.int64),
-            "duration": duration.take(chosen),
-            "name_id": names[places],
-            "sequence": Nullable(numbers[places], without[places]),
-            "shapes": _texts([None if one is None else one.shapes for one in found], places),
-            "stack": zero_is_null(arena.local.stacks(picked["stack"])),
-            "attributes": _texts([None if one is None else one.attributes for one in found], places),
-            "thread": thread[chosen],
-            "process": arena.process_id(),
-        },
+        start=picked["time"].astype(np.int64),
+        duration=duration.take(chosen),
+        name_id=names[places],
+        sequence=Nullable(numbers[places], without[places]),
+        shapes=_texts([None if one is None else one.shapes for one in found], places),
+        stack=zero_is_null(arena.local.stacks(picked["stack"])),
+        attributes=_texts([None if one is None else one.attributes for one in found], places),
+        thread=thread[chosen],
+        process=arena.process_id(),
     )
     return chosen
 

@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 class BlockTracker:
-    """Follows every ring's block numbers: drops what was used before, counts blocks that are missing without a Loss row."""
+    """Tracks the block numbers of every ring: drops blocks already used, counts missing blocks without a Loss row."""
 
     def __init__(self, *, anywhere: bool = False) -> None:
         """`anywhere`: a ring's first block here may have any number, because earlier ones have been overwritten."""
@@ -23,7 +23,7 @@ class BlockTracker:
         self.missing = 0
 
     def fresh(self, block: Block) -> int | None:
-        """Bytes of the payload to skip; None when all of it was taken before."""
+        """Bytes of the payload to skip; None if all of it was used before."""
         expected, taken = self._next.get(block.writer, (block.sequence if self._anywhere else 0, 0))
         committed = len(block.payload)
         if block.sequence < expected or (

@@ -1,4 +1,4 @@
-"""The byte layout of rings and segments: the one definition behind the C++ structs and the NumPy dtypes.
+"""The byte layout of rings and segments: the single definition behind the C++ structs and the NumPy dtypes.
 
 Only the standard library is imported, because CMake runs `native/ring/generate_layout.py` on this module before
 anything is installed; :func:`dtype` imports NumPy when it is called. The rows are in

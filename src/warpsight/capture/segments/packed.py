@@ -59,6 +59,17 @@ def fields(text: str) -> tuple[StructField, ...]:
     return tuple(found)
 
 
+def kinds(text: str, *, definition: bool = False) -> tuple[Struct, ...]:
+    """Parse record kinds with an empty line between: `number Name [blocks=N] [variable]`, below it lines of :func:`fields`."""
+    found = []
+    for paragraph in text.strip().split("\n\n"):
+        head, _, rest = paragraph.partition("\n")
+        number, name, *words = head.split()
+        blocks = next((int(word.removeprefix("blocks=")) for word in words if word.startswith("blocks=")), 4)
+        found.append(Struct(name, fields(rest), int(number), blocks, definition, "variable" in words))
+    return tuple(found)
+
+
 def dtype(struct: Struct) -> np.dtype[Any]:
     """The NumPy dtype of a struct; its itemsize equals :attr:`Struct.size`."""
     import numpy as np

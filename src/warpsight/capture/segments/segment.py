@@ -87,7 +87,7 @@ def _resized_rows(body: Array, row_bytes: int, size: int) -> Array:
 
 @dataclass
 class Segment:
-    """One opened segment file. Iterate :meth:`blocks`; what could not be read collects in `damage`."""
+    """One opened segment file. Iterate over :meth:`blocks`; unreadable parts are listed in `damage`."""
 
     path: Path
     data: Array
@@ -313,7 +313,7 @@ class _Column:
         self._array: Array | None = None
 
     def put(self, at: int, values: Array, varies: bool) -> None:
-        """Take the rows from `at` on, which `varies` says to differ; rows come in order, without gaps."""
+        """Take the rows from `at` on, which `varies` marks as different; rows come in order, without gaps."""
         if self._array is None:
             if not at:
                 self._first = values[0]
@@ -347,7 +347,7 @@ def _changes(rows: Array, size: int) -> bytes:
 
 
 def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
-    """Join blocks into columns; those with one value throughout are read-only arrays of stride 0.
+    """Join blocks into columns; constant columns are read-only arrays of stride 0.
 
     A few blocks at a time are taken apart: they stay in the cache meanwhile.
     """
@@ -381,7 +381,7 @@ def _repeat(values: Array, counts: list[int]) -> Array:
 
 
 def read(path: Path) -> tuple[dict[int, Batch], list[tuple[int, str]], list[Damage]]:
-    """Read one segment file whole: rows by kind, strings, and what was lost. For tools and tests.
+    """Read a whole segment file: rows by kind, strings, and losses. For tools and tests.
 
     A block the drainer wrote twice (once still open) appears twice here; the converter keeps the longer one.
     """

@@ -1,1 +1,1 @@
-"""What names of kernels, API functions and collectives say."""
+"""The meaning of names of kernels, API functions and collectives."""

@@ -1,4 +1,4 @@
-"""What the functions of GPU APIs do to the thread that calls them, by name.
+"""The effect of GPU API functions on the calling thread, by name.
 
 The names follow each API's own conventions: CUDA's runtime (`cuda…`) and driver (`cu…`), HIP and HSA, OpenCL (`cl…`),
 MetaX's `mc…`, Level Zero (`ze…`) and Ascend's (`acl…`, `rt…`).

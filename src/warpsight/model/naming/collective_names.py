@@ -1,4 +1,4 @@
-"""What the name of a communication kernel says: library, collective, algorithm, protocol, reduction, element type.
+"""The contents of a communication kernel's name: library, collective, algorithm, protocol, reduction, element type.
 
 NCCL from 2.19 names its kernels `ncclDevKernel_AllReduce_Sum_f32_RING_LL`, before `ncclKernel_AllReduce_RING_LL_Sum_float`
 (src/device/generate.py of NCCL); RCCL uses the same names. `Generic` kernels carry fused or less usual operations.
@@ -68,7 +68,7 @@ class CollectiveName:
 
 @lru_cache(maxsize=65536)
 def parse(name: str) -> CollectiveName | None:
-    """What a kernel name (mangled or not) says about a collective; None: it is not a communication kernel."""
+    """The collective in a kernel name (mangled or not); None for other kernels."""
     match = _NCCL.search(name)
     if match is not None:
         operation = OPERATIONS.get(match[1], match[1].lower())
@@ -91,6 +91,6 @@ def parse(name: str) -> CollectiveName | None:
 
 
 def titled(name: str) -> str | None:
-    """The operation that one of PyTorch's ranges around NCCL's calls names; None: none."""
+    """The operation in the name of one of PyTorch's ranges around NCCL calls, or None."""
     found = _TITLE.match(name.replace("_", ""))
     return _TITLES.get(found[1], found[1]) if found else None

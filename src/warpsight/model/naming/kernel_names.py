@@ -12,13 +12,15 @@ from functools import lru_cache
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
 _ANONYMOUS = "(anonymous namespace)"
+#: Stands for a name that the trace does not have.
+UNNAMED = "?"
 #: Longest name in a sentence.
 _LONGEST = 100
 
 
 @lru_cache(maxsize=65_536)
 def family(name: str) -> str:
-    """The kernel that a demangled name is an instance of; the name itself where it is the only one."""
+    """The kernel that a demangled name is an instance of, or the name itself."""
     found = _ENGINE.match(name)
     return f"{found[1].removeprefix('void ')}<{found[2]}>" if found else name
 

@@ -1,4 +1,4 @@
-"""What a table and a column are, and the notation the schema modules are written in."""
+"""Tables and columns, and the notation of the schema modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Column:
         name: As in SQL.
         type: An Arrow type name.
         nullable: Whether it may be null.
-        unit: Kept in the field's metadata; "" when there is none.
+        unit: Kept in the field's metadata, or "".
         meaning: One line for the reference.
         free: Text that comes from the program, its machine or its user, not the recorder's own words: what is written there
             goes through :mod:`warpsight.model.sharing.secrets`, and what is shared through the redaction beside it.
@@ -28,7 +28,7 @@ class Column:
     nullable: bool
     unit: str
     meaning: str
-    free: bool = False
+    free: bool
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,11 @@ class Table:
         """The Arrow schema, with meaning and unit in every field's metadata."""
         import pyarrow as pa
 
-        types = {
-            "int64": pa.int64(),
-            "int32": pa.int32(),
-            "int16": pa.int16(),
-            "int8": pa.int8(),
-            "uint64": pa.uint64(),
-            "float64": pa.float64(),
-            "string": pa.string(),
-            "bool": pa.bool_(),
-            "uint32": pa.uint32(),
-        }
         return pa.schema(
             [
-                pa.field(c.name, types[c.type], c.nullable, {"unit": c.unit, "meaning": c.meaning})
+                pa.field(
+                    c.name, pa.type_for_alias(c.type), c.nullable, {"unit": c.unit, "meaning": c.meaning}
+                )
                 for c in self.columns
             ]
         )
@@ -72,20 +63,25 @@ class Table:
         return tuple(c.name for c in self.columns if c.unit in ("ns", "id"))
 
 
-def table(name: str, meaning: str, text: str, sort: str | None = None) -> Table:
-    """Parse lines `name type[?] unit meaning…`: `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`."""
-    columns = []
-    for line in filter(str.strip, text.splitlines()):
-        column, kind, unit, note = line.split(None, 3)
-        base, free = kind.rstrip("?"), kind.startswith("text")
-        columns.append(
-            Column(
-                column,
-                "string" if free else base,
-                kind.endswith("?"),
-                "" if unit == "-" else unit,
-                note,
-                free,
-            )
-        )
-    return Table(name, meaning, tuple(columns), sort)
+def tables(text: str, **shared: str) -> tuple[Table, ...]:
+    """Parse tables with an empty line between: `name[sort] meaning`, below it a line `column type[?] unit meaning` a column.
+
+    `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`; `@name` stands for the lines of `shared`.
+    """
+    found = []
+    for paragraph in text.strip().split("\n\n"):
+        head, *lines = paragraph.splitlines()
+        name, meaning = head.split(None, 1)
+        name, _, sort = name.rstrip("]").partition("[")
+        columns: list[Column] = []
+        for line in map(str.strip, lines):
+            columns += map(_column, shared[line[1:]].strip().splitlines() if line.startswith("@") else [line])
+        found.append(Table(name, meaning, tuple(columns), sort or None))
+    return tuple(found)
+
+
+def _column(line: str) -> Column:
+    name, kind, unit, meaning = line.split(None, 3)
+    free = kind.startswith("text")
+    base = "string" if free else kind.rstrip("?")
+    return Column(name, base, kind.endswith("?"), "" if unit == "-" else unit, meaning, free)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsight.model.schema.columns import table
+from warpsight.model.schema.columns import tables
 
 _CALL = """
 start        int64  ns  entry of the call
@@ -15,179 +15,117 @@ stack        int32? -   host stack of the call (table stack)
 result       int32? -   return code
 """
 
-LAUNCH = table(
-    "launch",
-    "A call that launched kernels or graphs.",
-    _CALL
-    + """
-name_id      int32? -   kernel name as the call gives it (table name)
-shape_id     int32? -   launch shape as the call gives it (table shape)
-captured     bool   -   the launch went into a graph being captured instead of the device
-""",
-    "start",
-)
-
-API = table(
-    "api",
-    "Any other recorded API call.",
-    _CALL
-    + """
-object       uint64? -  stream, event or pointer argument that matters
-bytes        int64? B   size argument
-""",
-    "start",
-)
-
-MARKER = table(
-    "marker",
-    "A range or instant the program announced (NVTX, annotate, framework).",
+TABLES = tables(
     """
-start        int64  ns  begin
-duration     int64? ns  null: instant, or never closed
-kind         string -   push/pop, start/end, instant
-open         bool   -   never closed
-name_id      int32? -   text (table name)
-domain       text?   -  NVTX domain
-category     text?   -  category name or number
-color        uint32? -  ARGB
-payload      float64? - numeric payload
-depth        int32? -   nesting depth of push/pop ranges, from 0
-source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
-stack        int32? -   host stack
-attributes   text?   -  JSON object
-thread       int32  -   OS thread id
-process      int32  -   process id in the trace
-""",
-    "start",
-)
+launch[start] A call that launched kernels or graphs.
+  @call
+  name_id      int32? -   kernel name as the call gives it (table name)
+  shape_id     int32? -   launch shape as the call gives it (table shape)
+  captured     bool   -   the launch went into a graph being captured instead of the device
 
-OP = table(
-    "op",
-    "A framework operator (torch, imported CPU ops).",
-    """
-start        int64  ns  begin
-duration     int64? ns  end - start
-name_id      int32? -   operator name (table name)
-sequence     int64? -   autograd sequence number
-correlation  int64? id  the operator's own id if the source has it; joins flow
-shapes       string? -  JSON list of input shapes
-stack        int32? -   host stack
-attributes   text?   -  JSON object
-thread       int32  -   OS thread id
-process      int32  -   process id in the trace
-""",
-    "start",
-)
+api[start] Any other recorded API call.
+  @call
+  object       uint64? -  stream, event or pointer argument that matters
+  bytes        int64? B   size argument
 
-MEMORY = table(
-    "memory",
-    "An allocation, free or pool operation.",
-    """
-time         int64  ns  when
-operation    string -   allocate, free, pool create, pool trim, pool destroy
-address      uint64 -   address
-bytes        int64? B   size
-kind         string -   memory kind as in memcpy, or reported
-device       int16? -   device id
-context      int32? -   context id
-stream       int64? -   stream id
-correlation  int64? id  joins api
-pool         uint64? -  pool address
-pool_size    int64? B   reserved by the pool
-pool_used    int64? B   in use in the pool
-allocator    text?   -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
-tag          text?   -  user's tag
-category     text?   -  parameter, gradient, activation, temporary, cached
-stack        int32? -   host stack
-thread       int32? -   OS thread id
-process      int32  -   process id in the trace
-""",
-    "time",
-)
+marker[start] A range or instant the program announced (NVTX, annotate, framework).
+  start        int64  ns  begin
+  duration     int64? ns  null: instant, or never closed
+  kind         string -   push/pop, start/end, instant
+  open         bool   -   never closed
+  name_id      int32? -   text (table name)
+  domain       text?   -  NVTX domain
+  category     text?   -  category name or number
+  color        uint32? -  ARGB
+  payload      float64? - numeric payload
+  depth        int32? -   nesting depth of push/pop ranges, from 0
+  source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
+  stack        int32? -   host stack
+  attributes   text?   -  JSON object
+  thread       int32  -   OS thread id
+  process      int32  -   process id in the trace
 
-COUNTER = table(
-    "counter",
-    "A sampled or reported number.",
-    """
-time         int64  ns  when
-name         text   -   counter name
-value        float64 -  in unit
-unit         text   -   %, B, B/s, W, MHz, °C, 1 …
-device       int16? -   device id, null for the host or the program
-source       string -   nvml, gpm, user, recorder, pm sampling
-process      int32? -   process that reported it
-""",
-    "time",
-)
+op[start] A framework operator (torch, imported CPU ops).
+  start        int64  ns  begin
+  duration     int64? ns  end - start
+  name_id      int32? -   operator name (table name)
+  sequence     int64? -   autograd sequence number
+  correlation  int64? id  the operator's own id if the source has it; joins flow
+  shapes       string? -  JSON list of input shapes
+  stack        int32? -   host stack
+  attributes   text?   -  JSON object
+  thread       int32  -   OS thread id
+  process      int32  -   process id in the trace
 
-SAMPLE = table(
-    "sample",
-    "What a host thread was doing at one moment.",
-    """
-time         int64  ns  when
-thread       int32  -   OS thread id
-stack        int32? -   Python stack (table stack)
-state        string -   R running, S sleeping, D disk, T stopped, Z dead
-gil          bool   -   held the GIL
-process      int32  -   process id in the trace
-""",
-    "time",
-)
+memory[time] An allocation, free or pool operation.
+  time         int64  ns  when
+  operation    string -   allocate, free, pool create, pool trim, pool destroy
+  address      uint64 -   address
+  bytes        int64? B   size
+  kind         string -   memory kind as in memcpy, or reported
+  device       int16? -   device id
+  context      int32? -   context id
+  stream       int64? -   stream id
+  correlation  int64? id  joins api
+  pool         uint64? -  pool address
+  pool_size    int64? B   reserved by the pool
+  pool_used    int64? B   in use in the pool
+  allocator    text?   -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
+  tag          text?   -  user's tag
+  category     text?   -  parameter, gradient, activation, temporary, cached
+  stack        int32? -   host stack
+  thread       int32? -   OS thread id
+  process      int32  -   process id in the trace
 
-USER_EVENT = table(
-    "user_event",
-    "An event the program emitted itself (ws.emit, ws.mark).",
-    """
-start        int64  ns  begin
-duration     int64  ns  0 for a mark
-name         text   -   name
-kind         text   -   the user's kind
-stack        int32? -   host stack
-attributes   text?   -  JSON object
-thread       int32  -   OS thread id
-process      int32  -   process id in the trace
-""",
-    "start",
-)
+counter[time] A sampled or reported number.
+  time         int64  ns  when
+  name         text   -   counter name
+  value        float64 -  in unit
+  unit         text   -   %, B, B/s, W, MHz, °C, 1 …
+  device       int16? -   device id, null for the host or the program
+  source       string -   nvml, gpm, user, recorder, pm sampling
+  process      int32? -   process that reported it
 
-OVERHEAD = table(
-    "overhead",
-    "What CUPTI or the recorder counts as overhead: the recorder's own work, and what the driver does beside it.",
-    """
-start        int64  ns  begin
-duration     int64  ns  end - start
-kind         string -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
-thread       int32? -   OS thread id
-process      int32  -   process id in the trace
-""",
-    "start",
-)
+sample[time] What a host thread was doing at one moment.
+  time         int64  ns  when
+  thread       int32  -   OS thread id
+  stack        int32? -   Python stack (table stack)
+  state        string -   R running, S sleeping, D disk, T stopped, Z dead
+  gil          bool   -   held the GIL
+  process      int32  -   process id in the trace
 
-BUILD = table(
-    "build",
-    "A program or module was built at run time (OpenCL).",
-    """
-start        int64  ns  begin
-duration     int64  ns  end - start
-program      text   -   name or hash
-options      text?   -  build options
-result       int32? -   return code
-device       int16? -   device id
-stack        int32? -   host stack
-process      int32  -   process id in the trace
-""",
-    "start",
-)
+user_event[start] An event the program emitted itself (ws.emit, ws.mark).
+  start        int64  ns  begin
+  duration     int64  ns  0 for a mark
+  name         text   -   name
+  kind         text   -   the user's kind
+  stack        int32? -   host stack
+  attributes   text?   -  JSON object
+  thread       int32  -   OS thread id
+  process      int32  -   process id in the trace
 
-FLOW = table(
-    "flow",
-    "An explicit dependency between two correlated operations.",
-    """
-from_correlation int64 id correlation that must finish first
-to_correlation   int64 id correlation that waits
-kind         string -   wait list, forward-backward, user
-process      int32  -   process id in the trace
-""",
-)
+overhead[start] What CUPTI or the recorder counts as overhead: the recorder's own work, and what the driver does beside it.
+  start        int64  ns  begin
+  duration     int64  ns  end - start
+  kind         string -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
+  thread       int32? -   OS thread id
+  process      int32  -   process id in the trace
 
-TABLES = (LAUNCH, API, MARKER, OP, MEMORY, COUNTER, SAMPLE, USER_EVENT, OVERHEAD, BUILD, FLOW)
+build[start] A program or module was built at run time (OpenCL).
+  start        int64  ns  begin
+  duration     int64  ns  end - start
+  program      text   -   name or hash
+  options      text?   -  build options
+  result       int32? -   return code
+  device       int16? -   device id
+  stack        int32? -   host stack
+  process      int32  -   process id in the trace
+
+flow An explicit dependency between two correlated operations.
+  from_correlation int64 id correlation that must finish first
+  to_correlation   int64 id correlation that waits
+  kind         string -   wait list, forward-backward, user
+  process      int32  -   process id in the trace
+""",
+    call=_CALL,
+)

@@ -1,6 +1,6 @@
 """Whole columns of a table as NumPy arrays, read straight from its Parquet parts.
 
-Questions about every row of a table begin here: no SQL, no copy beside the arrays themselves but for the rows of one batch.
+Questions about every row of a table begin here: no SQL, no copy beside the arrays themselves except for the rows of one batch.
 Which rows count is the reader's to decide, on the arrays.
 """
 
@@ -32,6 +32,7 @@ def read(
     numbers: Mapping[str, int],
     texts: Sequence[str] = (),
     footer: Callable[[str], pq.FileMetaData] | None = None,
+    narrow: Sequence[str] = (),
 ) -> tuple[dict[str, Column], dict[str, list[str]]]:
     """Columns of a table, in the order of its parts.
 
@@ -41,15 +42,17 @@ def read(
         numbers: Columns of numbers and truth values to read, and what stands for a null in each.
         texts: Columns of text to read: each becomes codes (int32, :data:`NO_TEXT` for null), numbered in order of appearance.
         footer: Gives the footer of a part, where it has been read already.
+        narrow: Columns of int64 that become int32 where the footers say that all values fit.
 
     Returns:
-        The arrays by name, in the schema's types, and for each column of text the texts that the codes stand for.
+        The arrays by name, in the schema's types otherwise, and for each column of text the texts that the codes stand for.
     """
     import pyarrow.parquet as pq
 
     known = footer or pq.read_metadata
     opened = [pq.ParquetFile(file, metadata=known(file), read_dictionary=list(texts)) for file in files]
-    kinds = {c.name: c.type for c in table.columns}
+    kinds: dict[str, Any] = {c.name: c.type for c in table.columns}
+    kinds |= {name: np.int32 for name in narrow if all(_fits(file.metadata, name) for file in opened)}
     rows = sum(file.metadata.num_rows for file in opened)
     out = {name: np.empty(rows, kinds[name]) for name in numbers}
     out |= {name: np.empty(rows, np.int32) for name in texts}
@@ -73,7 +76,7 @@ def read(
 def least(
     files: Sequence[str], table: Table, column: str, footer: Callable[[str], pq.FileMetaData]
 ) -> int | None:
-    """The least value of a column of integers, None without any."""
+    """The smallest value of an integer column, or None."""
     found: list[int] = []
     for file in files:
         statistics = _statistics(footer(file), column)
@@ -115,6 +118,15 @@ def _statistics(metadata: pq.FileMetaData, column: str) -> list[Any] | None:
     place = names.index(column)
     found = [metadata.row_group(i).column(place).statistics for i in range(metadata.num_row_groups)]
     return None if any(one is None or not one.has_null_count for one in found) else found
+
+
+def _fits(metadata: pq.FileMetaData, column: str) -> bool:
+    """Whether the values of a column are known to fit into 32 bits."""
+    statistics = _statistics(metadata, column)
+    return statistics is not None and all(
+        one.null_count == one.num_values or (one.has_min_max and one.min >= -(1 << 31) and one.max < 1 << 31)
+        for one in statistics
+    )
 
 
 def _batches(metadata: parquet.FileMetaData) -> list[list[int]]:

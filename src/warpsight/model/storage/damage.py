@@ -1,7 +1,8 @@
-"""What is wrong with a trace whose reading failed: impossible values, searched for only after an error."""
+"""Finds what is wrong with a trace after a read error: impossible values."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ _LARGEST = 1 << 28
 
 
 def unreadable(where: str, error: BaseException) -> TraceError:
-    """The error for a part, or for what `where` names, that no reader takes for what it should be."""
+    """The error for a part, or for the data named by `where`, that cannot be valid."""
     reason = str(error).strip().partition("\n")[0]
     return TraceError(f"{where} cannot be read: {reason}; copy the trace again, or record it again")
 
@@ -36,7 +37,7 @@ def unreadable_part(parts: Sequence[str]) -> tuple[str, BaseException] | None:
 
 
 def missing(rows: object, found: Callable[[str], int]) -> dict[str, int]:
-    """Rows by table that a manifest lists and the parts do not hold; `found` counts what a table holds."""
+    """Rows by table that the manifest lists and the parts lack; `found` counts a table's rows."""
     listed = rows if isinstance(rows, Mapping) else {}
     known = {name: count for name, count in listed.items() if isinstance(count, int) and name in TABLES}
     gone = {name: count - found(name) for name, count in known.items() if count > 0}
@@ -62,11 +63,14 @@ def found(files: Mapping[str, Sequence[str]]) -> str:
 
 
 def _most(files: Mapping[str, Sequence[str]], table: str) -> int:
-    """The largest id that a table defines; -1 without any."""
+    """The largest id that a table defines; -1 without any, the largest there is where ids are no numbers: told by themselves."""
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     ids = [pq.read_table(part, columns=["id"], partitioning=None)["id"] for part in files[table]]
+    if not all(pa.types.is_integer(column.type) for column in ids):
+        return sys.maxsize
     return max((pc.max(column).as_py() or 0 for column in ids if len(column)), default=-1)
 
 

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a trace is, who made it and how; written last, so a folder with one is complete."""
+"""`manifest.json`: a trace's identity, maker and history; written last, so a folder that has it is complete."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(root: Path, content: dict[str, Any]) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write JSON (mode 0600) so that a reader sees the old file or the new one, never half of it."""
+    """Write JSON (mode 0600) atomically: a reader sees the old file or the new one."""
     temporary = path.with_name("." + path.name)
     descriptor = private_files.create(temporary, new=False)
     try:

@@ -1,4 +1,4 @@
-"""Where a trace can be: a folder, a packed file, an fsspec URL of one of them."""
+"""The possible places of a trace: a folder, a packed file, or an fsspec URL of either."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ TRACE_WIDE = frozenset(
 class TraceWriter:
     """Writes a new trace folder: intern names, stacks and shapes, :meth:`add` rows, close.
 
-    The folder becomes a trace when the writer is closed without an error; after one (in a `with` block, or in closing) nothing
-    is left.
+    The folder becomes a trace when the writer closes without an error; after an error nothing is left.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -62,7 +61,7 @@ class TraceWriter:
         return self.definitions.name(text)
 
     def take_up(self, trace: StoredTrace) -> None:
-        """Begin with the definitions of another trace, whose ids stay what they are; before anything is interned."""
+        """Start with the definitions of another trace, whose ids stay valid, before anything is interned."""
         self.definitions.load(trace.folder)
         for table in INTERNED:
             rows = trace.arrow(table)
@@ -89,7 +88,7 @@ class TraceWriter:
     def conformed(
         self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]
     ) -> pa.Table:
-        """Rows as :meth:`add` takes them, with exactly the columns and types of the schema.
+        """Rows for :meth:`add`, with exactly the columns and types of the schema.
 
         Raises:
             UsageError: for a table or column that is not in the schema, or a value that does not fit.
@@ -153,7 +152,7 @@ class TraceWriter:
         self._content.update(content)
 
     def close(self) -> None:
-        """Write definitions and manifest; the folder is a complete trace afterwards, or gone when that fails."""
+        """Write definitions and manifest; afterwards the folder is a complete trace, or gone if that fails."""
         if self._closed:
             return
         try:
@@ -170,7 +169,7 @@ class TraceWriter:
         manifest.write(self.path, {**self._content, **own})
 
     def abandon(self) -> None:
-        """Remove what was written; the writer cannot be used afterwards."""
+        """Remove the output; the writer cannot be used afterwards."""
         self._closed = True
         shutil.rmtree(self.path, ignore_errors=True)
 

@@ -260,6 +260,20 @@ def test_an_address_of_the_kernel_is_no_name(build):
 
 
 @pytest.mark.parametrize(
+    "inner",
+    [
+        ("[Max depth]", "[Max depth]", None, None, "native", None),
+        ("[Broken backtraces]", "[Broken backtraces]", None, None, "native", None),
+        ("NSYS_OSRT_fwrite_1", "/opt/target-linux-x64/libToolsInjection64.so", None, None, "native", None),
+    ],
+)
+def test_what_stands_for_lost_frames_and_the_recorders_own_is_no_name(build, inner):
+    found = host(build, stacks=((MAIN, inner),), sample=[sample(10 + i * 90, 1) for i in range(10)])
+    assert (found[0].name, found[0].most) == ("main", "")
+    assert host(build, stacks=((inner,),), sample=[sample(10, 1), sample(500, 1)])[0].name == UNNAMED
+
+
+@pytest.mark.parametrize(
     ("printing", "name", "most"), [(950, "fwrite", ""), (600, "fwrite", "fwrite"), (400, UNNAMED, "")]
 )
 def test_where_nothing_else_is_known_the_system_call_names_it(build, printing, name, most):

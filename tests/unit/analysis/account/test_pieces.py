@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from tests.unit.analysis.account.rows import THREAD, US, call, overhead, pieces,
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.account import account
 from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
+from warpsight.model import waits
+from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
 LAUNCH = "cudaLaunchKernel"
@@ -126,6 +129,14 @@ def test_the_work_before_on_the_same_stream_bounds_the_search_not_that_of_others
     assert [(kind, begin) for kind, _, begin, _ in found] == [("other_stream", 100 * US)]
 
 
+def test_where_the_call_of_the_work_before_is_not_known_the_search_has_no_bound(build):
+    found = pieces(build(
+        kernel=[kernel(0, 100 * US), kernel(200 * US, 50 * US, correlation=2)], launch=[launch(70 * US, US, 2)],
+        api=[call(-90 * US, US, "cudaStreamWaitEvent"), call(300 * US, US, "cudaEventRecord")],
+    ))  # fmt: skip
+    assert [kind for kind, *_ in found] == ["other_stream"]
+
+
 def test_the_first_work_of_a_stream_may_have_been_told_to_wait_at_any_time_before(build):
     found = pieces(build(
         kernel=[kernel(0, 100 * US, correlation=1), kernel(200 * US, 50 * US, correlation=2, stream=8)],
@@ -213,6 +224,22 @@ def test_copies_hold_the_host_when_their_call_returns_after_they_are_done(build,
     )  # fmt: skip
     blocked = [(name, begin, end) for kind, name, begin, end in pieces(trace) if kind == "blocked_call"]
     assert blocked == ([("cudaMemcpyAsync", 120 * US, 150 * US)] if held else [])
+
+
+@pytest.mark.parametrize(("duration", "held"), [(90 * US, True), (90 * US + 2, False)])
+def test_a_function_that_holds_its_caller_does_when_it_returns_past_the_middle_of_its_copy(
+    build, duration, held
+):
+    # From 105 µs on another device; the call returns at 150 µs, and the file says that it does not wait.
+    trace = build(
+        kernel=[kernel(0, 100 * US, correlation=1), kernel(250 * US, US, correlation=2)],
+        memcpy=[copy(105 * US, duration, correlation=3, device=1)],
+        launch=[launch(-9, 3, 1), launch(240 * US, US, 2)],
+        api=[call(120 * US, 30 * US, "hipMemcpyWithStream", correlation=3)],
+    )
+    work = device_work.everything(trace).work
+    copies = np.flatnonzero(work.kind == device_work.COPY).tolist()
+    assert waits.held_copies(trace, work).tolist() == (copies if held else [])
 
 
 @pytest.mark.parametrize(

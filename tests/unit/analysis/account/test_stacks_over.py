@@ -124,3 +124,28 @@ def test_samples_in_short_pieces_stand_for_short_pieces_without_one(build):
     found, _ = over(build, pieces, sample=[sample(t, stack) for t, stack in at])
     assert found["main"][0] == pytest.approx(900)
     assert found["step"][0] == pytest.approx(800)
+
+
+def test_each_function_has_the_time_below_it_once_and_its_mean_depth():
+    """root → a (1) → b (2) → a (3); root → b (4)"""
+    tree = stacks_over.FunctionTree(
+        np.arange(5),
+        np.array([-1, 0, 1, 2, 0]),
+        np.array([0, 1, 2, 3, 1]),
+        np.array([0, 0, 1, 0, 1]),
+        ["a", "b"],
+        ["", ""],
+    )
+    node, spent = np.array([3, 1, 4, 3, 0]), np.array([10, 5, 2, 20, 7])
+    time, depth = stacks_over.by_function(tree, stacks_over.StackedTime(node, spent, node, node > 9))
+    assert time.tolist() == [35, 32]
+    # Of a recursive function the innermost call counts: a is 3 deep for 30 and 1 deep for 5, b 2 deep for 30 and 1 for 2.
+    assert depth.tolist() == pytest.approx([(3 * 30 + 5) / 35, (2 * 30 + 2) / 32])
+    alone = stacks_over.FunctionTree(
+        np.arange(3), np.array([-1, 0, 1]), np.arange(3), np.zeros(3, int), ["a"], [""]
+    )
+    node = np.array([1, 2, 2])
+    time, depth = stacks_over.by_function(
+        alone, stacks_over.StackedTime(node, np.array([4, 1, 3]), node, node > 9)
+    )
+    assert (time.tolist(), depth.tolist()) == ([8], pytest.approx([(4 + 8) / 8]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,29 @@ def test_compat_gives_what_the_script_gave(monkeypatch: pytest.MonkeyPatch, tole
     told = compat.merge("stacks.txt", "gpu.json", "merged.folded", float(tolerance), summary=True)
     assert told.folded == Path(f"merged-{tolerance}.folded").read_text()
     assert "".join(f"{line}\n" for line in told.lines) == Path(f"printed-{tolerance}.txt").read_text()
+
+
+def test_compat_reads_events_that_have_a_time_a_length_and_an_id(tmp_path: Path) -> None:
+    def event(name: str, category: str, ts: object, dur: object, correlation: object) -> dict[str, Any]:
+        return {"name": name, "cat": category, "ts": ts, "dur": dur, "args": {"correlationId": correlation}}
+
+    whole = [
+        event("cudaLaunchKernel", "CUDA_Runtime", 10.5, 2, 7), event("Kernel: gemm", "x", 20, 1.25, 7),
+        event("relu", "GPU_Kernel", 30, 1, 3), event("cudaLaunchKernel", "CUDA_Runtime", 1, 2, 3),
+    ]  # fmt: skip
+    others = [
+        event("cudaFree", "CUDA_Runtime", 1, 2, 8), event("cudaLaunchKernel", "other", 1, 2, 8),
+        event("Kernel: a", "x", 0, 2, 8), event("Kernel: b", "x", 1, 0, 8), event("Kernel: c", "x", 1, 2, 0),
+        {"name": "Kernel: d", "dur": 2, "args": {"correlationId": 8}},
+        {"name": "Kernel: e", "ts": 1, "args": {"correlationId": 8}},
+        {"name": "Kernel: f", "ts": 1, "dur": 2},
+    ]  # fmt: skip
+    path = tmp_path / "gpu.json"
+    path.write_text(json.dumps({"traceEvents": [*whole, *others]}))
+    kernels, (launches, events) = compat._events(str(path))
+    assert [tuple(vars(one).values()) for one in kernels] == [
+        ("relu", 30_000, 31_000, 3),
+        ("gemm", 20_000, 21_250, 7),
+    ]
+    assert launches == {7: (10_500, 12_500), 3: (1_000, 3_000)}
+    assert events == [7, 3]

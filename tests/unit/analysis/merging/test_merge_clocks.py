@@ -49,3 +49,9 @@ def test_two_moments_are_taken_as_they_are_and_none_say_nothing() -> None:
     assert found is not None and found.corrected(ours).tolist() == ours.tolist()
     assert found.explained == 1.0 and found.rival == 0.0
     assert clocks.find(ours[:0], ours) is None and clocks.find(ours, ours[:0]) is None
+
+
+def test_calls_that_all_began_at_one_moment_are_no_error() -> None:
+    ours = np.full(4_000, 10**15, np.int64)
+    found = clocks.find(ours, ours + 12_345)
+    assert found is not None and np.abs(found.corrected(ours) - (ours + 12_345)).max() <= 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from tests.unit.analysis.conftest import device, kernel
+from tests.unit.analysis.conftest import device, kernel, launch
 from warpsight.analysis.base.result import Finding, in_order
 from warpsight.analysis.rules import evidence, verdict, waits
 from warpsight.analysis.rules.facts import Facts, longest
@@ -85,3 +87,53 @@ def test_evidence_names_the_stack_that_holds_most_of_the_time() -> None:
 )
 def test_devices_that_worked_for_unlike_times_have_no_common_one(spans, said) -> None:
     assert verdict._spans(spans).replace(".00", "") == said
+
+
+def test_counters_are_in_order_of_time_by_device_and_name(build) -> None:
+    def row(time, value, name, **more):
+        return {"time": time, "value": value, "name": name, "unit": "W", "source": "nvml", **more}
+
+    trace = build(
+        kernel=[kernel(0, 100)],
+        counter=[row(30, 3.0, "power", device=1), row(10, 1.0, "clock", device=1), row(20, 2.0, "power", device=1),
+                 row(5, 9.0, "power", device=0), row(7, 8.0, "load")],
+    )  # fmt: skip
+    found = Facts(trace, Rows()).counters_by_device
+    assert sorted(found) == [-1, 0, 1]
+    time, value, rows = found[1]
+    assert (time.tolist(), value.tolist()) == ([10, 20, 30], [1.0, 2.0, 3.0])
+    assert {name: places.tolist() for name, places in rows.items()} == {
+        "clock": [0],
+        "power": [1, 2],
+        "load": [],
+    }
+    assert found[-1][1].tolist() == [8.0]
+
+
+def loop(begin: int, end: int, steady: int) -> SimpleNamespace:
+    """A loop with a steady state."""
+    return SimpleNamespace(steady=np.arange(9) < steady, window=lambda: (begin, end))
+
+
+def test_the_loops_window_is_that_of_every_loop_with_a_steady_state(build) -> None:
+    trace = build(
+        kernel=[
+            kernel(100, 50, correlation=1),
+            kernel(200, 50, correlation=2),
+            kernel(300, 50, correlation=3),
+            kernel(400, 50),
+        ],
+        launch=[launch(10, 5, 1), launch(20, 5, 2), launch(30, 250, 3)],
+    )
+    facts = Facts(trace, Rows())
+    vars(facts)["iterations"] = [loop(200, 260, 5), loop(150, 301, 5), loop(0, 900, 1)]
+    assert facts.loop_window == (150, 301)
+    assert facts.host_window == (20, 280)  # the calls of the kernels that begin in it
+    assert facts.steady
+    bare = Facts(trace, Rows())
+    vars(bare)["iterations"] = []
+    assert (bare.window, bare.loop_window, bare.length, bare.steady) == ((100, 450), (100, 450), 350, False)
+    assert bare.host_window == (10, 280)
+    late = Facts(trace, Rows())
+    vars(late)["iterations"] = [loop(400, 450, 5)]
+    assert late.host_window == (400, 450)  # work without a call says nothing of the host

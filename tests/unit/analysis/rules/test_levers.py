@@ -77,6 +77,8 @@ def test_a_clock_below_the_maximum_costs_in_proportion(program):
     assert finding.saves_ns == pytest.approx(0.25 * found.length, rel=0.02)
     assert "the power limit (100% of the busy time)" in finding.text
     assert finding.text in found.headline
+    assert "check cooling" in (finding.advice or "")
+    assert finding.evidence[0] == "lowest clock while busy 1,500 MHz"
 
 
 def test_short_kernels_launched_one_by_one_are_launch_bound(program):

@@ -6,12 +6,15 @@ import pytest
 
 from tests.unit.analysis.conftest import kernel, launch
 from tests.unit.analysis.rules.program import MS, US
+from warpsight.analysis.rules import outside
+from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.verdict import verdict
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.verdict import judge
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows
 
 
 def test_a_trace_of_several_ranks_says_where_to_ask_which_one_holds_the_others_up(tmp_path):
@@ -77,3 +80,28 @@ def test_a_short_start_is_not_worth_a_note(build):
         kernel=work,
     ) as trace:
         assert not [f for f in verdict(trace).findings if f.rule == "outside/device-unused"]
+
+
+@pytest.mark.parametrize(
+    ("after", "text", "at"),
+    [
+        (100, "900 ms before the first device work and 100 ms after the last", (0, 900)),
+        (99, "900 ms before the first device work", (0, 900)),
+        (8_100, "900 ms before the first device work and 8.10 s after the last", (901, 9_001)),
+        (8_101, "8.10 s after the last device work", (901, 9_002)),
+    ],
+)
+def test_stretches_of_a_tenth_of_the_unused_time_are_named_and_the_longest_is_shown(build, after, text, at):
+    life = {
+        "process": 0,
+        "pid": 7,
+        "host": "h",
+        "command": "c",
+        "executable": "c",
+        "start": 0,
+        "end": (901 + after) * MS,
+    }
+    with build(process=[life], kernel=[kernel(900 * MS, MS)]) as trace:
+        (told,) = outside.check(Facts(trace, Rows()))
+    assert told.text.endswith(f" pass {text}")
+    assert told.at == (at[0] * MS, at[1] * MS)

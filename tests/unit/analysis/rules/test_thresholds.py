@@ -50,6 +50,22 @@ def test_small_grids_leave_multiprocessors_idle_for_longer_than_20_us(
     assert ("kernels/small-grids" in rules(program)) == found
 
 
+def test_each_device_has_its_own_number_of_multiprocessors(program: Program) -> None:
+    program.writer.add("device", [{"device": 1, "index": 1, "uuid": "v", "name": "S", "vendor": "V", "platform": "cuda",
+                                   "multiprocessors": 4}])  # fmt: skip
+    shape = program.writer.shape(grid_x=50, grid_y=1, grid_z=1, block_x=128)
+    for _ in range(30):
+        program.launch("gemm", 100 * US, shape_id=shape)
+    assert "kernels/small-grids" in rules(program)
+
+
+def test_kernels_whose_grid_is_not_known_are_not_small(program: Program) -> None:
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+    program.launch("relu", 21 * US, shape_id=program.writer.shape(grid_x=4, grid_y=1, grid_z=1, block_x=128))
+    assert "kernels/small-grids" not in rules(program)
+
+
 @pytest.mark.parametrize(("small", "found"), [(31, True), (29, False)])
 def test_small_grids_count_from_three_tenths_of_the_time(program: Program, small: int, found: bool) -> None:
     shapes = [

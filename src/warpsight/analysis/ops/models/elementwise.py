@@ -1,4 +1,4 @@
-"""Elementwise operators: inputs are broadcast, each element of the result is computed on its own.
+"""Elementwise operators: inputs are broadcast, and each result element is computed independently.
 
 The table says how many tensors an operator takes and how many operations it does for each element of its result. An
 elementary function counts as one; comparisons, selections and logic as none.

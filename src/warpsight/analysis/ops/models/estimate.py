@@ -1,4 +1,4 @@
-"""What a model says about a call: arithmetic and bytes, or why they are not known."""
+"""A model's estimate for a call: arithmetic and bytes, or why they are unknown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Model = Callable[[Call], Estimate]
 
 
 def moved(*tensors: Tensor | None) -> tuple[float | None, str]:
-    """Bytes of some tensors, None among them ignored; and why they are not known."""
+    """Bytes of some tensors, ignoring None; and why they are unknown."""
     try:
         return float(sum(tensor.bytes for tensor in tensors if tensor is not None)), ""
     except Unknown as reason:
@@ -70,7 +70,7 @@ def unknown(family: str, reason: str) -> Estimate:
 
 
 def judged(model: Model, family: str, call: Call) -> Estimate:
-    """A model's estimate of a call, or why there is none; contradictory arguments count as unknown."""
+    """A model's estimate of a call, or the reason for having none; contradictory arguments count as unknown."""
     try:
         found = model(call)
         found = replace(found, flops=None if found.flops is None else float(found.flops))
