@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,23 +20,9 @@ PAGE = Path(__file__).with_name("python.md")
 OPTIONS = {row.name for row in options.of_scope(options.RECORDING, options.VENDOR)}
 #: A function that takes more of them than this takes all.
 MOST = 5
-#: Arguments of several methods, described once.
-SHARED = {
-    "begin": 'only what reaches beyond this time: a text with a unit (`"200ms"`), or seconds since the trace\'s begin',
-    "end": "only what began before this time",
-    "device": "only these devices",
-    "stream": "only these streams",
-    "process": "only these process ids of the trace",
-    "name": "only names that this regular expression matches",
-    "force": "replace an existing file",
-    "include_paths": "keep paths, user and host names as recorded; secrets are removed always",
-    "include_arguments": "keep the arguments of recorded commands",
-    "include_environment": "keep the recorded environment variables",
-}
 #: Heading, what the section is about, and names with an example each; `Trace.…` are methods.
 SECTIONS: list[tuple[str, str, dict[str, str]]] = [
-    ("Record", "Recording needs the compiled parts (Linux). `**options` are the [options of `warpsight record`](options.md)."
-     "", {
+    ("Record", "Recording needs Linux and the compiled parts. `**options` are those of [`warpsight record`](options.md).", {
         "record": 'with ws.record("run.warp", sample="off", counters="off") as recording:\n    ws.mark("begun")\n'
                   'print(recording.summary["rows"])',
         "start": 'ws.start("run.warp", force=True, sample="off", counters="off")\nprint(ws.statistics()["duration"])',
@@ -47,8 +32,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                "assert done.returncode == 0\nwith done.open() as other:\n    print(other.info()[\"processes\"])",
         "recover": 'assert not ws.recover("run.warp")["recovered"]  # it was complete',
     }),
-    ("Say what the program does", "Free while nothing records. Names and attributes may hold anything; what has no meaning "
-     "(a duration below zero, a text where a number belongs) is refused by name, whether or not something records.", {
+    ("Say what the program does", "These cost nothing while nothing records. Invalid values (a negative duration, text "
+     "where a number belongs) are always refused.", {
         "annotate": 'with ws.annotate("forward", batch=3):\n    pass\n\n\n@ws.annotate("backward")\ndef backward() -> None:\n'
                     "    pass",
         "emit": 'import time\n\nbegin = time.monotonic_ns()\nws.emit("load", begin, time.monotonic_ns() - begin, kind="io", '
@@ -61,8 +46,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "memory.allocate": 'ws.memory.allocate(0x1000, 4096, allocator="pool", category="activation")',
         "memory.free": 'ws.memory.free(0x1000, allocator="pool")',
     }),
-    ("Make a trace of your own rows, or of other tools' files", "Columns and units are those of the [tables](tables.md); every "
-     "verb and method works on such a trace.", {
+    ("Make a trace of your own rows, or of other tools' files", "Columns and units are those of the [tables](tables.md); "
+     "every verb and method works on the result.", {
         "TraceWriter": 'with ws.TraceWriter("train.warp") as writer:\n'
         '    writer.add("process", [{"process": 0, "pid": 7, "host": "here", "command": "train", "executable": "train",\n'
         '                            "start": 0}])\n'
@@ -75,11 +60,11 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                         "\"ts\": 5, \"dur\": 2}'\nPath(\"trace.json\").write_text(f\"[{event}]\")\n"
                         'made = ws.import_files(["trace.json"], "imported.warp")\nprint(made.rows)',
     }),
-    ("Ask a trace", "Each reading verb is a method with the verb's options. `begin` and `end` (`--from`, `--until`) are texts "
-     "with a unit or seconds; ids are one number or several. Tables are Arrow tables, their units in the fields' metadata; a "
-     "`Result` has `tables`, `findings` and `to_json()`, which is what the verb's `--json` prints. Arguments that several "
-     "methods have:\n\n"
-     + "\n".join(f"* `{name}`: {meaning}" for name, meaning in SHARED.items()), {
+    ("Ask a trace", "Each reading verb is a method, and its arguments are the [verb's options](cli.md): `begin` and `end` are "
+     "`--from` and `--until` (a text with a unit such as `\"200ms\"`, or seconds since the trace's begin), `everything` is "
+     "`--all`, `flows=False` is `--no-flows`, and options that can be repeated take one value or several. Tables are Arrow "
+     "tables, with units in the fields' metadata; a `Result` has `tables`, `findings`, and `to_json()`, which returns what the "
+     "verb's `--json` prints.", {
         "open": 'trace = ws.open("train.warp")',
         "Trace.info": 'assert trace.info()["devices"][0]["name"] == "a GPU"',
         "Trace.stats": 'kernels = trace.stats("kernels", begin="1us").tables["kernels"]\nprint(kernels.to_pylist()[0]["total"])',
@@ -103,8 +88,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     ("Compare runs", "", {
         "diff": 'change = ws.diff("train.warp", trace)\nassert change.verdict == "untested"  # one run a side',
     }),
-    ("Write a trace in other forms", "Existing files are refused unless `force` is given; files are made with mode 0600. "
-     "`out` may be an open binary stream.", {
+    ("Write a trace in other forms", "Existing files are kept unless `force` is given; new ones have mode 0600. `out` "
+     "may be an open binary stream.", {
         "Trace.flame": 'graph = trace.flame("time", out="train.flame.svg")',
         "Trace.report": 'page = trace.report("train.html", title="Training")\nassert page.bytes > 10_000',
         "Trace.export": 'written = trace.export("chrome", "train.json", kind=["kernel"], flows=False)\n'
@@ -131,8 +116,9 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "sass.probe": 'try:\n    found = ws.sass.probe("coalescing", ["./program"])\nexcept ws.WarpsightError as error:\n'
                       "    print(error)",
     }),
-    ("Find timing bugs", "What `race stress` and `race reduce` do ([how they decide](../explanation/race-search.md)); results "
-     "have the fields of `--json`. Without `inject=False` plans are carried out in the kernels of a program on an NVIDIA GPU.", {
+    ("Find timing bugs", "`race stress` and `race reduce` from Python ([how they "
+     "decide](../explanation/race-search.md)); results have the fields of `--json`. Plans patch kernels "
+     "on an NVIDIA GPU unless `inject=False`.", {
         "race.trial": '@ws.race.trial\ndef step() -> None:\n    ws.race.output("sum", [1.0, 2.0])\n\n\nstep()',
         "race.output": "",
         "race.use_switch": "",
@@ -156,8 +142,9 @@ INTRODUCTION = """# Python
 import warpsight as ws
 ```
 
-Importing costs next to nothing: everything is loaded on first use. Errors that a user can act on are `ws.WarpsightError`;
-`ws.UsageError` (wrong options) and `ws.TraceError` (a trace that is missing or damaged) are kinds of it.
+Importing costs next to nothing: everything is loaded on first use. Errors that a user can act on are `ws.WarpsightError`. Its
+subclasses are `ws.UsageError` (wrong arguments), `ws.TraceError` (a trace that is missing or damaged, or a file that exists) and
+`FormatError` (a file of another tool that cannot be read). Docstrings name what each function raises.
 
 [How to record from Python](../how-to/record-from-python.md) · [Jupyter](../how-to/jupyter.md) · [Verbs](cli.md)
 """
@@ -189,9 +176,9 @@ def _entry(name: str, example: str) -> Iterator[str]:
     parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
     named = {parameter.name for parameter in parameters}
     options = named & OPTIONS if len(named & OPTIONS) > MOST else set()
-    yield f"```python\n{_signature(shown, parameters, options)} -> {signature.return_annotation}\n```\n"
-    shared = {name for name in SHARED if shown.startswith("trace.")}
-    yield f"{_sections(inspect.getdoc(found) or '', options | shared)}\n"
+    yield f"`{_signature(shown, parameters, options)} -> {signature.return_annotation}`\n"
+    described = named if shown.startswith(("trace.", "ws.diff", "ws.race", "ws.sass")) else options
+    yield f"{_sections(inspect.getdoc(found) or '', described)}\n"
     if example:
         yield f"```python\n{example}\n```\n"
 
@@ -205,8 +192,7 @@ def _signature(shown: str, parameters: list[inspect.Parameter], options: set[str
             parts.append("*")
         parts += [] if parameter.name in options else [_parameter(parameter)]
         before = parameter.kind
-    text = f"{shown}({', '.join([*parts, *(['**options'] if options else [])])})"
-    return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ", break_on_hyphens=False))
+    return f"{shown}({', '.join([*parts, *(['**options'] if options else [])])})"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -217,21 +203,24 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _sections(text: str, elsewhere: set[str]) -> str:
-    """A docstring as Markdown: roles as code, sections as lists, without arguments that are described elsewhere."""
+    """A docstring as Markdown: roles as code, arguments that are not described elsewhere as a list, no errors."""
     text = re.sub(r":(?:func|meth|class|attr|data):`~?([^`]+)`", r"`\1`", text)
-    out, title, skip = [], "", False
+    out: list[str] = []
+    title, skip = "", False
     for line in text.splitlines():
         if found := re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
             title = found[1]
-            out += [f"{title}:\n"] if title in ("Returns", "Raises") else []
-        elif title and (item := re.match(r"    (\S[^:]*): (.*)", line)) and title != "Returns":
-            skip = title == "Args" and item[1] in elsewhere
-            out += [] if skip else [f"* `{item[1]}`: {item[2]}"]
-        elif title and line.startswith("    "):
-            out += [] if skip else [f"  {line.strip()}" if title != "Returns" else line.strip()]
-        else:
+            out += ["Returns:"] if title == "Returns" else []
+        elif not title or not line.startswith("    "):
             title, skip = (title if line.strip() == "" else ""), False
             out.append(line)
+        elif title == "Returns":
+            out[-1] += f" {line.strip()}"
+        elif item := re.match(r"    (\S[^:]*): (.*)", line):
+            skip = title == "Raises" or item[1] in elsewhere
+            out += [] if skip else [f"* `{item[1]}`: {item[2]}"]
+        elif not skip:
+            out[-1] += f" {line.strip()}"
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip()
 
 

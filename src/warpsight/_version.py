@@ -1,3 +1,3 @@
-"""The version, in the one place that the build reads too."""
+"""The version, defined once and read by the build too."""
 
 __version__ = "0.1.0"

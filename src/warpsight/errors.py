@@ -23,9 +23,15 @@ class TraceError(WarpsightError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether there was not enough memory: Python's own error, NumPy's, Arrow's or DuckDB's; or none for another thread."""
+    """Whether memory ran out: Python's own error, NumPy's, Arrow's or DuckDB's, or none left for a thread or a library."""
     no_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
-    return no_thread or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException"
+    no_library = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    return (
+        no_thread
+        or no_library
+        or isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryException"
+    )
 
 
 #: What to say then, after what was being done.
@@ -35,7 +41,7 @@ NO_MEMORY = (
 
 
 def choices(value: str, known: Iterable[str], label: str = "") -> str:
-    """What follows after a value that does not exist: the ones that look like it, else all of them.
+    """The rest of a message about an unknown value: similar values, else all of them.
 
     Args:
         value: What was given.

@@ -34,7 +34,7 @@ BACKENDS: tuple[Backend, ...] = (
         platform=3,
         functions=(ApiFunctions(5, "hip", _HERE / "rocm/hip_functions.txt"),),
         library="rocprofiler-sdk",
-        sets=(Variable("ROCP_TOOL_LIBRARIES", "rocprofiler-sdk", "`libwarpsight.so` behind what was there"),),
+        sets=(Variable("ROCP_TOOL_LIBRARIES", "rocprofiler-sdk", "`libwarpsight.so` behind existing tools"),),
         program="rocprofv3",
         tool_options=("duration", "delay"),
     ),
@@ -56,10 +56,10 @@ BACKENDS: tuple[Backend, ...] = (
             Variable(
                 "WARPSIGHT_MCPTI",
                 "recorded process",
-                "The `libmcpti.so` to use instead of the one that is found.",
+                "The `libmcpti.so` to use.",
             ),
         ),
-        sets=(Variable("LD_PRELOAD", "the dynamic linker", "`libwarpsight_maca.so` before what was there"),),
+        sets=(Variable("LD_PRELOAD", "the dynamic linker", "`libwarpsight_maca.so` before existing ones"),),
         program="mcTracer",
     ),
     Backend(

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "Calls, operators and device work of one process with their order, launches, collectives with type and size.",
+        "calls, operators and device work of one process in order; launches; collectives with type and size",
     ),
-    lost=(
-        "Tensors and shapes of operators; processes other than the one chosen.",
-        "Ranges, the program's own events with their attributes, and counters: nodes are work that a simulator runs.",
-    ),
-    tested=("mlcommons/chakra's et_def.proto (0.0.4), decoded by protobuf in tests",),
+    lost=("tensors and shapes; other processes; ranges, own events, counters",),
+    tested=("mlcommons/chakra's et_def.proto (0.0.4)",),
 )
 _VERSION = "0.0.4"
 _COMP, _COLLECTIVE, _SEND, _RECEIVE = 4, 7, 5, 6
@@ -51,7 +48,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
     ]
     if len(processes) > 1:
         listed = ", ".join(str(p) for p in processes)
-        raise UsageError(f"a Chakra trace is of one rank: choose a process of {listed} with --process")
+        raise UsageError(f"a Chakra trace holds one rank: choose a process of {listed} with --process")
     process = int(processes[0]) if processes else 0
     nodes = _nodes(trace, selection, process)
     metadata = _metadata(trace, process)
@@ -86,7 +83,7 @@ def _int64(field: int, value: int) -> bytes:
 
 
 def _nodes(trace: StoredTrace, selection: Selection, process: int) -> pa.Table:
-    """All nodes in order of time; `host` separates calls and operators from device work."""
+    """All nodes in time order; `host` separates calls and operators from device work."""
     host = {"op": ("name", "NULL"), "launch": ("function", "correlation"), "api": ("function", "correlation")}
     device = {
         "kernel": ("name", "0"),
@@ -106,7 +103,7 @@ def _nodes(trace: StoredTrace, selection: Selection, process: int) -> pa.Table:
         for table, (name, size) in device.items() if selection.wants(table)
     ]  # fmt: skip
     if not parts:
-        raise UsageError("nothing of what is selected is a node of a Chakra trace")
+        raise UsageError("nothing in the selection is a node of a Chakra trace")
     sizes = f"""(SELECT correlation, any_value(operation) AS operation, max(bytes) AS bytes FROM collective
         WHERE process = {process} AND correlation IS NOT NULL GROUP BY ALL)"""
     return trace.sql(f"""
@@ -172,7 +169,7 @@ def _dependencies(nodes: pa.Table) -> list[Column]:
 
 
 def _messages(nodes: pa.Table, first: int, kind: Column, coll: Column, deps: list[Column]) -> pa.Array:
-    """Node messages; ids count from 0 in order of time."""
+    """Node messages; ids count from 0 in time order."""
     count = len(nodes)
     start, duration = (nodes[c].to_numpy().astype(np.int64) for c in ("start", "duration"))
     micros = (start // 1000, (duration + 500) // 1000)

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
-    kept=("Per process two profiles, ns and pieces of device work, by host stack with the kernel as leaf.",),
-    lost=(
-        "Times of single pieces.",
-        "The program's own events with their attributes, and counters: they are not samples of device work.",
-    ),
-    tested=("opentelemetry-proto 1.11 (profiles/v1development), decoded by protobuf in tests",),
+    kept=("two profiles per process, ns and count of device work, by host stack with the kernel as leaf",),
+    lost=("times of single pieces; own events, counters",),
+    tested=("opentelemetry-proto 1.11 (profiles/v1development)",),
 )
 _TYPES = (("gpu_time", "nanoseconds"), ("gpu_work", "count"))
 
@@ -117,7 +114,7 @@ class _Dictionary:
         return self._locations.setdefault(place, len(self._locations) + 1)
 
     def stack(self, total: Total) -> int:
-        """The number of a stack with its kernel as leaf, which stands first."""
+        """The number of a stack whose leaf is its kernel, which comes first."""
         if total.stack not in self._known:
             self._known[total.stack] = [self._location(p) for p in self._host.innermost_first(total.stack)]
         leaf = self._location((total.name, "", 0, "kernel"))

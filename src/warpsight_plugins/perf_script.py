@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Time (exact), command, pid, tid, event and stack with function, offset and module; probes on CUDA's and HIP's "
-        "functions as `launch` and `api`, all other events as `sample`.",
+        "time, command, pid, tid, event and stack; probes on CUDA and HIP functions as calls, other events as"
+        " `sample`",
     ),
-    lost=("Period, CPU, flags and raw fields of tracepoints; how long a call took is not in the file.",),
-    tested=("recordings of perf 6.1 and seven other real texts: probes, threads, forks, Rust, system-wide",),
+    lost=("period, CPU, flags, raw fields; durations of calls, which the file lacks",),
+    tested=("recordings of perf 6.1 and seven other real texts",),
 )
 _HEAD = (
     r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?:\[\d+\]\s+)?(?:[\w.]{4,6}\s+)?"
@@ -41,7 +41,7 @@ _FRAME = re.compile(r"^\s*([0-9a-f]+)\s+(.*?)(?:\s+\(([^()]*(?:\([^()]*\))?[^()]
 
 
 def sniff(source: Source) -> bool:
-    """Whether the first line that says something is a sample's."""
+    """Whether the first meaningful line is a sample's."""
     lines = [line for line in source.head.splitlines() if line.strip() and not line.startswith(b"#")]
     return bool(lines) and len(lines[0]) <= _LONGEST_HEAD and bool(_SNIFF.match(lines[0]))
 

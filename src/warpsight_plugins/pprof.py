@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "Pieces and ns of device work by host stack with the kernel as leaf; process, kind and bytes as labels.",
+        "count and ns of device work by host stack, with the kernel as leaf; process, kind and bytes as "
+        "labels",
     ),
-    lost=(
-        "Times of single pieces.",
-        "The program's own events with their attributes, and counters: samples of pprof have a host stack and no time.",
-    ),
-    tested=("google/pprof's profile.proto of July 2026, decoded by protobuf in tests",),
+    lost=("times of single pieces; own events, counters",),
+    tested=("google/pprof's profile.proto of July 2026",),
 )
 
 

@@ -18,11 +18,12 @@ from types import FunctionType, ModuleType
 import numpy as np
 
 import warpsight
+from warpsight.capture.segments import layout
 
 STORED = Path(__file__).parent / "answers" / "figures.json"
 #: Where figures decide what an answer says.
 PLACES = ("analysis", "capture", "device_code", "formats.kineto", "model")
-#: The layout of records, which the header for C++ holds too.
+#: The layout of records, which the header for C++ holds too; of it the number of each kind and the blocks of its ring.
 _LAYOUT = ("capture.segments.layout.", "capture.segments.record_kinds.", "capture.segments.definition_kinds.")
 
 
@@ -41,7 +42,8 @@ def figures() -> dict[str, object]:
                 continue
             if _has_number(plain):
                 found[f"{name.removeprefix('warpsight.')}.{key}"] = plain
-    return {name: value for name, value in found.items() if not name.startswith(_LAYOUT)}
+    kept = {name: value for name, value in found.items() if not name.startswith(_LAYOUT)}
+    return kept | {f"{_LAYOUT[0]}{one.name}": [one.kind, one.ring_blocks] for one in layout.RECORDS}
 
 
 def _has_number(plain: object) -> bool:

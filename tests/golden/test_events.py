@@ -116,7 +116,7 @@ def test_what_the_async_proxy_reads_is_fenced_and_without_the_fence_it_is_a_race
         race.kernel.split("(")[0]: (race.reason, race.first.operation, race.second.sass.split()[0])
         for race in races(trace).races
     }
-    why = "no fence.proxy.async between a store and a bulk copy or matrix product that reads what was stored"
+    why = "no fence.proxy.async between a store and a bulk copy or matrix product that reads the stored data"
     assert found == {
         "bulk": (why, "store", "UBLKCP.G.S"),
         "matrices": (why, "store", "HGMMA.64x8x16.F32.BF16"),
@@ -136,4 +136,4 @@ def test_stores_beside_what_the_async_proxy_reads_are_races_and_their_repaired_t
         "overwritten<false>": {(31, 71)},
     }
     reasons = {race.reason.split(" (")[0] for race in found if race.kernel.startswith("void overwritten")}
-    assert reasons == {"a matrix product that was not waited for"}
+    assert reasons == {"a matrix product without a wait"}

@@ -68,7 +68,7 @@ def test_a_word_that_stays_is_polled_and_one_that_changes_is_not() -> None:
     trace, launch, reads = _reads()
     (wait,) = of_launch(trace, launch, reads.take(np.zeros(POLLS, np.int64)))
     assert wait.what.startswith(f"the word at 0x{int(reads.first_operand(0)[0]):x}")
-    assert wait.detail == "nobody has written to it in this launch"
+    assert wait.detail == "no thread has written to it in this launch"
     assert of_launch(trace, launch, reads.take(np.zeros(POLLS - 1, np.int64))) == []
     other = np.flatnonzero(reads.first_operand(0) != reads.first_operand(0)[0])[:1]
     assert of_launch(trace, launch, reads.take(np.concatenate([np.zeros(POLLS - 1, np.int64), other]))) == []

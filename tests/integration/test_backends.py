@@ -211,7 +211,7 @@ def test_without_the_recorder_the_program_is_not_run_and_what_is_missing_is_said
 ) -> None:
     done = machine.record("--backend", backend, "-o", "out.warp", "--", "/bin/sh", "-c", "touch ran")
     assert done.returncode == 1
-    assert f"--backend {backend} runs {TOOLS[backend][0]}, and there is none here" in done.stderr
+    assert f"--backend {backend} runs {TOOLS[backend][0]}, which is not installed here" in done.stderr
     assert not (machine.folder / "ran").exists()
     assert not (machine.folder / "out.warp").exists()
 

@@ -59,6 +59,13 @@ def test_all_executions_of_all_launches_are_counted(standin: Standin, tmp_path: 
     assert losses(found, "sass counts") == []
 
 
+def test_records_are_not_flushed_while_kernels_are_counted(standin: Standin, tmp_path: Path) -> None:
+    """CUPTI's flush and a launch that patches its kernel wait for each other's lock: programs did not end."""
+    steps = ("module:gemm:5", *("launch:gemm:1", "sleep:100") * 3)
+    found = run(standin, tmp_path / "a.warp", ("--sass-counts", "on", "--flush", "10"), *steps)
+    assert found.sql("SELECT count(*) FROM kernel") == [(3,)]
+
+
 def test_counts_name_the_module_whose_code_is_kept(standin: Standin, tmp_path: Path) -> None:
     found = run(standin, tmp_path / "a.warp", ("--sass-counts", "on"), "module:gemm:5", "launch:gemm:1")
     [(checksum,)] = found.sql(

@@ -116,5 +116,5 @@ def test_exports_of_an_import_are_recognised_as_what_they_are(tmp_path, form):
 def test_an_export_never_overwrites_what_it_reads(tmp_path):
     (tmp_path / "t.json").write_bytes(KINETO.read_bytes())
     done = warpsight("export", "t.json", "--to", "chrome", "-f", cwd=tmp_path)
-    assert done.returncode == 2 and "is what is read" in done.stderr
+    assert done.returncode == 2 and "is the input" in done.stderr
     assert (tmp_path / "t.json").read_bytes() == KINETO.read_bytes()

@@ -291,7 +291,7 @@ def test_a_newer_version_is_read_where_18_has_its_fields(maca: Maca, tmp_path: P
 def test_an_older_version_is_left_to_mctracer(maca: Maca, tmp_path: Path) -> None:
     done = maca.record(tmp_path, "launch:saxpy:6", says="version=17")
     assert done.code == 1
-    assert "mcTracer, and there is none here" in done.errors
+    assert "mcTracer, which is not installed here" in done.errors
     assert not done.path.exists() and not done.log  # the program was not run
     own = maca.record(tmp_path, "launch:saxpy:6", options=("--recorder", "own"), says="version=17")
     assert own.code == 1 and "version 18 or newer" in own.errors
@@ -313,7 +313,7 @@ def test_without_mcpti_mctracer_is_run(maca: Maca, tmp_path: Path) -> None:
     alone.mkdir(parents=True)
     shutil.copy(maca.folder / "lib/libmcruntime.so", alone)
     done = maca.record(tmp_path, "launch:saxpy:3", MACA_PATH=str(tmp_path / "sdk"))
-    assert done.code == 1 and "--backend maca runs mcTracer, and there is none here" in done.errors
+    assert done.code == 1 and "--backend maca runs mcTracer, which is not installed here" in done.errors
     kept = maca.record(tmp_path, "launch:saxpy:3", options=("--keep",))
     assert kept.code == 1 and "--backend maca runs mcTracer" in kept.errors
 

@@ -73,8 +73,7 @@ NOT_RUN = {
     "warpsight mcp ~*": "serves until Ctrl-C: test_mcp.py", "*cluster trigger*": "needs a running job: test_job_trigger.py",
     "tail -f *": "ends with Ctrl-C", "warpsight top*": "needs a running recording: test_top.py",
     "export WARPSIGHT=dormant*": "test_attach.py", "warpsight attach*": "test_attach.py", "warpsight detach*": "test_attach.py",
-    "*dump 4711 --gpu": "needs a GPU", "*--check": "needs cuda-gdb", "*sass compare*": "no CUTracer log is kept: tests/unit/sass",
-    "*sass histogram*": "no CUTracer file with clocks is kept: tests/unit/sass", "*sass ipc*": "tests/unit/sass",
+    "*dump 4711 --gpu": "needs a GPU", "*--check": "needs cuda-gdb",
     "warpsight merge --cpu stacks.warp*": "needs perf: test_uprobe.py", "export NVBIT_PATH*": "needs NVBit",
 }  # fmt: skip
 #: What a Python block takes for granted, and what one that is not run begins with or uses, and why.

@@ -68,7 +68,7 @@ def test_the_cause_and_its_line_are_found(followed):
     assert headline in told and "decay (decay.py:#)" in headline
     assert shown.rpartition("→ ")[2] in told
     number = SLOW.splitlines().index("        scale(queue, (1 << 20,), None, x, factor())") + 1
-    assert f"line {number}," in PAGE.read_text() and f"decay.py:{number})" in followed[1](
+    assert f"n line {number}, the host" in PAGE.read_text() and f"decay.py:{number})" in followed[1](
         "warpsight analyze decay.warp"
     )
 

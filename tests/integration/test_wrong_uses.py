@@ -135,3 +135,15 @@ def test_a_wrong_use_is_told_with_its_remedy(answers, code, use, said):
     assert (ended, said in message) == (code, True), message
     assert message.startswith("warpsight: ") and "Traceback" not in message
     assert len(message.splitlines()) <= (4 if "SELEC" in use else 2)
+
+
+@pytest.mark.parametrize(
+    "verb", [["info"], ["report"], ["core"], ["sass", "list"], ["cluster", "analyze"]], ids=" ".join
+)
+def test_a_line_end_in_a_name_does_not_break_the_message(verb, tmp_path):
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    command = [sys.executable, "-m", "warpsight", *verb, "no\nsuch.warp"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": source}, timeout=120)  # fmt: skip
+    assert done.returncode in (_FAILED, _USAGE) and len(done.stderr.splitlines()) == 1
+    assert "no\\nsuch.warp" in done.stderr

@@ -43,7 +43,7 @@ def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip().startswith("```"):
             within = not within
-        elif not within and page.name == FEATURES and line.startswith("| "):
+        elif not within and page.name == FEATURES and line.startswith("|"):
             yield from (
                 (number, shlex.split(one.partition(" -- ")[0]))
                 for one in re.findall(r"`warpsight ([a-z]+(?: [^`]*)?)`", line)

@@ -20,10 +20,29 @@ class NativeMissingError(WarpsightError):
 
 
 def library_path() -> Path | None:
-    """Path of libwarpsight.so: WARPSIGHT_LIBRARY when set, else beside this module; None when there is none."""
+    """Path of libwarpsight.so: WARPSIGHT_LIBRARY when set, else beside this module, or None."""
     override = os.environ.get(ENVIRONMENT)
     path = Path(override) if override else Path(__file__).with_name("libwarpsight.so")
     return path.resolve() if path.is_file() else None
+
+
+def installed_beside(name: str) -> Path | None:
+    """A file of this name in libwarpsight.so's folder; None when it is not there."""
+    library = library_path()
+    path = library.with_name(name) if library else None
+    return path if path is not None and path.is_file() else None
+
+
+def needed_beside(name: str, why: str) -> Path:
+    """A file of this name in libwarpsight.so's folder.
+
+    Raises:
+        NativeMissingError: when it is not there: this installation `why`.
+    """
+    found = installed_beside(name)
+    if found is None:
+        raise NativeMissingError(f"this installation of warpsight {why}")
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
-#: A time since the trace's begin: a text with a unit (`"1.5s"`, `"200ms"`), or seconds.
+#: A time since the trace's start: a text with a unit (`"1.5s"`, `"200ms"`), or seconds.
 Time = str | float
 Numbers = int | Sequence[int]
 Words = str | Sequence[str]
@@ -33,7 +33,7 @@ def nanoseconds(value: Time | None, name: str) -> int | None:
     """A duration like `1.5s`, `200ms`, `12us`, or a number of seconds (`5`, 0.25), as ns.
 
     Raises:
-        UsageError: when it is none.
+        UsageError: for an invalid time.
     """
     if value is None:
         return None
@@ -60,10 +60,10 @@ def words(value: Words | None) -> tuple[str, ...]:
 
 
 def window(trace: StoredTrace, begin: Time | None, end: Time | None) -> tuple[int | None, int | None]:
-    """Moments of the trace's clock from times since its begin.
+    """Times on the trace's clock from times since its start.
 
     Raises:
-        UsageError: for what is no time, and for a window that ends before it begins.
+        UsageError: for anything that is not a time, and for a window that ends before it begins.
     """
     from warpsight.model.selection import begin_of
 
@@ -82,7 +82,7 @@ def rows(
     """The rows that the options choose in a trace.
 
     Raises:
-        UsageError: for what is no time, and for a device that is not in the trace.
+        UsageError: for anything that is not a time, and for a device that is not in the trace.
     """
     from warpsight.model import device_ids
     from warpsight.model.selection import Rows

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MergedJob:
-    """What :func:`merge` wrote: rows by table, and the largest error bound of any rank's clock (ns, None unknown)."""
+    """The result of :func:`merge`: rows by table, and the largest clock error of any rank (ns, or None)."""
 
     path: str
     ranks: int
@@ -84,7 +84,7 @@ def merge(
 
 @dataclass(frozen=True)
 class Triggered:
-    """What :func:`trigger` asked for, and which recordings will do it: names of folders and why not, of those that will not."""
+    """The request of :func:`trigger`, the recordings that will follow it, and the reasons of those that will not."""
 
     when: str
     taken: tuple[str, ...]

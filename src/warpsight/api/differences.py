@@ -30,18 +30,17 @@ def diff(
     device: Numbers = (),
     top: int | None = None,
 ) -> Difference:
-    """Compare runs of two versions: what changed per iteration, and whether it is more than run-to-run noise.
+    """Compare runs of two versions: what changed per iteration, and whether it exceeds run-to-run noise.
 
-    Noise is how runs of one side differ, so a test needs several runs a side: four at least, better five, taken in turn. With
-    fewer the verdict is `untested`.
+    A test needs at least four runs per side, better five, taken in turn; with fewer the verdict is `untested`.
 
     Args:
-        before: one run or several: open traces, or paths of traces, files of other tools, or folders of them.
-        after: the runs that are judged, likewise.
+        before: runs: open traces, or paths of traces, other tools' files, or folders of them.
+        after: the runs to judge, likewise.
         by: keep one table: summary, kernel, role, stack, range, operator, tree, sequence or runs.
-        process: only these process ids, in all runs.
-        device: only these devices, in all runs.
-        top: rows of a table at most; None and 0 are all.
+        process: only these process ids.
+        device: only these devices.
+        top: most rows of a table; None and 0 mean all.
 
     Raises:
         UsageError: when a run is given twice, a folder holds none, or no run has what `by` asks for.
@@ -76,7 +75,7 @@ def _expanded(side: Side | Sequence[Side]) -> list[Side]:
     """The runs of a side, folders of traces as what is in them.
 
     Raises:
-        UsageError: when there is none.
+        UsageError: when it does not exist.
     """
     given = [side] if isinstance(side, (StoredTrace, str, os.PathLike)) else list(side)
     if not given:

@@ -1,4 +1,4 @@
-"""Flame graphs from options: which rows, which form, and nothing private in what is written."""
+"""Flame graphs from options: rows, form, and redaction of the output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FlameOptions:
     merge_lines: bool
 
     def shape(self) -> Shape:
-        """The same as the analysis takes it.
+        """The options in the form that the analysis takes.
 
         Raises:
             UsageError: for a weight, level or split that does not exist.
@@ -107,7 +107,7 @@ def drawn(
     chosen: FlameChoice,
     before: StoredTrace | str | os.PathLike[str] | None = None,
 ) -> FlameGraph:
-    """The graph of a trace, or of how it differs from the one `before`.
+    """The graph of a trace, or of its difference from the trace `before`.
 
     Raises:
         UsageError: for options that do not exist.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analyzed:
-    """What :meth:`Questions.analyze` found: a verdict where no analysis was named, and the results by name."""
+    """The result of :meth:`Questions.analyze`: a verdict if no analysis was named, and the results by name."""
 
     verdict: Verdict | None
     results: dict[str, Result] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Questions(StoredTrace):
     """A trace whose methods are the reading verbs."""
 
     def info(self) -> dict[str, Any]:
-        """What the trace holds, how it was taken and what is missing, as `warpsight info --json` prints it (times in ns).
+        """Describe what the trace holds, how it was taken and what is missing, as in `warpsight info --json` (times in ns).
 
-        Table `loss` has every cause; :attr:`loss` is that table.
+        :attr:`loss` is table `loss`, with every cause.
         """
         from warpsight.analysis.stats.contents import contents
 
@@ -70,21 +70,21 @@ class Questions(StoredTrace):
         name: str | None = None,
         top: int | None = None,
     ) -> Result:
-        """Sums of kernels, copies, api, launches, nvtx, events, memory, counters, sync, ops or modules: one table, longest first.
+        """Sum up kernels, copies, api, launches, nvtx, events, memory, counters, sync, ops or modules, longest first.
 
         Args:
             subject: one of these.
             by: group kernels by name, shape, stack, device, stream, process, range or op; memory by stack; ops by name, shapes,
                 family or forward; modules by name or class.
             names: kernel names demangled, short or mangled.
-            latency: add the wait between launch call and kernel.
+            latency: add the wait between launch and kernel.
             device: Only these devices, by id.
             stream: Only these streams.
             process: Only these process ids of the trace.
-            begin: Only what began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            begin: Only what began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's start.
             end: Only what began before this time.
             name: only names that this regular expression matches.
-            top: rows at most; None and 0 are all.
+            top: most rows; None and 0 mean all.
 
         Raises:
             UsageError: for a subject, grouping or time that does not exist.
@@ -110,17 +110,17 @@ class Questions(StoredTrace):
         end: Time | None = None,
         top: int | None = None,
     ) -> Analyzed:
-        """Where the devices' time went, why they were idle, what to change; with `names` these analyses (:meth:`analyses`).
+        """Say where the devices' time went, why they were idle and what to change; with `names`, run these analyses.
 
         Args:
-            names: analyses to run, as `"critical-path"`.
-            everything: without names, run every analysis beside the verdict.
+            names: analyses to run, such as `"critical-path"`; :meth:`analyses` lists them.
+            everything: without names, also run every analysis.
             device: As in :meth:`stats`.
             stream: As there.
             process: As there.
             begin: As there; without a time the verdict judges everything from the first to the last device work.
             end: As there.
-            top: rows of each table at most; None and 0 are all.
+            top: most rows of each table; None and 0 mean all.
 
         Raises:
             UsageError: for an analysis that does not exist.
@@ -155,16 +155,16 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> pa.Table:
-        """Rows chosen by DuckDB's SQL or by simple filters; nothing but the trace can be read.
+        """Select rows with DuckDB's SQL or simple filters; only the trace can be read.
 
         Args:
-            sql: one statement that reads; views are named like the tables. Only `head` goes with it.
-            table: the table to ask without SQL.
-            filters: conditions as `column=value`, with = != < <= > >= ~regex !~regex, or low..high, units as in `10us`,
-                `64KiB`; all must hold, `|` within one is or.
-            fields: columns, all by default; one text may name several, with commas between.
-            group_by: group by these columns, named alike: count and times of each group.
-            count: only the number of rows (of each group).
+            sql: one reading statement; views are named like the tables. Only `head` can be combined with it.
+            table: the table to read without SQL.
+            filters: `column=value`, with = != < <= > >= ~regex !~regex, or low..high; units as in `10us`, `64KiB`; all must
+                hold; `|` within one means or.
+            fields: columns, also comma-separated; all by default.
+            group_by: columns to group by, for count and times of each group.
+            count: only the number of rows (per group).
             top: the largest groups, or longest rows.
             head: the first rows.
             tail: the last rows.
@@ -202,7 +202,7 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """The same as :meth:`query`, but lazy: a DuckDB relation to continue with.
+        """Like :meth:`query`, but lazy: a DuckDB relation to continue with.
 
         Raises:
             UsageError: as :meth:`query`.
@@ -243,12 +243,12 @@ class Questions(StoredTrace):
         begin: Time | None = None,
         end: Time | None = None,
     ) -> Result:
-        """Single events in time order, as `warpsight view --list` prints them; times are relative to the trace's begin.
+        """List single events in time order, as `warpsight view --list` does; times count from the trace's start.
 
         Args:
-            kind: kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, memory or counter; by default what
-                happened on devices, ranges and the program's own events.
-            count: events at most, the first ones; None and 0 are all.
+            kind: kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, memory or counter; by default device
+                work, ranges and the program's own events.
+            count: most events; None and 0 mean all.
             device: As in :meth:`stats`.
             stream: As there.
             process: As there.
@@ -277,15 +277,14 @@ class Questions(StoredTrace):
         end: Time | None = None,
         name: str | None = None,
     ) -> Hotspots:
-        """Where warps were sampled in each kernel and what they waited for: needs a recording with `pc_sampling`.
+        """Show where warps were sampled in each kernel and what they waited for; needs a recording with `pc_sampling`.
 
         Args:
-            levels: what to sum by: line (whole inline chains), ptx, instruction. Kernels without line information are summed
-                by instruction.
-            top: kernels with places; None and 0 are all. The others have their sums alone.
+            levels: line (whole inline chains), ptx or instruction. Kernels without line information use instructions.
+            top: kernels with places; None and 0 mean all. Others have only sums.
             device: Only these devices, by id.
             process: Only these process ids of the trace.
-            begin: Only windows that began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            begin: Only windows that began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's start.
             end: Only windows that began before this time.
             name: only kernels that this regular expression matches.
 
@@ -310,16 +309,16 @@ class Questions(StoredTrace):
         device: Numbers = (),
         top: int | None = None,
     ) -> Difference:
-        """Compare this run with an earlier one, or several: :func:`warpsight.diff` with this trace as the second side.
+        """Compare this run with one or more earlier ones: :func:`warpsight.diff` with this trace as the second side.
 
-        One run says nothing about noise, so the verdict is `untested`; `ws.diff` takes several runs of both sides.
+        A single run says nothing about noise, so the verdict is `untested`; `ws.diff` takes several runs per side.
 
         Args:
-            before: the run or runs to compare with: open traces, or paths of traces, files of other tools, folders of them.
+            before: earlier runs: open traces, or paths of traces, other tools' files, or folders of them.
             by: keep one table: summary, kernel, role, stack, range, operator, tree, sequence or runs.
-            process: only these process ids, in all runs.
-            device: only these devices, in all runs.
-            top: rows of a table at most; None and 0 are all.
+            process: only these process ids.
+            device: only these devices.
+            top: most rows of a table; None and 0 mean all.
 
         Raises:
             UsageError: as :func:`warpsight.diff`.
@@ -337,15 +336,15 @@ class Questions(StoredTrace):
         force: bool = False,
         top: int | None = None,
     ) -> Simulated:
-        """How long the program's steps would take if something in it were different.
+        """Predict how long the program's steps would take if something in it were different.
 
         Args:
-            what: changes in the order in which they apply, as `"kernel:gemm/2"`, `"graphs"`, `"sync:cudaStreamSynchronize"`.
+            what: changes in order, such as `"kernel:gemm/2"`, `"graphs"`, `"sync:cudaStreamSynchronize"`.
             process: only these process ids.
-            step: what a step takes when nothing records it (`"4.8ms"` or seconds): the cost of recording is taken out first.
-            out: a new trace to write, with everything at its predicted time.
+            step: a step's time without recording (`"4.8ms"` or seconds), to correct for its cost.
+            out: a new trace for the predicted times.
             force: replace an existing trace.
-            top: rows of each table at most; None and 0 are all.
+            top: most rows of each table; None and 0 mean all.
 
         Raises:
             UsageError: for a change that cannot be read, or one for which the trace has too little.
@@ -360,11 +359,11 @@ class Questions(StoredTrace):
         return replace(found, result=_cut(found.result, top))
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
-        """Match the host stacks of another tool with launches; read the result with `.folded()`, `.summary()` or `.counts()`.
+        """Match another tool's host stacks with launches; the result has `.folded()`, `.summary()` and `.counts()`.
 
         Args:
-            cpu: the stacks: extended folded, perf script, bpftrace, or a trace.
-            tolerance: how far a stack may lie from its launch with the clocks aligned, in ms.
+            cpu: stacks: extended folded, perf script, bpftrace or a trace.
+            tolerance: largest distance between a stack and its launch, clocks aligned, in ms.
 
         Raises:
             WarpsightError: when `cpu` cannot be read.

@@ -41,9 +41,9 @@ class Run:
 @takes_options(rows.RECORDING, rows.VENDOR)
 def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] | None = None, *, force: bool = False,
         environment: Mapping[str, str] | None = None, **options: Unpack[RunOptions]) -> Run:  # fmt: skip
-    """Run a program and record it. The program shares our terminal.
+    """Run a program and record it. The program uses this terminal.
 
-    What is not given here comes from the environment and a configuration file, as with `warpsight record`.
+    Options that are not given come from the environment or a configuration file, as with `warpsight record`.
 
     Args:
         command: The program and its arguments.
@@ -59,7 +59,7 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"
     flags = [part for name, value in given.items() for part in spelled(rows.BY_NAME[name], value)]
     arguments = ["record", "-q", "-o", str(target), *(["-f"] if force else []), *flags, "--"]
-    child = python_command("warpsight.ui.cli", *arguments, *[os.fspath(part) for part in command])
+    child = python_command("warpsight.ui.cli", *arguments, *[os.fspath(part) for part in command], site=True)
     finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
     return Run(target, finished.returncode)
 

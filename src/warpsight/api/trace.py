@@ -18,7 +18,7 @@ class Trace(Writing):
 
 
 def open(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace (folder, packed file, fsspec URL), or a file of another tool, which is read into a private temporary folder.
+    """Open a trace (folder, packed file, fsspec URL) or another tool's file, which is read into a private temporary folder.
 
     Raises:
         TraceError: when there is nothing, or the trace is damaged, or of a schema that this version does not read.

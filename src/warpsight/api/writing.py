@@ -28,7 +28,7 @@ REPORT_SUFFIX = ".report.html"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: where (None for a stream), its bytes (None for a stream), and how much of what."""
+    """An output file: its path and bytes (None for a stream), and counts of its contents."""
 
     path: Path | None
     bytes: int | None
@@ -50,7 +50,7 @@ class Writing(Questions):
         width: int = 120,
         ascii_only: bool = False,
     ) -> str:
-        """The timeline as text, a row per device and stream; :meth:`events` has single events.
+        """Draw the timeline as text, a row per device and stream; :meth:`events` lists single events.
 
         Args:
             device: As in :meth:`stats`.
@@ -60,7 +60,7 @@ class Writing(Questions):
             begin: As there.
             end: As there.
             width: columns, 40 to 400.
-            ascii_only: ASCII characters only.
+            ascii_only: use ASCII only.
 
         Raises:
             UsageError: for a width out of bounds.
@@ -88,12 +88,12 @@ class Writing(Questions):
         include_environment: bool = False,
         source: bool = True,
     ) -> Written:
-        """One HTML page that says what is wrong and shows it; it opens offline.
+        """Write one HTML page that says what is wrong and shows it, and opens offline.
 
         Args:
-            out: new file or open stream; NAME.report.html in this folder by default.
+            out: new file or open stream; NAME.report.html by default.
             force: replace an existing file.
-            title: of the page; the trace's name by default.
+            title: page title; the trace's name by default.
             begin: as in :meth:`stats`.
             end: as there.
             device: as there.
@@ -101,7 +101,7 @@ class Writing(Questions):
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
-            source: embed lines of source.
+            source: embed source lines.
 
         Raises:
             WarpsightError: when the file exists or cannot be written.
@@ -145,26 +145,26 @@ class Writing(Questions):
 
         Args:
             to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …
-            out: new file, or open stream; NAME with the format's suffix by default. A name that ends in .zst is compressed.
-                Several processes in a format that holds one become a folder.
+            out: new file or open stream; NAME with the format's suffix by default. A suffix .zst compresses. Several processes
+                become a folder if the format holds only one.
             force: replace an existing file.
-            begin: only what reaches beyond this time: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            begin: only what reaches beyond this time: a text with a unit (`"200ms"`) or seconds, since the trace's start.
             end: only what began before this time.
             device: work of these devices only.
             stream: work of these streams only.
             process: only these process ids of the trace.
             kind: only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter.
-            flows: with arrows from launches to their work.
-            counters: with counters.
-            rows: perfetto, chrome and kineto files also hold the rows that they show, so that importing one gives the same trace.
-            critical_path: draw the critical path over the timeline: a track of its segments, arrows along it (perfetto only).
-            findings: mark what :meth:`analyze` finds: a track for each, over the time that shows it best (perfetto only).
+            flows: include arrows from launches to their work.
+            counters: include counters.
+            rows: include rows, so that importing a perfetto, chrome or kineto file gives the same trace.
+            critical_path: draw the critical path (perfetto only).
+            findings: mark the findings of :meth:`analyze` (perfetto only).
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
 
         Returns:
-            Where it is, its bytes, and counts of slices, samples and so on, by the format.
+            Its path and bytes, and counts of slices, samples and so on.
 
         Raises:
             UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path or
@@ -187,7 +187,7 @@ class Writing(Questions):
         )  # fmt: skip
         path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
         if isinstance(path, (str, os.PathLike)) and _same(path, self.path):
-            raise UsageError(f"{path} is what is read; another file must be named")
+            raise UsageError(f"{path} is the input; name another file")
         parts = chosen.parts(self, selection)
         with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
             if parts:
@@ -221,21 +221,21 @@ class Writing(Questions):
         name: str | None = None,
         include_paths: bool = False,
     ) -> FlameGraph:
-        """A flame graph: which host code asked for the time on the GPU, or spent the CPU's; shown by notebooks.
+        """Draw a flame graph: which host code asked for the GPU time, or spent the CPU's. Notebooks display it.
 
         Args:
             weight: time, launches, bytes, idle, allocated, or samples (of host threads).
-            to: html, svg, png, folded, speedscope or cpuprofile; what the name of `out` says by default.
+            to: html, svg, png, folded, speedscope or cpuprofile; by default the suffix of `out` decides.
             out: also write it to this new file or open stream.
             force: replace an existing file.
-            diff: an earlier trace to compare with, open or a path.
-            by: split by device, stream, rank, process or thread; samples by process and thread by default.
-            level: only these levels above the leaves: stack, range, op.
+            diff: an earlier trace to compare with.
+            by: split by device, stream, rank, process or thread.
+            level: only these levels above kernels: stack, range, op.
             names: kernel names demangled, short or mangled.
-            merge_lines: one frame per function, whatever its lines.
+            merge_lines: one frame per function instead of per line.
             device: As in :meth:`stats`.
             stream: As there.
-            rank: only processes of these ranks.
+            rank: only these ranks.
             process: As there.
             begin: As there.
             end: As there.
@@ -262,7 +262,7 @@ class Writing(Questions):
         return graph
 
     def pack(self, out: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
-        """Make one file of the trace, to send or keep; it opens like the folder. NAME.warp.zip beside it by default.
+        """Pack the trace into one file that opens like the folder; NAME.warp.zip beside it by default.
 
         Raises:
             TraceError: when the file exists and `force` is not set, or cannot be written.

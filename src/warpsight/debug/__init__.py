@@ -1,1 +1,1 @@
-"""What a hung or crashed GPU program was doing: core dumps, cuda-gdb, Compute Sanitizer."""
+"""The state of a hung or crashed GPU program: core dumps, cuda-gdb, Compute Sanitizer."""

@@ -1,4 +1,4 @@
-"""A core dump as the report of a hang or crash needs it: its summary, one sentence, and the kernels that ran."""
+"""A core dump for the report of a hang or crash: summary, one sentence, and the running kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decode(path: Path) -> dict[str, Any]:
 
 
 def sentence(summary: dict[str, Any]) -> str:
-    """Which kernel, what happened to it, and on which line."""
+    """The kernel, its fault or state, and the source line."""
     if summary["faults"]:
         fault = summary["faults"][0]
         kernel = fault["kernel"] or "a kernel"

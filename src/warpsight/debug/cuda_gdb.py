@@ -1,4 +1,4 @@
-"""cuda-gdb, where it is installed: run it with a time limit, and read what it prints.
+"""Runs an installed cuda-gdb with a time limit and reads its output.
 
 Only its text is used: `info cuda kernels`, `info cuda threads` and the lines about exceptions, as cuda-gdb 12 and 13 print them.
 """
@@ -184,7 +184,7 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
 
 
 def core_commands(core: Path, kernels: int) -> list[str]:
-    """Commands for a dump: its kernels, and every thread of the first so many."""
+    """Commands for a dump: its kernels, and every thread of the first few."""
     quoted = str(core).replace("\\", "\\\\").replace('"', '\\"')
     asked = [f"info cuda threads kernel {number}" for number in range(kernels)]
     return [

@@ -1,4 +1,4 @@
-"""One page about a program that hung or crashed: the verdict, what was stuck, who launched it, what the host was doing."""
+"""One page about a program that hung or crashed: verdict, stuck work, its launch, and the host's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole source chains for findings that name one line only, from the program's own code.
+"""Completes source chains of findings that name only one line, from the program's own code.
 
 Race reports have the innermost function and the instruction's offset, but not the calls it was inlined through. The program's
 cubins, taken out of it by `cuobjdump`, have the chain: the instruction at that offset whose innermost line is the reported one.
@@ -35,7 +35,7 @@ def complete(findings: Iterable[SanitizerFinding], program: Sequence[str]) -> No
 
 
 def completed(access: RaceSide, cubins: Sequence[Cubin]) -> RaceSide:
-    """The access with the chain that the code gives its instruction; unchanged when none or several do."""
+    """The access with the chain of its instruction; unchanged if none or several fit."""
     if access.offset is None or len(access.chain) != 1:
         return access
     inner = access.chain[0]

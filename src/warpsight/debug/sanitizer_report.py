@@ -115,7 +115,7 @@ def _frame_json(frame: Frame, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
-    """The findings of the reports of all processes, the most severe and most frequent first, and what was damaged."""
+    """The findings of all processes' reports, the most severe and frequent first, and any damage."""
     found: dict[tuple[object, ...], SanitizerFinding] = {}
     problems: list[str] = []
     for path in paths:

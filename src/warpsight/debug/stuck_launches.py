@@ -1,4 +1,4 @@
-"""Launches of a trace whose kernels have not completed, and which of them a core dump's grid is."""
+"""Launches of a trace without completed kernels, and the one that a core dump's grid came from."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Join:
 
 def join(launches: Sequence[OutstandingLaunch], pid: int, kernel: str, grid: Sequence[int] | None, block: Sequence[int] | None,
          thread: int | None = None) -> Join:  # fmt: skip
-    """Find the launch that a grid of a dump came from, among those that have not completed.
+    """The uncompleted launch that a grid of a dump came from.
 
     By kernel name and dimensions, then by the launching thread where the dump has it; of several the oldest, since a
     stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise. A launch

@@ -1,4 +1,4 @@
-"""Errors of the readers: which file is wrong, where, and what was found instead of what."""
+"""Errors of the readers: the file, the place, and the expected and actual contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign files into traces: for good (:func:`import_files`) or for one question (:func:`open_any`)."""
+"""Imports foreign files: permanently (:func:`import_files`) or for one question (:func:`open_any`)."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def import_files(
     force: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Imported:
-    """Read files of any known format into one new trace; several files become several processes (ranks) of it.
+    """Read files of any known format into one new trace; each file becomes a process (rank).
 
     Args:
-        paths: Files or folders; a folder of torch.profiler's files, one per rank, is read as those.
-        out: The trace folder to make.
-        form: The format of all of them; found by their content when None.
-        force: Replace an existing trace at `out`, once everything has been read.
-        options: Options of the reader, by key.
+        paths: Files or folders; a folder of torch.profiler files counts as one file per rank.
+        out: The trace folder to create.
+        form: Their format; None recognizes it by content.
+        force: Replace an existing trace once everything has been read.
+        options: Reader options by key.
 
     Raises:
         FormatError: when a file has no known format, or damaged beyond what can be salvaged; nothing is left at `out`.
@@ -118,7 +118,7 @@ def open_any(path: _Path, kind: type[StoredTrace] | None = None) -> StoredTrace:
 
 
 def is_trace(path: str) -> bool:
-    """Whether a path is to be opened as a trace of our own; what does not exist is, so that one message says so."""
+    """Whether to open a path as a trace of our own; true for missing paths, so that one message reports them."""
     from warpsight.model.storage import manifest
 
     if "://" in path or "::" in path or not os.path.exists(path):

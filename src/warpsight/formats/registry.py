@@ -1,4 +1,4 @@
-"""The formats a trace can be read from and written in: one line in a table and one module each.
+"""The formats for reading and writing traces: a line in a table and a module each.
 
 The core's own formats are in the tables below. Every other comes from a package that declares an entry point in the group
 `warpsight.formats`: an object (a module, say) with `READERS` and `EXPORTERS`, mappings like those below. One that cannot be
@@ -59,7 +59,7 @@ class Options:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str) -> str | None:
-        """The value of an option, None when it was not given."""
+        """The value of an option, or None."""
         return self.values.get(key)
 
 
@@ -92,19 +92,19 @@ class Reader:
         self._loaded().read(source, target, options)
 
     def stacks_parser(self) -> Callable[[bytes], Samples] | None:
-        """The function that reads host stacks for `merge`; None where the format holds no stacks of its own."""
+        """The function that reads host stacks for `merge`; None if the format has no stacks of its own."""
         found: Callable[[bytes], Samples] | None = getattr(self._loaded(), "parse_stacks", None)
         return found
 
     def coverage(self) -> Coverage:
-        """What is kept, lost and tested."""
+        """The kept, lost and tested parts of the format."""
         found: Coverage = self._loaded().COVERAGE
         return found
 
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format; `module` has `write(trace, file, selection)` that returns counts of what it wrote.
+    """A format; `module` has `write(trace, file, selection)`, or another `function`, that returns counts of what it wrote.
 
     It may have `parts(trace, selection)` too, when one file cannot hold everything.
     """
@@ -112,16 +112,17 @@ class Exporter:
     summary: str
     suffix: str
     module: str
+    function: str = "write"
 
     def write(self, trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
         """Write the selected part of a trace."""
-        function: Callable[[StoredTrace, IO[bytes], Selection], dict[str, int]] = importlib.import_module(
-            self.module
-        ).write
+        function: Callable[[StoredTrace, IO[bytes], Selection], dict[str, int]] = getattr(
+            importlib.import_module(self.module), self.function
+        )
         return function(trace, file, selection)
 
     def parts(self, trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
-        """The split over several files, by name without suffix, when one file cannot hold the selection; else empty."""
+        """The files of a selection that one file cannot hold, by name without suffix, or empty."""
         function: Callable[[StoredTrace, Selection], dict[str, Selection]] | None = getattr(
             importlib.import_module(self.module), "parts", None
         )
@@ -171,6 +172,7 @@ _CORE_READERS: dict[str, Reader] = {
     ),
 }
 
+_TABULAR = "warpsight.formats.tabular"
 _CORE_EXPORTERS: dict[str, Exporter] = {
     "perfetto": Exporter(
         "Perfetto's protobuf, for ui.perfetto.dev", ".pftrace", "warpsight.formats.perfetto.writer"
@@ -184,10 +186,10 @@ _CORE_EXPORTERS: dict[str, Exporter] = {
     "kineto": Exporter(
         "torch.profiler's JSON, for HTA and others", ".pt.trace.json", "warpsight.formats.kineto.writer"
     ),
-    "parquet": Exporter("All tables, Parquet in a zip", ".parquet.zip", "warpsight.formats.tabular.parquet"),
-    "arrow": Exporter("All tables, Arrow IPC in a zip", ".arrow.zip", "warpsight.formats.tabular.arrow"),
-    "csv": Exporter("All tables, CSV in a zip", ".csv.zip", "warpsight.formats.tabular.csv"),
-    "jsonl": Exporter("All tables, JSON lines in a zip", ".jsonl.zip", "warpsight.formats.tabular.jsonl"),
+    "parquet": Exporter("All tables, Parquet in a zip", ".parquet.zip", _TABULAR, "parquet"),
+    "arrow": Exporter("All tables, Arrow IPC in a zip", ".arrow.zip", _TABULAR, "arrow"),
+    "csv": Exporter("All tables, CSV in a zip", ".csv.zip", _TABULAR, "csv"),
+    "jsonl": Exporter("All tables, JSON lines in a zip", ".jsonl.zip", _TABULAR, "jsonl"),
 }
 
 
@@ -226,7 +228,7 @@ def reader(name: str) -> Reader:
     """The reader of a format.
 
     Raises:
-        UsageError: when there is none.
+        UsageError: when it does not exist.
     """
     readers = _tables()[0]
     if name not in readers:
@@ -238,7 +240,7 @@ def exporter(name: str) -> Exporter:
     """The exporter of a format.
 
     Raises:
-        UsageError: when there is none.
+        UsageError: when it does not exist.
     """
     exporters = _tables()[1]
     if name not in exporters:
@@ -247,7 +249,7 @@ def exporter(name: str) -> Exporter:
 
 
 def files_of_ranks(folder: Path) -> list[Path]:
-    """Files in a folder whose format has a file per rank of a job, by name and number; often none."""
+    """Files in a folder whose format has a file per rank of a job, by name and number."""
     from warpsight.formats.source import Source
 
     found = []

@@ -89,7 +89,7 @@ class Source:
         return self.path.stat().st_size
 
     def open(self) -> IO[bytes]:
-        """The uncompressed bytes from the beginning. Large reads are the quick ones.
+        """The uncompressed bytes from the start. Large reads are fast.
 
         Raises:
             FormatError: for a folder.
@@ -115,11 +115,11 @@ class Source:
         return Path(self._temporary.name) / (self.path.stem or "copy")
 
     def member(self, path: Path) -> Source:
-        """A file of this folder as a source of its own; close it too, unless it makes no copies."""
+        """A file of this folder as a source; close it too, unless it makes no copies."""
         return Source(path)
 
     def members(self, paths: Iterable[Path]) -> Iterator[Source]:
-        """Files of this folder, one after another, each closed again; if one ended early, so did the folder."""
+        """Files of this folder in sequence, each closed again; if one ended early, so did the folder."""
         for path in paths:
             with self.member(path) as member:
                 yield member
@@ -188,7 +188,7 @@ class _Decoder(Protocol):
     piece: int
 
     def feed(self, data: bytes) -> bytes:
-        """What comes out for some input."""
+        """The output for some input."""
 
     @property
     def complete(self) -> bool:

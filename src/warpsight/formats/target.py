@@ -29,7 +29,7 @@ _TIME = {"memory": "time", "counter": "time", "sample": "time"}
 
 
 class Target:
-    """Wraps a :class:`~warpsight.model.TraceWriter`: rows may be added in pieces of any size and any order.
+    """Wraps a :class:`~warpsight.model.TraceWriter`: accepts rows in pieces of any size, in any order.
 
     Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
@@ -69,7 +69,7 @@ class Target:
         self._pool.shutdown(wait=True)
 
     def begin(self, scope: str) -> None:
-        """Begin with the rows of the next source."""
+        """Start the rows of the next source."""
         self.scope = scope
         self.source = {}
 
@@ -115,7 +115,7 @@ class Target:
     # Who and where
 
     def process(self, pid: object, /, *, scope: str | None = None, **columns: object) -> int:
-        """Id of a process. `pid` is the source's key; a text key or one that does not fit gets pid 0.
+        """Id of a process. `pid` is the source's key; text keys and unsuitable numbers get pid 0.
 
         `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
         environment, settings, start, end, exit); what is not given is empty, and start and end are those of its rows.
@@ -124,11 +124,11 @@ class Target:
         return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
 
     def thread(self, process: int, tid: object, name: str | None = None) -> int:
-        """Thread id for rows: `tid` itself when it is an int32 from 0, else a negative number that stands for it."""
+        """Thread id for rows: `tid` itself if it is a non-negative int32, else a negative number in its place."""
         return self._identities.thread(process, tid, name)
 
     def device(self, key: object, **columns: object) -> int:
-        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`.
+        """Id of a device by its key: a UUID if known, else a tuple that begins with :attr:`scope`.
 
         Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
         """
@@ -143,6 +143,12 @@ class Target:
         return self._identities.stream(process, context, stream, columns)
 
     # Rows
+
+    def add_columns(self, table: str, /, **columns: object) -> None:
+        """Append rows, as columns of Arrow or NumPy; see :meth:`add`."""
+        import pyarrow as pa
+
+        self.add(table, pa.table(columns))
 
     def add(self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
         """Append rows: an Arrow table, a mapping of columns, or an iterable of rows; see :meth:`TraceWriter.add`.
@@ -193,7 +199,7 @@ class Target:
         return data.set_column(data.column_names.index("duration"), "duration", kept)
 
     def negative_durations(self, count: int, kind: str) -> None:
-        """Record that `count` rows end before they begin, which no tool can mean."""
+        """Record that `count` rows end before they begin."""
         self.lost(count, "durations below zero: they are 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
@@ -205,7 +211,7 @@ class Target:
             self._flush_small("attribute")
 
     def note(self, text: str, kind: str | None = None) -> None:
-        """Add a note about how the trace was recorded or read; nothing is missing because of it."""
+        """Add a note about how the trace was recorded or read; it does not mean that anything is missing."""
         self.lost(0, text, kind, severity="note")
 
     def lost(
@@ -230,7 +236,7 @@ class Target:
         self._small["loss"].append(row)
 
     def describe(self, **content: object) -> None:
-        """Set entries of the manifest; what describes the source (tool, version, clock) goes to :attr:`source`."""
+        """Set entries of the manifest; details of the source (tool, version, clock) go to :attr:`source`."""
         self._writer.describe(**content)
 
     # The end

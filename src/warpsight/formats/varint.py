@@ -1,4 +1,4 @@
-"""Unsigned LEB128 numbers in NumPy: seven bits a byte, low bits first, the top bit says that more follows."""
+"""Unsigned LEB128 numbers in NumPy: seven bits per byte, low bits first; the top bit means that more follow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Overlong(ValueError):
 
 
 def decode(data: Column, at: Column) -> tuple[Column, Column]:
-    """The numbers that begin at the given bytes, and where each ends.
+    """The numbers that start at the given bytes, and the end of each.
 
     Args:
         data: uint8[bytes].
@@ -115,7 +115,7 @@ def encode_one(value: int) -> bytes:
 
 
 def ragged(starts: Column, counts: Column) -> Column:
-    """The places `start, start + 1, … start + count - 1` of every row, one after another."""
+    """The places `start, start + 1, … start + count - 1` of every row, in sequence."""
     total = int(counts.sum())
     if not total:
         return np.empty(0, np.int64)

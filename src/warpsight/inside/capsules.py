@@ -17,7 +17,7 @@ STEP, FRAME = "warpsight:step", "warpsight:frame"
 
 @contextmanager
 def capture_frame() -> Iterator[None]:
-    """Work of this block is a frame, which `warpsight capsule record --frame N` cuts out; free when nothing does."""
+    """Mark a block as a frame, which `warpsight capsule record --frame N` cuts out."""
     _tell("begin", FRAME)
     try:
         yield

@@ -29,7 +29,7 @@ class _Library:
         return 0 if self.get() is None else self.recording()
 
     def get(self) -> ctypes.CDLL | None:
-        """The library when this process may be recorded, else None."""
+        """The library if this process may be recorded, else None."""
         if self._tried:
             return self.loaded
         with self._first:
@@ -81,9 +81,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class annotate:
-    """A named range of the calling thread: `with ws.annotate("forward"):` or `@ws.annotate("forward")`; ranges nest.
+    """Mark a range of the calling thread: `with ws.annotate("forward"):` or `@ws.annotate("forward")`; ranges nest.
 
-    `attributes` appear with the range in table `marker`, as a JSON object; what JSON has no form for becomes text.
+    `attributes` appear in table `marker` as a JSON object; values that JSON cannot hold become text.
 
     Raises:
         TypeError: when `name` is not text.
@@ -130,10 +130,10 @@ def emit(
 
     Args:
         name: what happened.
-        start: begin in ns of `time.monotonic_ns()`; now by default and for 0.
-        duration: in ns. Both may be numbers of any library; parts of a nanosecond are rounded.
-        kind: a word of your own that groups events.
-        attributes: what belongs to it, kept as a JSON object; what JSON has no form for becomes text.
+        start: in ns of `time.monotonic_ns()`; 0 and the default mean now.
+        duration: in ns, rounded; any library's numbers will do.
+        kind: your own word to group events.
+        attributes: kept as a JSON object; values that JSON cannot hold become text.
 
     Raises:
         TypeError: for a name or kind that is not text, or a time that is not a number; also while nothing records.
@@ -156,7 +156,7 @@ def emit(
 def counter(name: str, value: float, unit: str = "1") -> None:
     """Add the current value of a counter of your own to table `counter`.
 
-    `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
+    `value` may be any library's number, also infinite or NaN; a one-element tensor is read only while something records.
 
     Raises:
         TypeError: for a name or unit that is not text, or a value that is not a single number; also while nothing records.
@@ -174,9 +174,9 @@ def counter(name: str, value: float, unit: str = "1") -> None:
 
 
 def trigger(reason: str = "asked for") -> None:
-    """Have a flight recorder (`warpsight record --ring …`) write a trace of its window; it is written within seconds.
+    """Have a flight recorder (`warpsight record --ring …`) write a trace of its window within seconds.
 
-    In a recording without a ring it is a mark in the trace and nothing more.
+    Without a ring this only adds a mark to the trace.
 
     Raises:
         TypeError: when `reason` is not text.
@@ -188,7 +188,7 @@ def trigger(reason: str = "asked for") -> None:
 
 
 def mark(name: str, **attributes: object) -> None:
-    """Add a moment to table `user_event`: an event of kind `mark` without duration.
+    """Add an instant of kind `mark` to table `user_event`.
 
     Raises:
         TypeError: when `name` is not text.

@@ -22,7 +22,7 @@ _HOST, _MOST_DEVICE, _MOST_ADDRESS = -1, 0xFFFE, 2**64 - 1
 
 def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "", category: str = "unknown",
              device: int = _HOST) -> None:  # fmt: skip
-    """Report an allocation of `size` bytes; `device` is the CUDA or OpenCL index, -1 the host.
+    """Report an allocation of `size` bytes; `device` is the CUDA or OpenCL index, -1 for the host.
 
     Raises:
         UsageError: for a category that is none of CATEGORIES.
@@ -38,9 +38,9 @@ def free(address: int, size: int = 0, *, allocator: str = "user", device: int = 
 
 
 def read_torch_snapshot(path: str | os.PathLike[str]) -> TorchSnapshot:
-    """Read a memory snapshot of PyTorch (`torch.cuda.memory._dump_snapshot(path)`); its `write` makes it a trace.
+    """Read a PyTorch memory snapshot (`torch.cuda.memory._dump_snapshot(path)`); its `write` makes a trace.
 
-    The file is a pickle, of which nothing is executed: it may hold plain data only, and torch is not needed.
+    The pickle is read as plain data: none of its code is executed, and torch is not needed.
 
     Raises:
         TraceError: when the file is no such snapshot, or refers to code.

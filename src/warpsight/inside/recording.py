@@ -63,7 +63,7 @@ class Recording:
         self._began = 0
 
     def start(self) -> Recording:
-        """Begin: start the server, and record at once unless steps are to be skipped.
+        """Start the server, and record at once unless steps are to be skipped.
 
         Raises:
             WarpsightError: when this process is being recorded already, or nothing can be recorded.
@@ -208,8 +208,8 @@ def record(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force
     """Record this process: `with ws.record("run.warp"):`. After the block the trace can be opened.
 
     Args:
-        path: The folder to make; it must not exist unless `force`.
-        skip: Calls of :func:`step` to let pass before recording begins.
+        path: The folder to create; it must not exist unless `force`.
+        skip: Calls of :func:`step` to skip before recording begins.
         steps: Steps to record, then stop; 0 records to the end of the block.
         force: Replace an existing trace.
         options: See docs/reference/options.md.
@@ -228,7 +228,7 @@ def start(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force:
 
 
 def stop() -> dict[str, Any]:
-    """End the recording that :func:`start` or :func:`record` began; its summary, empty when there was none."""
+    """End the recording that :func:`start` or :func:`record` began and return its summary; empty without one."""
     return _current[-1].stop() if _current else {}
 
 
@@ -236,7 +236,7 @@ class _Outside:
     """The recording of this process that was started from outside, by `warpsight record` or `attach`."""
 
     def step(self) -> None:
-        """Mark the end of an iteration in the trace; the launcher may have asked to begin or end recording at this one."""
+        """Mark the end of an iteration in the trace; the launcher may start or stop recording here."""
         found = library.get()
         if found is not None:
             found.ws_step()
@@ -258,7 +258,7 @@ def _mark_step(number: int) -> None:
 
 
 def step() -> None:
-    """Mark the end of an iteration of the program's main loop; free when nothing records."""
+    """Mark the end of an iteration of the program's main loop."""
     capsules.step_ended()
     if _current:
         _current[-1].step()
@@ -267,9 +267,9 @@ def step() -> None:
 
 
 def statistics() -> dict[str, int]:
-    """Statistics of the running recording; empty when there is none.
+    """Statistics of the running recording; empty without one.
 
-    Under `warpsight record` these are rows that this process emitted, kept and lost, and the duration in ns; a recording that
-    the process made itself also knows its processes and bytes (:meth:`Recording.statistics`).
+    Rows that this process emitted, kept and lost, and the duration in ns; for a recording that the process started itself
+    also processes and bytes (:meth:`Recording.statistics`).
     """
     return _current[-1].statistics() if _current else _outside.statistics()

@@ -45,8 +45,8 @@ class _Device:
 def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: object = None) -> Timing:
     """Call `fn` and measure each call until its device work is done.
 
-    Waits for every framework in use: torch (CUDA, XPU or MPS), CuPy, JAX (what `fn` returns); for OpenCL give
-    the `queue`. With none of them the time is that of the call on the CPU.
+    Waits for torch (CUDA, XPU or MPS), CuPy and JAX (what `fn` returns); for OpenCL give the `queue`. Without any of them, it
+    measures the call on the CPU.
 
     Raises:
         UsageError: when there is nothing to measure.

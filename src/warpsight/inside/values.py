@@ -1,4 +1,4 @@
-"""Checks values that a program reports about itself: how unusual ones are stored, and which are refused.
+"""Checks the values that a program reports: how unusual ones are stored, and which are refused.
 
 A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
 Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
@@ -24,7 +24,7 @@ _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
 
 
 def check_text(value: object, argument: str) -> None:
-    """Refuse what is not text.
+    """Refuse anything that is not text.
 
     Raises:
         TypeError: naming the argument.
@@ -48,7 +48,7 @@ def nanoseconds(value: object, argument: str) -> int:
     """A time or length in ns from any number; parts of a nanosecond are rounded.
 
     Raises:
-        TypeError: for what is not a number (a truth value is none).
+        TypeError: for anything that is not a number (a truth value is none).
         ValueError: below zero, not finite, or beyond 2^63-1.
     """
     return (
@@ -59,10 +59,10 @@ def nanoseconds(value: object, argument: str) -> int:
 
 
 def whole(value: object, argument: str, least: int, most: int, unit: str = "") -> int:
-    """An integer within bounds from any number; parts of one are rounded.
+    """An integer within bounds from any number, rounded.
 
     Raises:
-        TypeError: for what is not a number.
+        TypeError: for anything that is not a number.
         ValueError: out of bounds or not finite.
     """
     return (
@@ -94,7 +94,7 @@ def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
 
 
 def check_number(value: object, argument: str) -> None:
-    """Refuse what is not a single number, without asking a device for its value.
+    """Refuse anything that is not a single number, without asking a device for its value.
 
     Raises:
         TypeError: naming the argument.
@@ -109,10 +109,10 @@ def check_number(value: object, argument: str) -> None:
 
 
 def number(value: object, argument: str) -> float:
-    """A number of any library as a float; one too large for a float is infinite.
+    """Any library's number as a float; infinite if too large.
 
     Raises:
-        TypeError: for what is not a single number.
+        TypeError: for anything that is not a single number.
     """
     return value if type(value) is float else _real(value, f"{argument} is a number")
 
@@ -129,7 +129,7 @@ def _real(value: Any, name: str) -> float:
 
 
 def attributes(values: Mapping[str, Any]) -> bytes | None:
-    """Attributes as a JSON object of at most MOST_TEXT_BYTES; None when there are none. Never fails."""
+    """Attributes as a JSON object of at most MOST_TEXT_BYTES, or None. Never fails."""
     if not values:
         return None
     try:

@@ -1,4 +1,4 @@
-"""This machine: its devices, who uses them, and what can be recorded here. Everything is loaded on first use."""
+"""This machine: its devices, their users, and what can be recorded. Everything is loaded on first use."""
 
 from __future__ import annotations
 

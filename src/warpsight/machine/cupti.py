@@ -89,7 +89,7 @@ def _toolkits() -> list[Path]:
 
 
 def library_version(path: Path, function: str) -> tuple[int | None, str | None]:
-    """A library's version, or why it is not known; asked in a process of its own: one that does not fit the driver may crash."""
+    """A library's version, or why it is unknown, asked in a separate process because a mismatch with the driver may crash."""
     code = (
         "import ctypes, sys; v = ctypes.c_uint(); "
         "r = getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])(ctypes.byref(v)); print(v.value if r == 0 else -r)"

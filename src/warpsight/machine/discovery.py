@@ -10,11 +10,10 @@ from warpsight.machine.pci import numa_node
 
 
 def devices() -> list[Device]:
-    """CUDA devices first, then those of other vendors, then OpenCL devices that are not the same hardware.
+    """List CUDA devices, then those of other vendors, then OpenCL devices that are not the same hardware.
 
-    NVML sees every GPU of the machine, the CUDA driver those this process may use (with more detail); their
-    rows are joined by UUID. An OpenCL device is the same hardware when UUID or PCI address agree, or when it has
-    neither and its vendor's GPUs are known already. Empty when there is none.
+    Rows of NVML (every GPU) and the CUDA driver (those this process may use, in more detail) are joined by UUID. An OpenCL
+    device is the same hardware when UUID or PCI address agree, or when it has neither and its vendor's GPUs are known already.
     """
     found = _cuda_devices()
     found += other_devices.devices(len(found))
@@ -27,14 +26,14 @@ def devices() -> list[Device]:
 
 
 def detect_platform() -> str:
-    """The best platform here: `cuda`, `opencl`, or `cpu` when nothing can be recorded."""
+    """Return the best platform here: `cuda`, `opencl`, or `cpu` when nothing can be recorded."""
     if cuda_driver.devices():
         return "cuda"
     return "opencl" if opencl.devices() else "cpu"
 
 
 def not_asked(found: list[Device]) -> list[str]:
-    """Why devices of other vendors could not be asked about, one clause each."""
+    """Why devices of other vendors could not be queried, one clause each."""
     return other_devices.missing(found)
 
 

@@ -22,7 +22,7 @@ REPEATS = 8
 
 @dataclass(frozen=True)
 class Link:
-    """One direction of one path. `memory` is the host side's kind: pinned, pageable, or device."""
+    """One direction of a path. `memory` is the host side's kind: pinned, pageable, or device."""
 
     platform: str
     source: str
@@ -69,7 +69,7 @@ def keep(links: list[Link], path: Path | None = None) -> Path:
 
 
 def kept(path: Path | None = None) -> list[Link]:
-    """The results of the last measurement; empty when there are none."""
+    """The results of the last measurement, or empty."""
     try:
         document = json.loads((path or results_path()).read_text())
     except FileNotFoundError:

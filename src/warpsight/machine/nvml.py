@@ -51,7 +51,7 @@ def load() -> tuple[Any | None, str | None]:
 
 @contextmanager
 def session() -> Iterator[Any | None]:
-    """NVML for a while; None when there is none."""
+    """NVML for a while, or None."""
     nvml, _ = load()
     try:
         yield nvml
@@ -61,7 +61,7 @@ def session() -> Iterator[Any | None]:
 
 
 def ask(nvml: ModuleType, function: Callable[..., Any], *arguments: object) -> Any | None:
-    """A value, or None where this device or driver does not have it."""
+    """A value, or None if this device or driver lacks it."""
     try:
         return function(*arguments)
     except nvml.NVMLError:

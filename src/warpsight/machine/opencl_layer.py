@@ -1,4 +1,4 @@
-"""Whether an OpenCL loader honors OPENCL_LAYERS: asked by trying it in a process of its own."""
+"""Whether an OpenCL loader honors OPENCL_LAYERS, tested in a separate process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def devices(first: int = 0, root: Path = Path("/sys")) -> list[Device]:
 
 
 def missing(found: list[Device], root: Path = Path("/sys")) -> list[str]:
-    """Why a vendor's tool could not be asked, one clause each: an absent tool must not look like absent hardware."""
+    """Why a vendor's tool could not be queried, one clause each: a missing tool must not look like missing hardware."""
     clauses = []
     readable = pci.readable(root / "bus/pci/devices")
     for vendor, module in _describers():
@@ -33,7 +33,7 @@ def missing(found: list[Device], root: Path = Path("/sys")) -> list[str]:
 
 
 def vendor_of(spelled: str) -> str | None:
-    """The short name of a vendor as a driver spells it; None for vendors that no backend knows."""
+    """The short name of a vendor as its driver spells it; None if no backend knows it."""
     for one in registry.with_part("devices"):
         if any(name in spelled for name in (one.vendor, *one.spellings)):
             return one.vendor

@@ -1,4 +1,4 @@
-"""Processes that use a GPU: who they are, what they use, and whether a recorder may attach to them."""
+"""Processes that use a GPU: their identity and usage, and whether a recorder may attach."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gpu_processes() -> list[Process]:
 
 
 def describe(seen: nvml.GpuProcess, proc: Path = PROC) -> Process:
-    """Complete NVML's row from /proc; a process of another PID namespace keeps only what NVML reports."""
+    """Complete NVML's row from /proc; processes of another PID namespace keep only NVML's data."""
     folder = proc / str(seen.pid)
     start, cpu = _times(folder, proc)
     attachable, reason = attach_permission(seen.pid, proc)
@@ -78,7 +78,7 @@ def attach_permission(pid: int, proc: Path, ptrace_scope: Path = _PTRACE_SCOPE) 
     except (OSError, ValueError):
         scope = 0
     if scope == 3:
-        return False, "ptrace_scope is 3: nobody may attach until the next boot"
+        return False, "ptrace_scope is 3: no process may attach until the next boot"
     if _has_ptrace_capability(proc):
         return True, "CAP_SYS_PTRACE"
     if scope == 2:

@@ -1,4 +1,4 @@
-"""What a chip's counters are called and how many passes they take: CUPTI's Profiler Host interface, which needs no GPU.
+"""A chip's counters and the passes they need, from CUPTI's Profiler Host interface, without a GPU.
 
 Structures follow `cupti_profiler_host.h`, `cupti_sass_metrics.h` and `cupti_target.h` of CUDA 13.0. Each begins with its own
 size, so newer libraries take them too.
@@ -192,7 +192,7 @@ def base_metrics(chip: str, kind: int) -> dict[str, str]:
 
 
 def describe(chip: str, names: Sequence[str], kind: int = RANGES) -> list[Metric]:
-    """What is known of base metrics of a chip."""
+    """Known facts about base metrics of a chip."""
     types = base_metrics(chip, kind)
     found = []
     with _host(chip, kind) as host:
@@ -219,7 +219,7 @@ def _properties(host: object, name: str) -> tuple[str, str]:
 
 
 def passes(chip: str, names: Sequence[str], kind: int = RANGES) -> int | None:
-    """How often work has to run for all of these metrics, with their suffixes; None when one is not the chip's."""
+    """How often work must run for all these metrics with their suffixes; None if the chip lacks one."""
     with _host(chip, kind) as host:
         listed = (c_char_p * len(names))(*(name.encode() for name in names))
         if _call(
@@ -242,7 +242,7 @@ def passes(chip: str, names: Sequence[str], kind: int = RANGES) -> int | None:
 
 
 def instruction_metrics(chip: str) -> list[Metric]:
-    """What CUPTI can count at each instruction of a chip."""
+    """Metrics that CUPTI can count at each instruction of a chip."""
     number = _SassNumber(pChipName=chip.encode())
     if _call("cuptiSassMetricsGetNumOfMetrics", number):
         return []

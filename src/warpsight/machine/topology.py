@@ -39,13 +39,13 @@ class GpuLinks:
 
     @property
     def speed(self) -> float | None:
-        """What it can send at once over its fastest kind of link, B/s."""
+        """Its send rate over its fastest kind of link, B/s."""
         return self.nvlinks * self.nvlink_speed if self.nvlinks and self.nvlink_speed else self.pcie_speed
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The way between two GPUs: `NV18` for 18 NVLinks, else what of PCIe lies between; B/s in one direction, None unknown."""
+    """The path between two GPUs: `NV18` for 18 NVLinks, else the PCIe path; B/s in one direction, or None."""
 
     one: int
     other: int
@@ -55,7 +55,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Topology:
-    """The GPUs of a machine and the way between each two of them."""
+    """The GPUs of a machine and the path between each two."""
 
     gpus: tuple[GpuLinks, ...]
     pairs: tuple[Pair, ...]
@@ -152,7 +152,7 @@ def _pair(one: GpuLinks, other: GpuLinks, nvlinks: int, level: str) -> Pair:
 
 
 def best_path(topology: Topology, source: int, target: int) -> tuple[tuple[int, ...], float | None]:
-    """The GPUs over which data goes fastest, both ends included, and the B/s of its slowest part; None unknown.
+    """The fastest path between two GPUs, ends included, and the B/s of its slowest part, or None.
 
     A way over another GPU counts where it is faster than the direct one in spite of the copy in between: at half its speed.
     """
@@ -200,7 +200,7 @@ def _quoted(text: str) -> str:
 
 
 def matrix(topology: Topology, shown: Callable[[Pair], str]) -> Sequence[Sequence[str]]:
-    """Rows of a table: a row and a column per GPU, and what `shown` makes of each pair."""
+    """Rows of a table with a row and a column per GPU, and the result of `shown` for each pair."""
     of = {frozenset((pair.one, pair.other)): shown(pair) for pair in topology.pairs}
     head = ["", *(f"GPU {gpu.index}" for gpu in topology.gpus)]
     rows = [[f"GPU {a.index}", *("X" if a is b else of.get(frozenset((a.index, b.index)), "?") for b in topology.gpus)]

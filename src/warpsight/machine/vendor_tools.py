@@ -10,7 +10,7 @@ SECONDS = 10.0
 
 
 def output(program: str, *arguments: str) -> str | None:
-    """What a program prints; None when it is not installed, fails, or takes longer than ten seconds."""
+    """A program's output; None if it is not installed, fails, or takes over ten seconds."""
     path = shutil.which(program)
     if path is None:
         return None
@@ -25,7 +25,7 @@ def output(program: str, *arguments: str) -> str | None:
 
 
 def document(program: str, *arguments: str) -> object:
-    """The JSON a program prints, None when there is none. Text before the document (warnings) is skipped."""
+    """The JSON a program prints, or None. Text before the document (warnings) is skipped."""
     text = output(program, *arguments)
     if text is None:
         return None
@@ -42,7 +42,7 @@ def installed(*programs: str) -> bool:
 
 
 def missing(there: bool, readable: bool, unknown: str, *programs: str) -> str | None:
-    """Why the devices themselves, or what only one of a vendor's programs says of them (`unknown`), is not known."""
+    """Why the devices, or the facts that one vendor program reports (`unknown`), are unknown."""
     if installed(*programs):
         return None
     absent = (

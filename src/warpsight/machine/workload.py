@@ -46,7 +46,7 @@ def timed(launch: Callable[[], None], finish: Callable[[], None], count: int) ->
 
 
 def serve(platform: str) -> None:
-    """Launch as often as each line of the input says."""
+    """Launch as often as each input line says."""
     launch, finish, name = _opencl() if platform == "opencl" else _cuda()
     count = 1
     while count:

@@ -1,4 +1,4 @@
-"""Bisection with an oracle that errs: where in a sequence of nested sets does failing begin?
+"""Bisection with an unreliable oracle: the place in a sequence of nested sets where failures begin.
 
 Sets 0 ⊂ 1 ⊂ … ⊂ n are nested. From an unknown position on they *can* fail: a run of such a set fails with probability p, a run
 of an earlier set with a smaller probability q, and neither is known. The posterior is over the position, p and q together; each

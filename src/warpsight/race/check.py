@@ -1,4 +1,4 @@
-"""`race check`: what an event trace, racecheck and delays say of a program's races, as one verdict."""
+"""`race check`: one verdict on a program's races from an event trace, racecheck and delays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGEST_TRACE = 1 << 30
 
 @dataclass(frozen=True)
 class DetectorResult:
-    """What one way of looking came to.
+    """The result of one detector.
 
     Attributes:
         name: of it; findings: how many, None when it could not look; notes: what keeps its answer from being complete.
@@ -53,7 +53,7 @@ class DetectorResult:
 
 @dataclass(frozen=True)
 class Provoked:
-    """What delays did to a program.
+    """The effect of delays on a program.
 
     Attributes:
         verdict: of :func:`~warpsight.race.stressing.stress`, or `not tried`; summary: in words.
@@ -82,7 +82,7 @@ class Provoked:
 
 @dataclass(frozen=True)
 class RaceVerdict:
-    """What is known of a program's races.
+    """Everything known about a program's races.
 
     Attributes:
         suspects: pairs of accesses, those that most detectors found first; arms: what each way of looking came to.

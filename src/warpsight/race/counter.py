@@ -18,12 +18,12 @@ from __future__ import annotations
 
 
 def threshold(probability: float) -> int:
-    """What a word of 32 bits is below with this probability; 2³² for 1."""
+    """The limit below which a 32-bit word is with this probability; 2³² for 1."""
     return int(probability * 2**32)
 
 
 def bound(depth: int, warps: int, steps: int) -> float:
-    """With which probability, at least, a schedule by priorities shows a bug of this depth in one launch.
+    """A lower bound for the probability that a priority schedule shows a bug of this depth in one launch.
 
     It is 1 / (n · k^(d − 1)) for n warps with k steps in all, of the paper of PCT, and holds where a wait outlasts what other
     warps do until they are blocked.

@@ -1,4 +1,4 @@
-"""Delays in a program's kernels: what a run with a plan needs in its environment, and which delays were made.
+"""Delays in a program's kernels: the environment of a run with a plan, and the delays that were made.
 
 The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
 points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
@@ -42,7 +42,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What every run with the Sanitizer needs, made once or installed."""
+    """Files that every run with the Sanitizer needs, made once or installed."""
 
     library: Path
     sanitizer: Path
@@ -67,7 +67,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
     The patches are assembled at the first call of a process. Under a plan of mode `memory` nothing is patched or logged.
 
     Raises:
-        FormatError: when the file is no plan.
+        FormatError: when the file is not a plan.
         WarpsightError: when something is missing that delays need, or another tool is injected.
     """
     found = plan.read(plan_path)
@@ -96,7 +96,7 @@ def _written(plan: Plan) -> Path:
 
 
 def changed(plan: Plan) -> Path | None:
-    """The file from which a process that runs takes a plan; None where it has to begin with it."""
+    """The file from which a running process takes a plan; None if it must start with it."""
     return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
@@ -118,7 +118,7 @@ def needs_nvbit(plan: Plan) -> bool:
 def request(
     plan: Plan, points: Path, log_path: Path | None, sanitizer: Path, patches: tuple[Path, ...]
 ) -> list[str]:
-    """What the library is asked for (native/sanitizer/request.cpp)."""
+    """The request to the library (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(point.kind for point in plan.points if point.kind != HOST_LAUNCH)
     asked = [
         *_asked(plan, points, log_path),
@@ -198,12 +198,12 @@ def logs(log_path: Path) -> list[Path]:
 
 
 def losses(log_path: Path) -> list[str]:
-    """What the logs of a run lack, or what went wrong in it, one sentence each."""
+    """Losses of a run's logs, and failures in it, one sentence each."""
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 
 def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
-    """Which functions with points made no delay in a run, and why where the reason is known, one sentence each.
+    """Functions with points that made no delay in a run, with the reason if known, one sentence each.
 
     `done`: what :func:`delays_done` says, where that is known.
     """

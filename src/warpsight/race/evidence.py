@@ -1,4 +1,4 @@
-"""What failing runs say about delays, at any moment: a test that may be looked at after every run, and a bound on the rate.
+"""The evidence of failing runs: a test that may be evaluated after every run, and a bound on the rate.
 
 Whether a run is delayed is drawn at random. So, if delays do not raise the rate of failing, a failing run is a delayed one with
 at most the probability with which it was drawn, whatever the rate is and however it drifts with the machine. :class:`Evidence`
@@ -70,7 +70,7 @@ def _chance(ratio: float, delayed: npt.NDArray[np.bool_], share: Floats) -> Floa
 
 
 def upper_bound(failures: int, runs: int, error: float) -> float:
-    """The rate of failing that is excluded, at any moment and with this probability of an error, by what was seen so far."""
+    """The failure rate excluded by the runs so far, at any moment and with this error probability."""
     if not runs:
         return 1.0
     passed = runs - failures

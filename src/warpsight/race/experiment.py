@@ -1,4 +1,4 @@
-"""What `stress` and `reduce` share: a folder with a journal, the run that others are compared with, runs under plans."""
+"""Shared parts of `stress` and `reduce`: a folder with a journal, the reference run, runs under plans."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class Experiment:
     @classmethod
     def of(cls, command: Sequence[str], folder: Path | str, *, inject: bool = True, gpus: Sequence[str] = (),
            **oracle: object) -> Experiment:  # fmt: skip
-        """An experiment with a program.
+        """Describe an experiment with a program.
 
         Args:
-            command: the program, which ends with exit code 0 when all is well; 125 says that it cannot be tested.
-            folder: of the journal, the plans and what failing runs wrote; made if need be.
-            inject: carry plans out in the program's kernels; otherwise the program reads the plan that WARPSIGHT_RACE_PLAN names.
-            gpus: that runs use at the same time, as CUDA_VISIBLE_DEVICES names them.
+            command: the program: exit code 0 means success, 125 that the run cannot be judged.
+            folder: for the journal, plans and failing runs' output; created if needed.
+            inject: patch the program's kernels; otherwise the program reads the plan in WARPSIGHT_RACE_PLAN.
+            gpus: GPUs to run on at once, as in CUDA_VISIBLE_DEVICES.
             oracle: other fields of :class:`~warpsight.race.oracle.Oracle`.
 
         Raises:
@@ -129,7 +129,7 @@ class Experiment:
         return opened
 
     def refer(self, plan: Plan) -> RunOutcome:
-        """Run without delays until a run passes, thrice at most, and keep what it made for comparison; once in an experiment."""
+        """Run without delays until a run passes, at most three times, and keep its output for comparison; once per experiment."""
         kept = self.folder / "reference.json"
         if kept.exists():
             return msgspec.json.decode(kept.read_bytes(), type=RunOutcome)
@@ -145,7 +145,7 @@ class Experiment:
 
     def run(self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False,
             log: bool = False) -> RunOutcome:  # fmt: skip
-        """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too.
+        """Write the plan, run the program under it, and keep its output until :meth:`forget`; `log` keeps the delays too.
 
         Trials are made in the process of an earlier run, if one of those failed and left a process that waits.
         """
@@ -196,7 +196,7 @@ class Experiment:
             self._kept.popitem()[1].process.end()
 
     def forget(self, name: str) -> None:
-        """Remove what a run left, when its result is recorded and its plan follows from the journal."""
+        """Remove a run's output once its result is recorded and its plan follows from the journal."""
         shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Flags and locks: words by which one side of a race hands over to the other, and what such a hand-over lacks."""
+"""Flags and locks: words by which one side of a race hands over to the other, and what a hand-over lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """A word that the first access's side sets behind it, and that the second's reads before it.
+    """A word that the first access's side sets afterwards and the second's side reads before.
 
     Attributes:
         release, acquire: the lines of that; scopes: of both; fences: the scopes of what stands between accesses and flag.
@@ -34,7 +34,7 @@ class Flag:
     apart: bool
 
     def repair(self, first: Access, second: Access) -> str:
-        """What the hand-over by the flag lacks."""
+        """The missing part of the hand-over by the flag."""
         parts = []
         if self.others[0]:
             parts.append(
@@ -77,7 +77,7 @@ class FlagUse:
         self._apart = race.first.block != race.second.block
 
     def flag(self) -> Flag | None:
-        """The word that was set behind the first access and read before the second: by their warps, else by their blocks."""
+        """The word set after the first access and read before the second, by their warps or else by their blocks."""
         own, race = self._own, self._race
         for whole in (False, True)[: 1 + self._apart]:
             after = self._strong(race.first, whole)
@@ -103,7 +103,7 @@ class FlagUse:
         )  # fmt: skip
 
     def lock(self, side: Side) -> str:
-        """The line where a side's warp took what it gave back behind its access; empty where there is nothing like that."""
+        """The line where a side's warp took the lock that it released after its access, or empty."""
         own = self._own
         strong = self._strong(side, whole=False)
         before = strong[(own.event[strong] < side.event) & own.atomic[strong]]

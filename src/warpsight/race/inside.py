@@ -1,4 +1,4 @@
-"""What a program under test calls: named outputs, and trials that are repeated inside one process.
+"""The calls of a program under test: named outputs, and trials repeated inside one process.
 
     import warpsight as ws
 
@@ -37,7 +37,7 @@ _HEALTHY = 2
 
 
 class TrialRequest(msgspec.Struct, frozen=True):
-    """What a run asks of the program.
+    """A run's request to the program.
 
     Attributes:
         report: file to which lines are appended; outputs: folder of reference outputs; save: whether this run makes them.
@@ -90,7 +90,7 @@ class _State:
         self.differences: list[str] = []
 
     def say(self, line: TrialLine) -> None:
-        """Append to the report: one write, which survives the end of this process."""
+        """Append to the report in one write, which survives the end of this process."""
         assert self.request is not None
         file = os.open(self.request.report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -105,14 +105,14 @@ def _state() -> _State:
 
 
 def use_switch(switch: Callable[[int, bool], object]) -> None:
-    """For programs that delay themselves: called with a seed, and whether to delay, before each trial."""
+    """Register a function for programs that delay themselves; it is called with a seed and whether to delay before each trial."""
     _state().switch = switch
 
 
 def output(name: str, value: object) -> None:
-    """Compare an array or tensor with that of the run without delays; a difference makes the run, or the trial, fail.
+    """Compare an array or tensor with the run without delays; a difference makes the run (or trial) fail.
 
-    Arrays are told apart by name and by how often the name was given before in the trial, or in the run outside of trials.
+    Arrays with the same name are compared in the order of their calls within a trial (or run).
     """
     state = _state()
     if state.request is None:
@@ -138,9 +138,9 @@ def output(name: str, value: object) -> None:
 
 
 def trial(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that `--in-process N` runs N times in one process, up to its first failure.
+    """Mark a function that `--in-process N` calls N times in one process, up to its first failure.
 
-    A trial fails when an output differs, when it raises, and when it returns False. What it returned last is returned.
+    A trial fails when an output differs, it raises, or it returns False. The last return value is returned.
     """
 
     @functools.wraps(function)
@@ -236,7 +236,7 @@ def _library(name: str) -> ctypes.CDLL | None:
 
 
 def _library_switch() -> Callable[[int, bool], object] | None:
-    """Switches the delays of the injected library; None where there is none."""
+    """Switches the delays of the injected library, or None."""
     library = _library("warpsight_race_set")
     if library is None:
         return None

@@ -1,4 +1,4 @@
-"""A file of JSON lines to which results are appended durably, so that an experiment goes on after a kill at any moment."""
+"""A file of JSON lines with durable appends, so that an experiment survives a kill at any moment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 
 from warpsight.errors import WarpsightError
 from warpsight.formats.errors import FormatError
+from warpsight.model.sharing import secrets
 from warpsight.race.plan import sync_folder
 
 try:
@@ -20,7 +21,7 @@ except ImportError:  # where no experiment can be run either
 
 
 class ExperimentJournal:
-    """The lines of an experiment in a folder; the first says what the experiment is, and one process at a time has it open.
+    """The lines of an experiment in a folder; the first describes it, and one process at a time has it open.
 
     Attributes:
         lines: those that were there already, behind the first.
@@ -65,7 +66,7 @@ class ExperimentJournal:
                 found.append(msgspec.json.decode(text, type=dict[str, Any]))
             except msgspec.DecodeError as error:
                 raise FormatError(str(self._path), f"is damaged: {error}", line=number) from None
-        experiment = msgspec.json.decode(msgspec.json.encode(experiment))
+        experiment = secrets.plain(msgspec.json.decode(msgspec.json.encode(experiment)))
         if not found:
             self.append(experiment)
             sync_folder(self._path.parent)

@@ -48,7 +48,7 @@ class Minimal:
 
 
 def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
-    """The shortest failing prefix of `low` to `high`, of which the last is known to fail, where runs do not err."""
+    """The shortest failing prefix between `low` and `high`, whose last prefix is known to fail, if runs do not err."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fails(middle) else (middle + 1, high)
@@ -101,7 +101,7 @@ class Search:
     calls: int = field(default=0, init=False)
 
     def run(self) -> Minimal:
-        """Search, confirm each element, and say what was found.
+        """Search, confirm each element, and return the result.
 
         Raises:
             Undecided: after :attr:`most_calls`.

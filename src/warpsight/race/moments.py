@@ -1,4 +1,4 @@
-"""What the warps of two racing accesses did before and after, from the event trace in which that was recorded."""
+"""Actions of the warps of two racing accesses before and after, from the event trace."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class WarpMoments:
-    """What a warp did, in order."""
+    """A warp's actions, in order."""
 
     name: str
     moments: tuple[Moment, ...]
@@ -55,7 +55,7 @@ class _Seat:
 
 
 def moments(traces: Sequence[EventTrace], suspect: Suspect) -> tuple[WarpMoments, ...]:
-    """What the warps of a suspect's accesses did; nothing where no trace shows them."""
+    """The actions of the warps of a suspect's accesses; empty without a trace."""
     for trace in traces:
         seats = _seats(trace, suspect)
         if seats:

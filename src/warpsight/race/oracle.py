@@ -1,4 +1,4 @@
-"""Runs of a program under test, and what became of them."""
+"""Runs of a program under test, and their outcomes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BROKEN: tuple[Kind, ...] = ("timeout", "broken")
 
 
 class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program, and when a run of it has failed.
+    """A program, and the criteria of failure.
 
     Attributes:
         command: the program; expect_exit: its exit code when all is well.
@@ -88,7 +88,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 @dataclass
 class TestedProcess:
-    """A process of the program under test. Once a trial of it has failed it may take further requests.
+    """A process of the program under test. After a failed trial it may take further requests.
 
     Attributes:
         oracle: says when it has failed; process: the program; reference: folder of the outputs that others are compared with.
@@ -127,7 +127,7 @@ class TestedProcess:
 
     @property
     def waits(self) -> bool:
-        """Whether it takes another request, now that there is an outcome of the last one."""
+        """Whether it accepts another request after the last outcome."""
         return self.pipe >= 0
 
     def ask(self, request: TrialRequest) -> None:
@@ -137,7 +137,7 @@ class TestedProcess:
     def outcome(
         self, folder: Path, stop: threading.Event, *, save: bool = False, pause_s: float = 0.1
     ) -> RunOutcome:
-        """What becomes of the request whose report is in the folder.
+        """The outcome of the request whose report is in the folder.
 
         Args:
             folder: of the report.
@@ -180,7 +180,7 @@ class TestedProcess:
         return self.end(), limit
 
     def end(self) -> int:
-        """End the program and what it started; its exit code."""
+        """End the program and its children; returns its exit code."""
         self._close()
         _end(self.process)
         return self.process.wait()

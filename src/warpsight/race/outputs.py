@@ -1,4 +1,4 @@
-"""Comparing what a run made with what a run without delays made: bytes, text with numbers, arrays."""
+"""Compares a run's output with that of a run without delays: bytes, text with numbers, arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delay plans: which warps wait, where and for how long, in one JSON file that says everything.
+"""Delay plans: which warps wait, where and for how long, in one self-contained JSON file.
 
 The delay of each occurrence follows from the plan alone (:mod:`warpsight.race.counter`), so the same plan gives the same delays.
 A plan is written, and is on the disk, before the run that uses it begins: a hang cannot lose it.
@@ -17,6 +17,7 @@ from msgspec import Meta
 from warpsight.errors import WarpsightError
 from warpsight.formats.errors import FormatError
 from warpsight.model import private_files
+from warpsight.model.sharing import secrets
 
 VERSION = 1
 #: The longest delay: what 32 bits of nanoseconds hold, rounded.
@@ -34,7 +35,7 @@ Rank = Annotated[int, Meta(ge=0, le=15)]
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An instruction before which warps wait, or behind which: kinds named `…_release` and `mbarrier_attempt`.
+    """An instruction before which warps wait, or after which: kinds named `…_release` and `mbarrier_attempt`.
 
     Attributes:
         kernel: mangled name of the function.
@@ -55,7 +56,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def number(self) -> int:
-        """32 bits that stand for the point in random numbers: they depend on code and offset, not on the other points."""
+        """32 bits that identify the point in random numbers; they depend only on code and offset."""
         digest = hashlib.sha256(f"{self.code}:{self.pc}".encode()).digest()
         return int.from_bytes(digest[:4], "little")
 
@@ -129,10 +130,10 @@ class _Versioned(msgspec.Struct):
 
 
 def read(path: Path | str) -> Plan:
-    """Read a plan.
+    """Read a plan. Where its program's command line held secrets, asterisks stand for them.
 
     Raises:
-        FormatError: when the file is damaged, is no plan, or has a version that this warpsight does not know.
+        FormatError: when the file is damaged, is not a plan, or has a version that this warpsight does not know.
         WarpsightError: when it cannot be read.
     """
     name = os.fspath(path)
@@ -157,10 +158,19 @@ def read(path: Path | str) -> Plan:
 def write(plan: Plan, path: Path | str) -> None:
     """Write a plan, replacing the file; when this returns it is on the disk, and at no moment was there half a plan.
 
+    Secrets in the command line of its program and in the names of source files are left out.
+
     Raises:
         WarpsightError: when it cannot be written.
     """
+    points = tuple(map(_secretless, plan.points))
+    plan = msgspec.structs.replace(plan, points=points, command=tuple(secrets.arguments(list(plan.command))))
     replace(Path(path), msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+
+
+def _secretless(point: Point) -> Point:
+    source = tuple(map(secrets.secretless, point.source))
+    return point if source == point.source else msgspec.structs.replace(point, source=source)
 
 
 def replace(path: Path, data: bytes) -> None:

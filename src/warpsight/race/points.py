@@ -160,7 +160,7 @@ def points_of(trace: EventTrace) -> set[Point]:
 
 
 def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
-    """The points at instructions in whose text one of the regular expressions is found."""
+    """The points at instructions whose text matches one of the regular expressions."""
     compiled = [re.compile("" if pattern == "*" else pattern) for pattern in patterns]
     found = set()
     for said in trace.file.operands:
@@ -174,11 +174,10 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
 
 def point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
     """The point of an instruction; None where its code is not in the trace."""
-    cubin = trace.cubin(place.module)
-    section = cubin.section_of(place.function) if cubin else None
-    if cubin is None or section is None:
+    found = trace.section(place.module, place.function)
+    if found is None:
         return None
-    checksum = hashlib.sha256(cubin.instructions(section)).hexdigest()
+    checksum = hashlib.sha256(found[0].instructions(found[1])).hexdigest()
     if kind == HOST_LAUNCH:
         return Point(place.function, checksum, 0, kind)
     words = [word for word in trace.sass(place).split() if not word.startswith("@")]

@@ -1,4 +1,4 @@
-"""Plans from what a run showed, and runs with a plan, of the same program or of a changed one."""
+"""Plans from a run's observations, and runs with a plan, of the same or a changed program."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from warpsight._version import __version__
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.model.sharing import secrets
 from warpsight.race import check, counter, delays, plan, points, stressing
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
@@ -27,7 +28,7 @@ from warpsight.sass.events.trace import EventTrace
 
 @dataclass(frozen=True)
 class Replayed:
-    """A run with a plan: the plan as it was used, the exit code, the delays, and what is missing or went wrong."""
+    """A run with a plan: the plan used, the exit code, the delays, and problems."""
 
     plan: Plan
     exit_code: int
@@ -43,7 +44,7 @@ def plan_of(
     first: Sequence[Point] = (),
     **rule: Any,
 ) -> Plan:
-    """A plan with the chosen points of a run; those of `first` come first, whether chosen or not, and accesses before others.
+    """A plan with the chosen points of a run: those of `first` come first, chosen or not, and accesses before others.
 
     Args:
         command: the program.
@@ -73,7 +74,7 @@ def plan_of(
 
 @dataclass(frozen=True)
 class PrioritySchedule:
-    """A plan of mode `pct`, for launches of at most so many warps; `bound`: see :func:`~warpsight.race.counter.bound`."""
+    """A plan of mode `pct` for launches of at most this many warps; `bound`: see :func:`~warpsight.race.counter.bound`."""
 
     plan: Plan
     warps: int
@@ -112,7 +113,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
 
 
 def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
-    """The points of a program whose accesses conflict without an order, as one traced run shows; each pair together."""
+    """The points of a program whose unordered accesses conflict in one traced run; each pair together."""
     selection = tracing.TraceSelection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
     with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "directed.events"))
@@ -122,7 +123,7 @@ def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 6
 def provoked(
     program: Sequence[str], kernels: Sequence[str], first: Sequence[Point], seconds: float, same_output: bool
 ) -> check.Provoked:
-    """What delays at a program's points do to it, by a randomized experiment.
+    """The effect of delays at a program's points, from a randomized experiment.
 
     Args:
         program: the command line, which fails by its exit code or, with `same_output`, by other output than without delays.
@@ -175,6 +176,11 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
         raise UsageError(
             f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM"
         )
+    if not program and secrets.HIDDEN in " ".join(command):
+        raise UsageError(
+            f"{plan_path} does not keep the secrets of its program's command line; write it out: "
+            f"warpsight race replay {plan_path} -- PROGRAM"
+        )
     check_runnable(command[0])
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
@@ -194,7 +200,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
 
 
 def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
-    """A plan for changed code: each point at the instruction that corresponds to its own, and a note on those without.
+    """A plan for changed code: each point at its corresponding instruction, and a note on those without one.
 
     That is the instruction of the same function, kind and operation whose source line is nearest; several of one line correspond
     in their order. Lines may have moved, so a plan with few points is worth a look at the lines that it now has.

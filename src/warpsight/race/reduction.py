@@ -52,7 +52,7 @@ class ReductionStep(msgspec.Struct, frozen=True):
 
 
 class ReduceResult(msgspec.Struct, kw_only=True):
-    """What a plan was reduced to.
+    """The result of reducing a plan.
 
     Attributes:
         verdict: `reduced`; `natural`: it fails without any delay; `not reproduced`: the plan does not make it fail.
@@ -124,7 +124,7 @@ class _Reduction:
     def smallest(
         self, what: str, count: int, chosen: Callable[[Sequence[int]], Plan], empty: Plan
     ) -> Minimal:
-        """Search the smallest set of `count` elements; `chosen`: the plan with some of them."""
+        """Search for the smallest set of `count` elements; `chosen`: the plan with some of them."""
 
         def oracle(elements: tuple[int, ...]) -> bool:
             return self.fails(what, chosen(elements) if elements else empty)
@@ -170,19 +170,19 @@ class _Reduction:
 def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, deterministic: bool = False, warps: int = 0,
            ctas: int = 0, points_only: bool = False, most_runs: int = 20_000, force: bool = False,
            progress: Progress | None = None) -> ReduceResult:  # fmt: skip
-    """Reduce a plan that makes a program fail, or go on where that was interrupted.
+    """Reduce a plan that makes a program fail, or continue an interrupted reduction.
 
     Args:
-        experiment: the program and the folder.
+        experiment: program and folder.
         plan: for example `failing.json` of `stress`.
-        confidence: that each search ends on the right answer.
-        deterministic: runs under the same plan always end the same, so none is repeated.
-        warps: of a CTA that are searched; 0: those that waited, if that is known.
-        ctas: of the grid that are searched, likewise.
-        points_only: search neither delay nor warps nor CTAs.
-        most_runs: of a search.
-        force: begin anew in a folder that holds a reduction.
-        progress: called after each run with what is searched, the number of runs, and the outcome.
+        confidence: that each search finds the right answer.
+        deterministic: runs under one plan always end alike; repeat none.
+        warps: warps of a CTA to search; 0: those that waited, if known.
+        ctas: CTAs to search, likewise.
+        points_only: do not search delay, warps and CTAs.
+        most_runs: most runs of a search.
+        force: start over in a folder that holds a reduction.
+        progress: called after each run with the search, the number of runs, and the outcome.
 
     Raises:
         UsageError: for options that make no sense.

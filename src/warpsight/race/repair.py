@@ -1,4 +1,4 @@
-"""What would repair a race: which barrier, fence, scope or wait, on which line.
+"""Repairs of a race: which barrier, fence, scope or wait, on which line.
 
 It follows from the two accesses: who makes them, by which instructions, and what stands between them in the trace.
 """
@@ -24,7 +24,7 @@ _ASYNC_READS = ("bulk_store", "bulk_reduce", "wgmma")
 
 
 class Repairs:
-    """Suggests repairs with what an event trace knows of the code; without a trace, by the accesses alone."""
+    """Suggests repairs from an event trace's knowledge of the code, or from the accesses alone."""
 
     def __init__(self, traces: Sequence[EventTrace]) -> None:
         """Note which kinds of instructions each line has, and each kernel."""

@@ -49,7 +49,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an experiment ends without an answer: after so many runs or seconds, or when the rate is shown to be below `rate`."""
+    """Limits of an experiment without an answer: runs, seconds, or a rate shown to be below `rate`."""
 
     runs: int = 1000
     seconds: float = 600.0
@@ -57,7 +57,7 @@ class Limits:
 
 
 class Arm(msgspec.Struct):
-    """What an arm came to, over trials where a run has several; `runs` are processes."""
+    """The outcome of an arm, over trials if a run has several; `runs` are processes."""
 
     runs: int = 0
     trials: int = 0
@@ -102,7 +102,7 @@ Progress = Callable[["State"], None]
 
 @dataclass
 class State:
-    """What is known at a moment: runs that ended, in the order in which they were drawn and without a gap, and what they say."""
+    """The knowledge at a moment: ended runs in the order of their draw, without gaps, and their evidence."""
 
     plan: Plan
     alpha: float
@@ -178,7 +178,7 @@ class State:
                 self.evidence = Evidence.of(self.failures)
 
     def verdict(self) -> tuple[Verdict, str] | None:
-        """The verdict, when there is one."""
+        """The verdict, if there is one yet."""
         enough = 1 / self.alpha
         runs = len(self.ended)
         control, delayed = self.control, self.delayed
@@ -204,7 +204,7 @@ class State:
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
-        """Ceiling and seed of the plan that fails most often, the one with the shortest delays among equals.
+        """Ceiling and seed of the plan that fails most often; among equals, the one with the shortest delays.
 
         How often is estimated from its own runs and, as if that were one run more, from the trials of its ceiling.
         """
@@ -218,7 +218,7 @@ class State:
 
 
 def draw(state: State, number: int, choice: random.Random, ceilings: Sequence[int], mixed: bool) -> Drawn:
-    """Draw a run from what is known: in which arm, with which ceiling and seed."""
+    """Draw the next run: arm, ceiling and seed."""
     before, after = (_TRIALS_BEFORE, _TRIALS_AFTER) if mixed else (_CONTROL_BEFORE, _CONTROL_AFTER)
     share = after if state.failures else before
     is_control, seed = choice.random() < share, choice.getrandbits(63)
@@ -242,17 +242,16 @@ def derived(plan: Plan, drawn: Drawn) -> Plan:
 
 def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), confidence: float = 0.95, seed: int = 0,
            ceilings: Sequence[int] = (), force: bool = False, progress: Progress | None = None) -> StressResult:  # fmt: skip
-    """Run the experiment, or go on with it where it was interrupted.
+    """Run the experiment, or continue an interrupted one.
 
     Args:
-        experiment: the program, the folder and the GPUs.
-        plan: points, and the mode, floor, probability and highest ceiling of delays; its seed is not used.
-        limits: when to end without an answer.
-        confidence: 1 − α: in at most α of experiments the verdict "reproduced" is given although delays do not matter, "natural"
-            although they multiply the rate by three, or a bound that does not hold.
-        seed: of the order of runs and of their delays.
-        ceilings: in ns; by default a hundredth, a tenth and all of the plan's.
-        force: begin anew in a folder that holds an experiment.
+        experiment: program, folder and GPUs.
+        plan: points, mode, floor, probability and highest ceiling of delays; its seed is not used.
+        limits: when to stop without an answer.
+        confidence: 1 − α: at most α of experiments end with a wrong "reproduced", "natural" or bound.
+        seed: for the order of runs and their delays.
+        ceilings: in ns; by default 1/100, 1/10 and all of the plan's.
+        force: start over in a folder that holds an experiment.
         progress: called after each run.
 
     Raises:

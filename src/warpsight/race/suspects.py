@@ -1,4 +1,4 @@
-"""Suspects: pairs of accesses that race by some detector, from event traces and from racecheck, as one list."""
+"""Suspects: pairs of accesses that race according to some detector, merged from event traces and racecheck."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Suspect:
 
     @property
     def lines(self) -> frozenset[str]:
-        """The lines of the accesses, which tell suspects apart."""
+        """The lines of the accesses, which distinguish suspects."""
         return frozenset(access.line for access in (self.first, self.second) if access is not None)
 
     def to_json(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _kernel(frames: Sequence[Frame]) -> str:
 
 
 def merged(found: Iterable[Suspect]) -> list[Suspect]:
-    """One suspect for each pair of lines, with all detectors that found it; that of the event trace says more."""
+    """One suspect per pair of lines, with all detectors that found it; the event trace's has more detail."""
     by_lines: dict[Any, Suspect] = {}
     for number, suspect in enumerate(found):
         key: Any = suspect.lines if all(suspect.lines) and suspect.lines else number

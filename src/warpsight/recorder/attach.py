@@ -1,4 +1,4 @@
-"""Recording a process that is already running: one that was started dormant, or a CPython from 3.14 on."""
+"""Recording a running process: one started dormant, or CPython 3.14 and newer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ctypes.CDLL({library!r}).ws_start({socket!r})
 
 
 def check_allowed(pid: int) -> None:
-    """Refuse processes that could attack us: those of another user, of whom root would run what he can write.
+    """Refuse processes that could attack us: another user's, because root would run files that the user can write.
 
     Neither could they connect: the recording's socket is for its own user.
 
@@ -58,7 +58,7 @@ def _same_file_system(pid: int) -> bool:
 
 
 def door(pid: int) -> Path | None:
-    """The socket at which a dormant process waits to be attached to; None when it does not."""
+    """The socket at which a dormant process waits; None if it does not."""
     try:
         owner = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -151,7 +151,7 @@ def launcher_of(pid: int) -> str:
 
 
 def python_version(pid: int) -> tuple[int, int] | None:
-    """Version of the CPython in a process, by the name of its library or executable; None when there is none."""
+    """Version of the CPython in a process, by the name of its library or executable, or None."""
     try:
         text = Path(f"/proc/{pid}/maps").read_text(errors="replace")
     except OSError:
@@ -161,7 +161,7 @@ def python_version(pid: int) -> tuple[int, int] | None:
 
 
 def remote_exec(pid: int, launcher: str) -> None:
-    """Run the few lines that begin a recording inside a CPython of 3.14 or later, through its own remote execution.
+    """Run the few lines that start a recording inside CPython 3.14 or newer, through its remote execution.
 
     They run when its main thread next comes by a call or a loop in Python.
 

@@ -22,7 +22,7 @@ TOOL_OPTIONS = ("duration", "delay", "template", "pid")
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """The recorder to use: of `backend`, or of all automatic ones (None); `external`: the vendor's program."""
+    """The chosen recorder: of `backend`, or of all automatic ones (None); `external` means the vendor's program."""
 
     backend: Backend | None
     external: bool

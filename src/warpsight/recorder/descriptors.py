@@ -28,7 +28,7 @@ def fill_standard() -> None:
 
 
 def raise_limit() -> Callable[[], None] | None:
-    """Allow this process more open files; returns what restores the limit in a child, None when it was not changed."""
+    """Allow this process more open files; returns a function that restores the limit in a child, or None."""
     import resource  # not on every system that this module is imported on
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

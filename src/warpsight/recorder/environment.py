@@ -1,9 +1,10 @@
-"""The environment of recorded programs: what loads the recorder into them, where it records, and what."""
+"""The environment of recorded programs: variables that load the recorder and tell it where and what to record."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from warpsight import _native
 from warpsight.errors import UsageError
@@ -15,6 +16,8 @@ SOCKET = "WARPSIGHT_SOCKET"
 OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
 #: What NCCL and RCCL load as their profiler.
 NCCL = "NCCL_PROFILER_PLUGIN"
+#: Holds nothing but a `sitecustomize` that hands on to the user's own one.
+HOOK_FOLDER = str(Path(__file__).parents[1] / "inside" / "python_hook")
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
@@ -36,10 +39,14 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     out |= _directives(settings, environment, str(path))
     out |= _nccl(settings, environment, str(path))
     if "torch" in settings.ranges:
-        from warpsight.recorder import torch_ranges
-
-        out["PYTHONPATH"] = torch_ranges.python_path(environment.get("PYTHONPATH", ""))
+        out["PYTHONPATH"] = python_path(environment.get("PYTHONPATH", ""))
     return out
+
+
+def python_path(present: str) -> str:
+    """PYTHONPATH with the hook of `--ranges torch` first: operators of torch become NVTX ranges, in an unchanged program."""
+    parts = [part for part in present.split(os.pathsep) if part and part != HOOK_FOLDER]
+    return os.pathsep.join([HOOK_FOLDER, *parts])
 
 
 def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Recording that begins and ends on all ranks of a job at one step or time, as `warpsight cluster trigger` asks.
+"""Recording that starts and stops on all ranks of a job at one step or time, for `warpsight cluster trigger`.
 
 The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network
 and nothing runs beside the job. Each launcher looks for it, does it, and leaves a file in its own folder that says so.
@@ -54,7 +54,7 @@ class TriggerRequest:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a launcher says about a request.
+    """A launcher's answer to a request.
 
     Attributes:
         id: The request.
@@ -70,7 +70,7 @@ class Taken:
 
 
 def ask(folder: Path, request: TriggerRequest) -> None:
-    """Leave a request for the launchers that record into a folder or a folder of it."""
+    """Leave a request for the launchers that record into a folder or below it."""
     manifest.write_json(folder / REQUEST, asdict(request))
 
 
@@ -80,7 +80,7 @@ def new_id() -> str:
 
 
 def taken(folder: Path) -> Taken | None:
-    """What the launcher that records into a folder last said."""
+    """The last answer of the launcher that records into a folder."""
     try:
         return Taken(**json.loads((folder / TAKEN).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -107,7 +107,7 @@ class JobTrigger:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """End; sentences about what was recorded and why nothing else."""
+        """Stop; returns sentences about what was recorded and why nothing else was."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,10 +1,9 @@
-"""Joining a recording that exists already, so that the ranks of a job, or nested launchers, give one trace."""
+"""Joining an existing recording, so that the ranks of a job, or nested launchers, give one trace."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import stat
 import tempfile
@@ -21,7 +20,7 @@ _JOB = (("torchrun", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")), ("m
 
 
 def job_of(environment: Mapping[str, str]) -> str:
-    """An identity of the job that this process is a rank of; empty outside of one."""
+    """The identity of the job that this process belongs to, or empty."""
     for system, names in _JOB:
         found = [environment[name] for name in names if environment.get(name)]
         if found and (system != "slurm" or "SLURM_STEP_ID" in environment):
@@ -53,6 +52,8 @@ def _join(path: str) -> bool:
 def alone(folder: Path) -> Iterator[None]:
     """Let one process of this user at a time decide who records into a folder."""
     place = Path(tempfile.gettempdir()) / f"warpsight-locks-{os.getuid()}"
+    import hashlib  # loads OpenSSL; most recordings need no lock
+
     name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:32]
     try:
         place.mkdir(mode=0o700, exist_ok=True)

@@ -54,7 +54,7 @@ def check_uninterrupted(code: int) -> None:
 
 def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
                   joining: Callable[[], None]) -> Server:  # fmt: skip
-    """Become the command inside a recording that is already there (then this does not return), or start one.
+    """Become the command inside an existing recording (then this does not return), or start a recording.
 
     `joining` is called before the command joins the recording around it.
 
@@ -98,7 +98,7 @@ def start_error(program: str, error: OSError) -> StartError:
 
 
 def check_runnable(program: str) -> None:
-    """Refuse a program before another one is asked to start it.
+    """Refuse a program before asking another process to start it.
 
     Raises:
         StartError: when it is not found (127), or found and not executable (126).
@@ -155,12 +155,12 @@ class LaunchedProgram:
 
     @property
     def exit_code(self) -> int | None:
-        """The program's exit code; None when it has not ended, or never ran."""
+        """The program's exit code; None if it has not ended or never ran."""
         return None if self._status is None else exit_code(self._status)
 
     @property
     def ended_by(self) -> str:
-        """The signal that ended the program, as `SIGSEGV`; empty when none did."""
+        """The signal that ended the program, such as `SIGSEGV`, or empty."""
         if self._status is None or not os.WIFSIGNALED(self._status):
             return ""
         number = os.WTERMSIG(self._status)
@@ -239,7 +239,7 @@ def exit_code(status: int) -> int:
 
 
 def become_subreaper() -> None:
-    """Have orphaned descendants become our children, so that their ends are noticed; refusal changes little."""
+    """Make orphaned descendants our children, so that their ends are noticed."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -34,7 +34,7 @@ class _RecordingOwner:
     #: Identity of the job the recording belongs to (torchrun, Slurm, MPI); empty outside of one.
     job: str
     start: float
-    #: The folder in memory with the arenas of the recorded processes; empty where there is none.
+    #: The folder in memory with the arenas of the recorded processes, or empty.
     arenas: str = ""
 
     def alive(self) -> bool:
@@ -86,7 +86,7 @@ def create_file(path: Path, *, force: bool) -> Path:
 
 
 def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) -> None:
-    """Write `recording.json`, which says that this process records into the folder."""
+    """Write `recording.json`, which announces that this process records into the folder."""
     pid = os.getpid()
     shared = os.fsdecode(arenas) if arenas is not None else ""
     record = _RecordingOwner(pid, process_ticks(pid), boot_id(), socket, job, time.time(), shared)
@@ -97,7 +97,7 @@ def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) ->
 
 
 def announced(folder: Path) -> _RecordingOwner | None:
-    """Who records into a folder; None when unknown."""
+    """The process that records into a folder, or None."""
     try:
         return _RecordingOwner(**json.loads((folder / RECORDING).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -118,7 +118,7 @@ def boot_id() -> str:
 
 
 def process_ticks(pid: int) -> int:
-    """When a process started, in clock ticks since boot; 0 when there is none (a zombie counts as none)."""
+    """The start of a process in clock ticks since boot; 0 without one (or for a zombie)."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a program's name may be any bytes
     except OSError:

@@ -1,4 +1,4 @@
-"""Which rank of which job this process is, from the variables that launchers set; and where its recording goes.
+"""The rank and job of this process, from launchers' variables, and the place of its recording.
 
 Ranks of one host record into one folder together (see :mod:`warpsight.recorder.join`). The ranks of a job on several hosts have
 no folder that all of them could complete, so there NAME becomes a folder of recordings, `NAME/rank=00008` for the host whose
@@ -36,7 +36,7 @@ HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES", "PET_NNODES"
 
 @dataclass(frozen=True)
 class Rank:
-    """A place in a job; None for what the launcher does not say."""
+    """A place in a job; None for facts that the launcher does not give."""
 
     rank: int | None
     local_rank: int | None
@@ -58,7 +58,7 @@ def of(environment: Mapping[str, str]) -> Rank:
 
 
 def partition(path: Path, environment: Mapping[str, str]) -> Path:
-    """Where a recording to `path` goes: a folder of it, made with its parent, in a job of several hosts.
+    """The folder for a recording to `path`: in a job of several hosts, a folder inside it.
 
     Raises:
         WarpsightError: when the folder of the job cannot be made or is something else.

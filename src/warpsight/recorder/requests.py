@@ -1,4 +1,4 @@
-"""Requests of other processes to a running recording, over its socket: one JSON object each, one in answer."""
+"""Requests of other processes to a running recording, over its socket: one JSON object each way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Requests:
-    """Answers requests, each in a thread of its own: a trace may take seconds to write."""
+    """Answers requests, each in a thread, because writing a trace may take seconds."""
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         """`answers` maps each allowed `do` to its function."""

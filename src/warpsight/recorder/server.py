@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
-from warpsight.machine.topology import linked_gpus
 from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
@@ -30,7 +29,6 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import DrainTarget, Ending, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
-from warpsight.recorder.job_trigger import JobTrigger
 from warpsight.recorder.options.left_out import left_out
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.requests import Answer, Requests
@@ -112,7 +110,11 @@ class Server:
                 self._loop.on_segments = self._converter.convert
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
-        self._job_trigger = JobTrigger(self.folder, self._loop) if settings.on_trigger else None
+        self._job_trigger = None
+        if settings.on_trigger:
+            from warpsight.recorder.job_trigger import JobTrigger
+
+            self._job_trigger = JobTrigger(self.folder, self._loop)
         self._counters = CounterSampler(self.own, settings.counters)
         self._samples = HostSampler(
             self.own, self._loop, settings.sample, ranged=settings.capture_range != "off"
@@ -141,7 +143,7 @@ class Server:
         return frozenset((self._converter.pid,)) if self._converter is not None else frozenset()
 
     def start(self) -> None:
-        """Begin to serve; `--delay` and `--for` count from here."""
+        """Start to serve; `--delay` and `--for` count from here."""
         self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
         self._loop.start()
         if self.ring is not None:
@@ -226,7 +228,7 @@ class Server:
 
     def finish(self, *, command: list[str] | None = None,
                progress: Callable[[dict[str, Any]], None] | None = None) -> RecordingSummary:  # fmt: skip
-        """Stop what still records, take the last rows and complete the trace.
+        """Stop recording, take the last rows and complete the trace.
 
         Raises:
             ConverterError: when the trace could not be made; the raw data is kept.
@@ -260,6 +262,8 @@ class Server:
             overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
         self._command = [storable(part) for part in command or ()]
         if self._loop.seen:
+            from warpsight.machine.topology import linked_gpus  # late: a program waits while we load
+
             self._topology = linked_gpus()
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
@@ -274,7 +278,7 @@ class Server:
         )
 
     def leave(self) -> None:
-        """From another thread than :meth:`finish`: stop converting, before this process ends. Raw data stays for `recover`."""
+        """Stop converting before this process ends, from another thread than :meth:`finish`. Raw data stays for `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()

@@ -19,7 +19,7 @@ _TICK_S = 0.25
 
 @contextlib.contextmanager
 def without_signals() -> Iterator[None]:
-    """Threads that start within, as those of libraries do at import, take no signals: they are for the main thread."""
+    """Threads started within, such as those of libraries at import, receive no signals: these are for the main thread."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         yield
@@ -28,7 +28,7 @@ def without_signals() -> Iterator[None]:
 
 
 class Signals:
-    """Holds signals back from the moment it is entered, so that none is lost around the program's start."""
+    """Holds back signals from entry on, so that none is lost around the program's start."""
 
     def __init__(self) -> None:
         self._held = {s for s in FORWARDED if signal.getsignal(s) is not signal.SIG_IGN}

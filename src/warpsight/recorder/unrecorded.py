@@ -51,7 +51,7 @@ def _why(backend: Backend, sign: Sign, *, chosen: bool) -> str:
 
 
 class Unrecorded:
-    """A thread that looks for such processes among the descendants of `root` until :meth:`stop`."""
+    """A thread that looks for such processes below `root` until :meth:`stop`."""
 
     def __init__(self, library: Path, report: Callable[[str], None], *, backend: str = "cuda", root: int | None = None,
                  proc: Path = Path("/proc")) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Huawei's msprof. It ends with its own exit code, so the program leaves its own."""
+"""Huawei's msprof. It ends with its own exit code, so the program's is written separately."""
 
 from __future__ import annotations
 

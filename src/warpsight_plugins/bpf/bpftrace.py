@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Blocks with a time: time, command, pid, tid, function and stack, as `launch` and `api` where the function is "
-        "CUDA's or HIP's, else as `sample`.",
-        "Maps keyed by stacks: every stack with its count, laid end to end.",
+        "blocks with time, command, pid, tid, function and stack: CUDA and HIP functions as calls, others as "
+        "`sample`",
+        "maps keyed by stacks: each stack with its count, laid end to end",
     ),
-    lost=("Other lines that the program prints; other keys of a map.",),
-    tested=("bpftrace 0.17: tests/golden/formats/bpftrace, recorded from a library of our own",),
+    lost=("other printed lines; other keys of a map",),
+    tested=("bpftrace 0.17, on a library of our own",),
 )
 _HEAD = (
     r"^\s*(?P<time>\d{6,19})\s+(?P<comm>\S.*?)\s+(?P<pid>\d{1,9})\s+(?P<tid>\d{1,9})"

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Launches with pid, tid, correlation and launch shape as `launch`; copies, synchronisation and device choice as `api`; "
-        "allocations and frees as `memory`; page faults, migrations, driver and PCIe events as `user_event` with their fields.",
+        "launches with shape, pid, tid and correlation; copies, synchronization and device choice as `api`",
+        "allocations and frees; page faults, migrations, driver and PCIe events as `user_event`",
     ),
-    lost=("CPU numbers; the raw bytes of custom records.",),
-    tested=("TraceSmith 0.11's struct: tests/golden/formats/tracesmith-bpf, written by its fields",),
+    lost=("CPU numbers; raw bytes of custom records",),
+    tested=("files written after TraceSmith 0.11's struct",),
 )
 RECORD = np.dtype(
     [("time", "<u8"), ("pid", "<u4"), ("tid", "<u4"), ("cpu", "<u4"), ("type", "<u4"), ("payload", "V128")]
@@ -71,7 +71,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         raise source.error(f"has fewer bytes than one record of {RECORD.itemsize}", offset=len(data))
     rows = np.frombuffer(data, RECORD, count)
     if int(rows["type"][0]) not in TYPES:
-        raise source.error(f"the first record is of unknown type {int(rows['type'][0])}", offset=20)
+        raise source.error(f"the first record has an unknown type {int(rows['type'][0])}", offset=20)
     if rest:
         source.ended_early(f"the last record has {rest} of {RECORD.itemsize} bytes")
     late = rows["time"] >= 1 << 63

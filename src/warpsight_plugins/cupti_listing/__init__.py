@@ -42,15 +42,10 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 COVERAGE = Coverage(
-    kept=(
-        "kernels with grid, block, cluster, shared memory, device, context, stream, graph and correlation id",
-        "copies and fills with kind and size; runtime and driver calls (launches apart); overhead; dropped records as loss",
-        "devices with name and compute capability; contexts",
-    ),
+    kept=("kernels, copies, fills, calls, overhead; dropped records as loss; devices; contexts",),
     lost=(
-        "sizes of copies and sets where the listing has none (CUDA 8 to 11): they are 0",
-        "names of calls that a listing gives only by number, launches excepted: they read `runtime function 20`",
-        "activities that fit no table (environment, PCIe, instruction counts, …): counted in a note",
+        "sizes of copies and fills before CUDA 12; names of calls given only by number, except launches",
+        "activities that fit no table, counted in a note",
     ),
-    tested=("listings written by the format strings of the samples of CUDA 11 and 12.9",),
+    tested=("listings written after the samples of CUDA 11 and 12.9",),
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import RowBuffer
+from warpsight.model.naming.memory_names import MEMORY_KINDS
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -22,15 +23,6 @@ _DROPPED = re.compile(r"[Dd]ropped (\d+) activity records")
 _SIZES = re.compile(r"(grid|block|cluster) \[ ?(\d+), ?(\d+), ?(\d+) ?\]")
 _SHARED = re.compile(r"(?:shared ?memory|sharedMemory) \(static (\d+), dynamic (\d+)\)")
 _COPY = re.compile(r"\b([HDAP])to([HDAP])\b")
-_MEMORY_KINDS = {
-    1: "pageable",
-    2: "pinned",
-    3: "device",
-    4: "array",
-    5: "managed",
-    6: "device static",
-    7: "managed static",
-}
 #: Numbers of the calls that launch (cupti_runtime_cbid.h, cupti_driver_cbid.h): old listings have only numbers.
 _LAUNCHES = {
     ("RUNTIME", 13): "cudaLaunch", ("RUNTIME", 211): "cudaLaunchKernel", ("RUNTIME", 214): "cudaLaunchKernel_ptsz",
@@ -75,7 +67,7 @@ class _Reader:
         self._calls = 0
 
     def take(self, block: list[str]) -> int:
-        """One activity, its first line and those that are indented below; 1 when it is one."""
+        """One activity: its first line and the indented lines below; returns 1 if it is one."""
         if not block:
             return 0
         text = " ".join(block)
@@ -106,7 +98,7 @@ class _Reader:
         return 1
 
     def close(self) -> None:
-        """Hand over the rest and note what fits nowhere."""
+        """Hand over the rest, and note what fits nowhere."""
         self._rows.close()
         if self._left_out:
             said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._left_out.items()))
@@ -150,13 +142,11 @@ class _Reader:
         name = _QUOTED.search(rest)
         self._rows.add(
             "kernel",
-            {
-                **row,
-                **self._place(rest),
-                "name_id": self._target.name(name[1] if name else "unknown"),
-                "shape_id": self._shape(rest),
-                "graph_level": False,
-            },
+            **row,
+            **self._place(rest),
+            name_id=self._target.name(name[1] if name else "unknown"),
+            shape_id=self._shape(rest),
+            graph_level=False,
         )
 
     def _shape(self, rest: str) -> int | None:
@@ -180,28 +170,24 @@ class _Reader:
         kind = _COPY.search(rest)
         self._rows.add(
             "memcpy",
-            {
-                **row,
-                **self._place(rest),
-                "bytes": _number(rest, "size", "bytes") or 0,
-                "kind": kind[0] if kind else "unknown",
-                "source_kind": _MEMORY_KINDS.get(_number(rest, "srcKind") or 0, "unknown"),
-                "destination_kind": _MEMORY_KINDS.get(_number(rest, "dstKind") or 0, "unknown"),
-                "asynchronous": False,
-            },
+            **row,
+            **self._place(rest),
+            bytes=_number(rest, "size", "bytes") or 0,
+            kind=kind[0] if kind else "unknown",
+            source_kind=MEMORY_KINDS.get(_number(rest, "srcKind") or 0, "unknown"),
+            destination_kind=MEMORY_KINDS.get(_number(rest, "dstKind") or 0, "unknown"),
+            asynchronous=False,
         )
 
     def _fill(self, rest: str, row: dict[str, Any]) -> None:
         self._rows.add(
             "memset",
-            {
-                **row,
-                **self._place(rest),
-                "bytes": _number(rest, "size", "bytes") or 0,
-                "value": _number(rest, "value") or 0,
-                "memory_kind": "unknown",
-                "asynchronous": False,
-            },
+            **row,
+            **self._place(rest),
+            bytes=_number(rest, "size", "bytes") or 0,
+            value=_number(rest, "value") or 0,
+            memory_kind="unknown",
+            asynchronous=False,
         )
 
     def _call(self, kind: str, rest: str, row: dict[str, Any]) -> None:
@@ -221,7 +207,7 @@ class _Reader:
             "correlation": _number(rest, "correlation", "correlationId"),
             "process": process,
         }
-        self._rows.add("launch" if launch else "api", {**call, "captured": False} if launch else call)
+        self._rows.add("launch" if launch else "api", **call, **({"captured": False} if launch else {}))
 
     def _overhead(self, kind: str, rest: str, row: dict[str, Any]) -> None:
         words = kind.replace("_", " ").lower().strip() or "unknown"
@@ -229,12 +215,10 @@ class _Reader:
         process = self._target.process(_number(rest, "processId", "process") or 0)
         self._rows.add(
             "overhead",
-            {
-                **row,
-                "kind": words,
-                "thread": None if thread is None else self._target.thread(process, thread),
-                "process": process,
-            },
+            **row,
+            kind=words,
+            thread=None if thread is None else self._target.thread(process, thread),
+            process=process,
         )
 
 

@@ -1,4 +1,4 @@
-"""A few fields of every record, folded into one state by all cores: counts and last values, without columns.
+"""A few fields of every record, folded by all cores into counts and last values, without columns.
 
 Every line is decoded as JSON, so what is wrong with it is noticed as by :class:`~.trace_file.TraceFile`; only the fields asked
 for become objects. A large uncompressed file is cut at line borders into as many parts as there are cores, each folded by a
@@ -56,7 +56,7 @@ class _Part(Generic[S]):
 
 @dataclass(frozen=True)
 class Folded(Generic[S]):
-    """States of the file's parts, in order, the describing records, and what is missing of the file."""
+    """States of the file's parts, in order, the describing records, and gaps of the file."""
 
     states: list[S]
     header: CutracerHeader
@@ -66,7 +66,7 @@ class Folded(Generic[S]):
 def fold(
     source: Source, fields: Sequence[str], start: Callable[[], S], take: Callable[[CutracerHeader], Fold[S]]
 ) -> Folded[S] | None:
-    """Fold every record; None when the file has an unusual one.
+    """Fold every record; None if the file has an unusual one.
 
     Args:
         source: An NDJSON trace, compressed or not.

@@ -1,4 +1,4 @@
-"""What the describing records of an instruction trace say about the others."""
+"""Facts that an instruction trace's describing records state about the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CutracerHeader:
             self.completion = record
 
     def complete(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Add to a record what others say of it: the instruction's text, the caller of a launch."""
+        """Complete a record from the others: the instruction's text, a launch's caller."""
         if "sass" not in record and (text := self.sass.get(record.get("opcode_id", -1))):
             record["sass"] = text
         if record.get("type") == "kernel_launch" and "caller" not in record:
@@ -43,7 +43,7 @@ class CutracerHeader:
         return record
 
     def notes(self) -> list[str]:
-        """What the capture itself reports as missing."""
+        """Losses that the capture itself reports."""
         said = self.completion
         if not said or (said.get("status") == "complete" and not said.get("dropped_records")):
             return []
@@ -52,12 +52,12 @@ class CutracerHeader:
         ]
 
     def warps_per_cta(self) -> int | None:
-        """Warps of each block of the kernel; None where the trace does not describe it."""
+        """Warps per block of the kernel, or None."""
         block = self.kernel.get("block")
         return -(-_product(block) // 32) if block else None
 
     def grid_warps(self) -> int | None:
-        """Warps of the whole grid; None where the trace does not describe its kernel."""
+        """Warps of the whole grid, or None."""
         grid, per_cta = self.kernel.get("grid"), self.warps_per_cta()
         return _product(grid) * per_cta if grid and per_cta else None
 

@@ -35,7 +35,7 @@ def mnemonic(sass: str) -> str:
 
 
 def count(warps: Array, instructions: Array, texts: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
-    """Histogram of events in their order: each one's warp, and its place in `texts`."""
+    """Histogram of events in order: each one's warp, and its place in `texts`."""
     listed = list(texts)
     names, places = np.unique([mnemonic(text) for text in listed], return_inverse=True)
     order = np.argsort(warps, kind="stable")

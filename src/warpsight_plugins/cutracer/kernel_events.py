@@ -18,16 +18,10 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "every launch in the order of its start: kernel, shape, registers, shared memory, stream, host stack, process",
+        "each launch in start order: kernel, shape, registers, shared memory, stream, host stack, process",
     ),
-    lost=(
-        "times: the format has none",
-        "the checksum of the kernel's code where the trace has none (of recordings, the programs of OpenCL)",
-        "all but launches: also the program's own events and counters",
-    ),
-    tested=(
-        "round trips; `sass validate` and the published schema of the kernel log accept what is written",
-    ),
+    lost=("times; code checksums that the trace lacks; everything but launches",),
+    tested=("`sass validate` and the published schema",),
 )
 #: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
 _FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1

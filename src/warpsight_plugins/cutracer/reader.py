@@ -19,18 +19,15 @@ from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 COVERAGE = Coverage(
     kept=(
-        "kernel, instruction table, every record with launch, block, warp, instruction, offset, time and active mask",
-        "addresses and values of memory accesses lane by lane; registers and uniform registers lane by lane",
+        "instruction table; each record with launch, block, warp, instruction, time and active mask",
+        "addresses, values and registers lane by lane; other fields as JSON in `attributes`",
         "kernel events: launches with shape, host stack and order",
-        "other fields of a record (TMA descriptors, cluster attribution) as JSON in `attributes`",
     ),
     lost=(
-        "device time: the source has none, `time` is when the host received a record",
-        "times of kernel events: the source has none, launches stand in their order one nanosecond apart",
+        "device time: `time` is when the host received a record; kernel events have no times and stand 1 ns "
+        "apart",
     ),
-    tested=(
-        "0.1 to 0.4: files written by the field lists of the format (tests/unit/formats/cutracer/test_reader.py)",
-    ),
+    tested=("versions 0.1 to 0.4, written after the field lists",),
 )
 _KINDS = "|".join(
     ("kernel_metadata", "kernel_launch", "callstack_def", "capture_completion", *records.EVENTS)
@@ -53,7 +50,7 @@ def sniff(source: Source) -> bool:
 
 
 def read(source: Source, target: Target, options: Options) -> None:
-    """Read a trace; a cut end is salvaged.
+    """Read a trace, up to the cut if it is truncated.
 
     Raises:
         FormatError: for a line inside the file that is not a record, with its number.

@@ -49,7 +49,7 @@ class ExecutedRecord(InstructionRecord, kw_only=True, frozen=True, gc=False):
 
 
 class OpcodeOnly(InstructionRecord, tag="opcode_only", kw_only=True, frozen=True, gc=False):
-    """An instruction was executed, or cuda-gdb saw a warp at it; only executed ones have the fields in :data:`TRACED`."""
+    """An executed instruction, or a warp seen by cuda-gdb; only executed ones have the fields in :data:`TRACED`."""
 
     ctx: Hex | None = None
     timestamp: Natural | None = None

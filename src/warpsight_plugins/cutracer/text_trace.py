@@ -17,7 +17,7 @@ _ADDRESSES = re.compile(r"^\s*Memory Addresses:|^\s+(?:T\d+: )?0x[0-9a-fA-F]+")
 
 
 def records(source: Source) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Each record with its line number; a text in place of a record says what is wrong there."""
+    """Each record with its line number, or the text of its error."""
     current: dict[str, Any] | None = None
     began = number = 0
     with source.open() as file:

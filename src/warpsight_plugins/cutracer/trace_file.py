@@ -1,4 +1,4 @@
-"""An instruction trace as a file: its records as columns, chunk by chunk, and what is missing of it."""
+"""An instruction trace as a file: its records as columns, chunk by chunk, and its gaps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class TraceFile:
-    """Reads an NDJSON trace once, in chunks of columns; :attr:`notes` says what is missing, after reading."""
+    """Reads an NDJSON trace once, in chunks of columns; afterwards, :attr:`notes` lists gaps."""
 
     def __init__(self, path: Path | str) -> None:
         """Open the file.
@@ -194,7 +194,7 @@ def column(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def warps_per_cta(path: Path | str) -> int | None:
-    """Warps of each block of the traced kernel, as the trace's metadata says; None where it does not."""
+    """Warps per block of the traced kernel according to the trace's metadata, or None."""
     trace = TraceFile(path)
     for _ in trace.chunks(()):
         break

@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "kernel, instruction table, every record with registers, addresses and values; read back they give the same tables",
-        "a name that ends with .zst is compressed with zstd, one that ends with .clp becomes an archive (needs clp-s)",
+        "instruction table; each record with registers, addresses and values; reading them gives the same "
+        "tables",
+        "names ending in .zst are compressed, in .clp archived (needs clp-s)",
     ),
     lost=(
-        "the instruction's text in each record of 0.1 files: it is in the table of the first line",
-        "events that the format has no record for: barriers, copies and others of `sass trace`",
+        "instruction text in each record (0.1); events without a record type: barriers, copies and others of "
+        "`sass trace`",
     ),
-    tested=("round trips of every record type; `sass validate` and the schema accept what is written",),
+    tested=("every record type, with `sass validate` and the schema",),
 )
 #: Records with addresses.
 _ADDRESSES = "mem_addr_trace"
@@ -127,7 +128,7 @@ class _Kernels:
             self.sass.setdefault((process, name), {})[int(opcode)] = kept
 
     def metadata(self, process: int, name: int | None) -> dict[str, Any] | None:
-        """The line that describes a kernel; None where the source did not (records then carry their instruction)."""
+        """The line that describes a kernel; None if missing (records then carry their instruction)."""
         said = self._said.get(str(self._names.get(name)))
         if said is None:
             return None

@@ -68,14 +68,9 @@ def _files(folder: Path) -> list[Path]:
 
 COVERAGE = Coverage(
     kept=(
-        "metal-gpu-intervals as kernels by GPU channel, named by their encoder; execution points where there are none",
-        "metal-application-encoders-list as launches, joined by encoder id; submissions of command buffers as calls",
-        "driver intervals and signposts as ranges; GPU counters; time profile samples with native stacks",
-        "processes, threads and GPU by name",
+        "Metal GPU intervals as kernels, encoders as launches, submissions as calls; signposts; GPU counters;"
+        " samples",
     ),
-    lost=(
-        "grid sizes, which Instruments does not record; intervals of other processes stay apart by process",
-        "tables of other schemas: named in a note",
-    ),
-    tested=("files after real exports of Xcode 15 and 16 that are quoted in public tests",),
+    lost=("grid sizes, which Instruments does not record; tables of other schemas, named in a note",),
+    tested=("files written after exports of Xcode 15 and 16 quoted in public tests",),
 )

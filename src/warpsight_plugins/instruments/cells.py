@@ -18,7 +18,7 @@ _PLACE = re.compile(r"line (\d+)")
 
 @dataclass(frozen=True)
 class InstrumentsCell:
-    """A value: its raw text, the text Instruments shows, its attributes and what is inside of it."""
+    """A value: its raw text, the text Instruments shows, its attributes and its children."""
 
     tag: str
     text: str
@@ -65,7 +65,7 @@ class InstrumentsRow:
 
 
 def rows(source: Source) -> Iterator[InstrumentsRow]:
-    """The rows of a file. A node without a schema goes on with the one before, as xctrace writes them.
+    """The rows of a file. A node without a schema continues the previous one, as xctrace writes them.
 
     Raises:
         FormatError: for damaged XML, or a reference to an id that was never written.

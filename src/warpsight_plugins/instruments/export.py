@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def xctrace() -> list[str] | None:
-    """The command that runs xctrace, None where there is none."""
+    """The command that runs xctrace, or None."""
     if program := shutil.which("xctrace"):
         return [program]
     if program := shutil.which("xcrun"):
@@ -36,7 +36,7 @@ def exported(source: Source) -> Iterator[list[Path]]:
     tool = xctrace()
     if tool is None:
         raise source.error(
-            "is a recording of Instruments, which only xctrace reads, and there is none here: on the Mac run "
+            "is a recording of Instruments, which only xctrace can read, and it is not installed: on the Mac run "
             f"`xctrace export --input {source.path.name} --xpath "
             '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' > gpu.xml` and give gpu.xml'
         )

@@ -121,14 +121,12 @@ class InstrumentsReader:
     ) -> None:
         self._rows.add(
             "kernel",
-            {
-                "start": start,
-                "duration": duration,
-                "name_id": self._target.name(name),
-                **place,
-                "correlation": correlation,
-                "graph_level": False,
-            },
+            start=start,
+            duration=duration,
+            name_id=self._target.name(name),
+            **place,
+            correlation=correlation,
+            graph_level=False,
         )
 
     def _encoder(self, row: InstrumentsRow) -> None:
@@ -146,16 +144,14 @@ class InstrumentsReader:
             self._labels[process, encoder] = label
         self._rows.add(
             "launch",
-            {
-                "start": start,
-                "duration": row.number("duration"),
-                "function": row.shown("event-type") or "encoder",
-                "thread": thread,
-                "correlation": encoder,
-                "process": process,
-                "name_id": self._target.name(label) if label else None,
-                "captured": False,
-            },
+            start=start,
+            duration=row.number("duration"),
+            function=row.shown("event-type") or "encoder",
+            thread=thread,
+            correlation=encoder,
+            process=process,
+            name_id=self._target.name(label) if label else None,
+            captured=False,
         )
 
     def _submission(self, row: InstrumentsRow) -> None:
@@ -166,14 +162,12 @@ class InstrumentsReader:
         buffer = row.number("cmdbuffer-id")
         self._rows.add(
             "api",
-            {
-                "start": start,
-                "duration": row.number("duration"),
-                "function": "MTLCommandBuffer commit",
-                "thread": thread,
-                "process": process,
-                "object": buffer,
-            },
+            start=start,
+            duration=row.number("duration"),
+            function="MTLCommandBuffer commit",
+            thread=thread,
+            process=process,
+            object=buffer,
         )
 
     def _pair_points(self) -> None:
@@ -212,20 +206,16 @@ class InstrumentsReader:
         length = row.number("duration")
         self._rows.add(
             "marker",
-            {
-                "start": start,
-                "duration": length,
-                "kind": "instant" if length is None else "start/end",
-                "open": False,
-                "name_id": self._target.name(
-                    row.shown("name", "label", "event-label", "event-type") or row.schema
-                ),
-                "domain": row.shown("subsystem") or row.schema,
-                "category": row.shown("category") or None,
-                "source": "framework",
-                "thread": thread,
-                "process": process,
-            },
+            start=start,
+            duration=length,
+            kind="instant" if length is None else "start/end",
+            open=False,
+            name_id=self._target.name(row.shown("name", "label", "event-label", "event-type") or row.schema),
+            domain=row.shown("subsystem") or row.schema,
+            category=row.shown("category") or None,
+            source="framework",
+            thread=thread,
+            process=process,
         )
 
     def _sample(self, row: InstrumentsRow) -> None:
@@ -236,14 +226,12 @@ class InstrumentsReader:
         state = row.shown("thread-state")
         self._rows.add(
             "sample",
-            {
-                "time": time,
-                "thread": thread,
-                "stack": self._stack(row.cells.get("stack")),
-                "state": "R" if state in ("", "Running") else "S",
-                "gil": False,
-                "process": process,
-            },
+            time=time,
+            thread=thread,
+            stack=self._stack(row.cells.get("stack")),
+            state="R" if state in ("", "Running") else "S",
+            gil=False,
+            process=process,
         )
 
     def _stack(self, cell: InstrumentsCell | None) -> int | None:
@@ -281,14 +269,12 @@ class InstrumentsReader:
             return
         self._rows.add(
             "counter",
-            {
-                "time": time,
-                "name": self._counters.get(number or 0, f"counter {number}"),
-                "value": amount,
-                "unit": "1",
-                "device": self._device(row),
-                "source": "instruments",
-            },
+            time=time,
+            name=self._counters.get(number or 0, f"counter {number}"),
+            value=amount,
+            unit="1",
+            device=self._device(row),
+            source="instruments",
         )
 
     def _keep_point(self, row: InstrumentsRow) -> None:

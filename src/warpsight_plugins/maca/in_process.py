@@ -15,7 +15,7 @@ _ENTRY = "libwarpsight_maca.so"
 
 
 def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """LD_PRELOAD with a library of ours, before what is there. No variable is known that loads a tool into MACA.
+    """LD_PRELOAD with a library of ours first, because no variable loads a tool into MACA.
 
     Raises:
         UsageError: when this installation lacks that library.

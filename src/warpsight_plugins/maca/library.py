@@ -20,7 +20,7 @@ UNTESTED = "untested on hardware"
 
 
 def find() -> Path | None:
-    """The library that a program of MACA is likely to bring; None when there is none.
+    """The library that a MACA program probably loads, or None.
 
     The recorder takes the one in the program, or beside its runtime, before any of these.
     """
@@ -31,7 +31,7 @@ def find() -> Path | None:
 
 
 def expected() -> bool:
-    """Whether programs on this machine may use MACA: it has a GPU of MetaX, or the SDK, or a variable says where that is."""
+    """Whether programs here may use MACA: a MetaX GPU, the SDK, or a variable that names its folder."""
     has_variable = any(os.environ.get(variable) for variable in ("MACA_PATH", "MACA_ROOT", "MACA_HOME"))
     return has_variable or bool(glob.glob("/opt/maca*")) or any(pci.devices(_VENDOR_ID))
 
@@ -47,7 +47,7 @@ def usable() -> Path | None:
 
 
 def version(path: Path) -> tuple[int | None, str | None]:
-    """The library's API version, or None and why it could not be asked."""
+    """The library's API version, or None and the reason."""
     return library_version(path, "mcptiGetVersion")
 
 

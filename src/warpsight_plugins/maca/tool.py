@@ -1,4 +1,4 @@
-"""MetaX' mcTracer. Nothing says whose exit code it ends with, so the program leaves its own."""
+"""MetaX' mcTracer. Its exit code is undocumented, so the program's is written separately."""
 
 from __future__ import annotations
 

@@ -36,11 +36,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 COVERAGE = Coverage(
-    kept=(
-        "device work (events with a stream among their arguments): kernels with grid and block, copies, fills",
-        "MACA calls (launches apart) with correlation ids where the file has them; mcTX ranges",
-        "files that end early: every whole event before the end",
-    ),
-    lost=("fields of a kernel that have no column, except as attributes",),
-    tested=("no file of mcTracer was at hand: files written after what its consumers rely on",),
+    kept=("kernels with grid and block, copies, fills; MACA calls; mcTX ranges",),
+    lost=("kernel fields without a column, except as attributes",),
+    tested=("files written after what readers of mcTracer's output rely on; no real file",),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from warpsight.formats.reading.trace_events import (
     TrackNames,
     events,
     names,
+    range_row,
     whole,
 )
 
@@ -84,7 +84,7 @@ class _Reader:
             "process": process,
         }
         launch = bool(_LAUNCH.match(event.name))
-        self.rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)
+        self.rows.add("launch" if launch else "api", **row, **({"captured": False} if launch else {}))
 
     def _device(self, event: TraceEvent, stream: object) -> None:
         process = self._process(event)
@@ -118,23 +118,19 @@ class _Reader:
         elif "memset" in lower:
             self.rows.add(
                 "memset",
-                {
-                    **row,
-                    "bytes": size,
-                    "value": whole(_given(event.args, "value")) or 0,
-                    "memory_kind": "device",
-                    "asynchronous": True,
-                },
+                **row,
+                bytes=size,
+                value=whole(_given(event.args, "value")) or 0,
+                memory_kind="device",
+                asynchronous=True,
             )
         else:
             self.rows.add(
                 "kernel",
-                {
-                    **row,
-                    "name_id": self._target.name(event.name),
-                    "shape_id": self._shape(event.args),
-                    "graph_level": False,
-                },
+                **row,
+                name_id=self._target.name(event.name),
+                shape_id=self._shape(event.args),
+                graph_level=False,
             )
 
     def _copy(self, event: TraceEvent, size: int, row: dict[str, Any]) -> None:
@@ -143,14 +139,12 @@ class _Reader:
         words = {"H": "host", "D": "device", "P": "device"}
         self.rows.add(
             "memcpy",
-            {
-                **row,
-                "bytes": size,
-                "kind": f"{sides[0]}to{sides[1]}" if sides else "unknown",
-                "source_kind": words[sides[0]] if sides else "unknown",
-                "destination_kind": words[sides[1]] if sides else "unknown",
-                "asynchronous": "async" in event.name.lower(),
-            },
+            **row,
+            bytes=size,
+            kind=f"{sides[0]}to{sides[1]}" if sides else "unknown",
+            source_kind=words[sides[0]] if sides else "unknown",
+            destination_kind=words[sides[1]] if sides else "unknown",
+            asynchronous="async" in event.name.lower(),
         )
 
     def _shape(self, args: dict[str, Any]) -> int | None:
@@ -166,21 +160,17 @@ class _Reader:
     def range(self, event: TraceEvent, still_open: bool = False) -> None:
         """A range or mark of the program."""
         process = self._process(event)
-        self.rows.add(
-            "marker",
-            {
-                "start": event.start,
-                "duration": None if event.duration < 0 else event.duration,
-                "kind": "push/pop" if still_open or event.duration >= 0 else "instant",
-                "open": still_open,
-                "name_id": self._target.name(event.name),
-                "domain": event.category or None,
-                "source": "mctx",
-                "attributes": json.dumps(event.args, ensure_ascii=False) if event.args else None,
-                "thread": self._thread(process, event),
-                "process": process,
-            },
+        row = range_row(
+            event,
+            kind="push/pop" if still_open or event.duration >= 0 else "instant",
+            open=still_open,
+            name_id=self._target.name(event.name),
+            domain=event.category or None,
+            source="mctx",
+            thread=self._thread(process, event),
+            process=process,
         )
+        self.rows.add("marker", **row)
 
 
 def _three(value: object) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ _NESTED = 8
 
 
 def calls_of_tasks(source: Source) -> dict[Task, int]:
-    """The connection id of the call that each arrow's task comes from: the innermost call around the arrow's tail."""
+    """The connection id of the call behind each arrow's task: the innermost call around the arrow's tail."""
     tails: dict[Any, tuple[Any, int]] = {}
     heads: dict[Any, Task] = {}
     calls: dict[Any, list[tuple[int, int, int]]] = {}

@@ -34,7 +34,7 @@ def read_table(source: Source, target: Target) -> None:
         FormatError: when its columns are none of the tables', or a value is not a number.
     """
     if not is_trace(source.head):
-        raise source.error("has none of the columns of op_summary, kernel_details or task_time")
+        raise source.error("does not have the columns of op_summary, kernel_details or task_time")
     recording = MsprofRecording(target)
     process = target.process(f"{source.path.parent}/host", command="")
     for rows in csv_columns.read(source):

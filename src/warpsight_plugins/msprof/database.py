@@ -94,7 +94,7 @@ class _Reader:
         return {"start": start, "duration": end - start}
 
     def tasks(self) -> None:
-        """TASK with what the tables of compute, communication and copies say of each."""
+        """TASK with the details of each in the tables of compute, communication and copies."""
         compute = {
             row["globalTaskId"]: row
             for row in self._pieces(
@@ -172,15 +172,13 @@ class _Reader:
             sequence = row["sequenceNumber"]
             self.recording.rows.add(
                 "op",
-                {
-                    **self._span(row),
-                    "name_id": self._target.name(self._text(row["name"])),
-                    "sequence": sequence if sequence is not None and 0 <= sequence < NONE else None,
-                    "shapes": self._text(row["inputShapes"]) or None,
-                    "attributes": json.dumps(said) if said else None,
-                    "thread": thread,
-                    "process": process,
-                },
+                **self._span(row),
+                name_id=self._target.name(self._text(row["name"])),
+                sequence=sequence if sequence is not None and 0 <= sequence < NONE else None,
+                shapes=self._text(row["inputShapes"]) or None,
+                attributes=json.dumps(said) if said else None,
+                thread=thread,
+                process=process,
             )
 
     def ranges(self) -> None:
@@ -196,17 +194,15 @@ class _Reader:
             domain = self._text(row["domainId"]) if row["domainId"] not in (None, 0, NONE, 65535) else None
             self.recording.rows.add(
                 "marker",
-                {
-                    **span,
-                    "duration": None if instant else span["duration"],
-                    "kind": "instant" if instant else "push/pop" if kind.startswith("push") else "start/end",
-                    "open": False,
-                    "name_id": self._target.name(self._text(row["message"])),
-                    "domain": domain,
-                    "source": "mstx",
-                    "thread": thread,
-                    "process": process,
-                },
+                start=span["start"],
+                duration=None if instant else span["duration"],
+                kind="instant" if instant else "push/pop" if kind.startswith("push") else "start/end",
+                open=False,
+                name_id=self._target.name(self._text(row["message"])),
+                domain=domain,
+                source="mstx",
+                thread=thread,
+                process=process,
             )
 
     def collectives(self) -> None:
@@ -219,15 +215,13 @@ class _Reader:
             dtype = types.get(row["dataType"], "")
             self.recording.rows.add(
                 "collective",
-                {
-                    **self._span(row),
-                    "operation": self._text(row["opType"]) or self._text(row["opName"]),
-                    "bytes": (row["count"] or 0) * element_bytes(dtype),
-                    "dtype": dtype or None,
-                    "group": self._text(row["groupName"]) or None,
-                    "correlation": _connection(row["connectionId"]),
-                    "process": process,
-                },
+                **self._span(row),
+                operation=self._text(row["opType"]) or self._text(row["opName"]),
+                bytes=(row["count"] or 0) * element_bytes(dtype),
+                dtype=dtype or None,
+                group=self._text(row["groupName"]) or None,
+                correlation=_connection(row["connectionId"]),
+                process=process,
             )
 
     def frequency(self) -> None:
@@ -240,14 +234,12 @@ class _Reader:
             )
             self.recording.rows.add(
                 "counter",
-                {
-                    "time": row["timestampNs"],
-                    "name": "AI Core frequency",
-                    "value": float(row["freq"]),
-                    "unit": "MHz",
-                    "device": device,
-                    "source": "msprof",
-                },
+                time=row["timestampNs"],
+                name="AI Core frequency",
+                value=float(row["freq"]),
+                unit="MHz",
+                device=device,
+                source="msprof",
             )
 
 

@@ -44,7 +44,7 @@ class MsprofRecording:
         )  # fmt: skip
 
     def place(self, process: int, device: int, stream: int) -> dict[str, Any]:
-        """Columns device, context, stream and process; one context stands for each device, as CANN's are those of a task."""
+        """Columns device, context, stream and process; one context stands for each device, because CANN's belong to tasks."""
         self.target.context(process, device, device=device, api="cann")
         return {
             "device": device,
@@ -60,15 +60,14 @@ class MsprofRecording:
         if direction or "MEMCPY" in upper or upper == "SDMA_SQE":
             self._copy(row, size, direction)
         elif "WAIT" in upper:
-            self.rows.add("sync", {**row, "kind": "stream wait event", "event": task})
+            self.rows.add("sync", **row, kind="stream wait event", event=task)
         elif "EVENT_RECORD" in upper or "NOTIFY_RECORD" in upper:
             event = {key: value for key, value in row.items() if key not in ("start", "duration")}
-            self.rows.add("event", {**event, "time": row["start"], "event": task})
+            self.rows.add("event", **event, time=row["start"], event=task)
         else:
             shape = self.target.shape(grid_x=blocks, grid_y=1, grid_z=1) if blocks else None
             self.rows.add(
-                "kernel",
-                {**row, "name_id": self.target.name(name or kind), "shape_id": shape, "graph_level": False},
+                "kernel", **row, name_id=self.target.name(name or kind), shape_id=shape, graph_level=False
             )
             self.kernels += 1
 
@@ -76,18 +75,16 @@ class MsprofRecording:
         kind = _COPIES.get(direction.lower(), "unknown")
         self.rows.add(
             "memcpy",
-            {
-                **row,
-                "bytes": size,
-                "kind": kind,
-                "source_kind": _SIDES[kind[0]],
-                "destination_kind": _SIDES[kind[-1] if kind != "unknown" else "u"],
-                "asynchronous": True,
-            },
+            **row,
+            bytes=size,
+            kind=kind,
+            source_kind=_SIDES[kind[0]],
+            destination_kind=_SIDES[kind[-1] if kind != "unknown" else "u"],
+            asynchronous=True,
         )
 
     def call(self, name: str, row: dict[str, Any]) -> None:
         """A call of CANN."""
         launch = "launchkernel" in name.lower() or name.lower() == "launch" or name.startswith("KernelLaunch")
         row = {**row, "function": name}
-        self.rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)
+        self.rows.add("launch" if launch else "api", **row, **({"captured": False} if launch else {}))

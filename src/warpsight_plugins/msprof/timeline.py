@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.reading.trace_events import TraceEvent, events, names, whole
+from warpsight.formats.reading.trace_events import TraceEvent, events, names, range_row, whole
 from warpsight_plugins.msprof.arrows import calls_of_tasks
 from warpsight_plugins.msprof.recording import NONE, MsprofRecording
 
@@ -112,38 +112,27 @@ class _Reader:
         sequence = whole(args.pop("Sequence number", None))
         self._recording.rows.add(
             "op",
-            {
-                "start": event.start,
-                "duration": None if event.duration < 0 else event.duration,
-                "name_id": self._target.name(event.name),
-                "sequence": sequence if sequence is not None and sequence >= 0 else None,
-                "shapes": None
-                if shapes is None
-                else shapes
-                if isinstance(shapes, str)
-                else json.dumps(shapes),
-                "attributes": json.dumps(args, ensure_ascii=False) if args else None,
-                "thread": self._thread(event),
-                "process": self._process,
-            },
+            start=event.start,
+            duration=None if event.duration < 0 else event.duration,
+            name_id=self._target.name(event.name),
+            sequence=sequence if sequence is not None and sequence >= 0 else None,
+            shapes=None if shapes is None else shapes if isinstance(shapes, str) else json.dumps(shapes),
+            attributes=json.dumps(args, ensure_ascii=False) if args else None,
+            thread=self._thread(event),
+            process=self._process,
         )
 
     def _range(self, event: TraceEvent, layer: str) -> None:
-        self._recording.rows.add(
-            "marker",
-            {
-                "start": event.start,
-                "duration": None if event.duration < 0 else event.duration,
-                "kind": "instant" if event.duration < 0 else "start/end",
-                "open": False,
-                "name_id": self._target.name(event.name),
-                "domain": layer or None,
-                "source": "framework",
-                "attributes": json.dumps(event.args, ensure_ascii=False) if event.args else None,
-                "thread": self._thread(event),
-                "process": self._process,
-            },
+        row = range_row(
+            event,
+            kind="instant" if event.duration < 0 else "start/end",
+            name_id=self._target.name(event.name),
+            domain=layer or None,
+            source="framework",
+            thread=self._thread(event),
+            process=self._process,
         )
+        self._recording.rows.add("marker", **row)
 
     def _counter(self, event: TraceEvent, layer: str) -> None:
         for series, value in event.args.items():
@@ -162,7 +151,7 @@ class _Reader:
                 "source": "msprof",
                 "process": self._process,
             }
-            self._recording.rows.add("counter", row)
+            self._recording.rows.add("counter", **row)
 
 
 def _connection(args: dict[str, Any]) -> int | None:

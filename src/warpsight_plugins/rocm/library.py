@@ -13,7 +13,7 @@ from pathlib import Path
 _NAMES = ("librocprofiler-sdk.so", "librocprofiler-sdk.so.1", "librocprofiler-sdk.so.0")
 #: Python packages that bring ROCm along, and where in them.
 _PACKAGES = (("torch", "lib"), ("_rocm_sdk_core", "lib"))
-#: Said wherever recording through it is offered.
+#: Shown wherever recording through it is offered.
 UNTESTED = "ROCm programs are recorded in the process (--backend rocm), untested on AMD's hardware"
 _VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 

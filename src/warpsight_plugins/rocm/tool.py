@@ -31,7 +31,7 @@ def _outputs(folder: Path) -> list[Path]:
 
 
 TOOL = Tool(
-    advice="install the package rocprofiler-sdk of ROCm 6.2 or newer; OpenCL programs need none of it: --backend opencl",
+    advice="install the package rocprofiler-sdk of ROCm 6.2 or newer; OpenCL programs do not need it: --backend opencl",
     find=lambda: on_path("rocprofv3", below("ROCM_PATH", "bin"), "/opt/rocm/bin"),
     arguments=_arguments,
     outputs=_outputs,

@@ -87,21 +87,18 @@ def _members(folder: Path) -> Iterator[Path]:
 
 COVERAGE = Coverage(
     kept=(
-        "kernels with grid in blocks, workgroup, registers (VGPR and accumulation VGPR), LDS, scratch, agent and stream",
-        "copies with direction and size; allocations and scratch; HIP, HSA, RCCL, ROCTx and library calls (launches apart)",
-        "ROCTx ranges and marks as ranges; correlation ids; counters of a dispatch at its start",
-        "GPUs with name, units, memory, clock and PCI address; host, command, pid",
+        "kernels with shape and resources, copies, allocations; HIP, HSA, RCCL and library calls; ROCTx "
+        "ranges",
+        "counters of a dispatch, at its start; GPUs, command",
     ),
     lost=(
-        "the hardware queue where the record also has a stream",
-        "RPD: autograd and call stack tables; which process work of no call belonged to",
-        "databases of the first rocprof (tables HIP, OPS, COPY): not read; its JSON tells no sizes of copies and no shapes",
-        "arguments of calls, PC samples, thread traces, code objects",
-        "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
+        "the hardware queue of records that have a stream; arguments of calls, PC samples, thread traces, "
+        "code objects",
+        "RPD: call stack tables; CSV: sizes of copies; rocprof and rocprofv2: shapes beyond one dimension",
+        "databases of the first rocprof (tables HIP, OPS, COPY) are not read",
     ),
     tested=(
-        "recordings of rocprofv3 JSON (ROCm 7, MI350X), rocprof JSON, a rocpd database of schema 3, three of rpd_tracer",
-        "rocprofv3 CSV: 17 tables of ROCm's documents, and others quoted in public",
-        "rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by their schemas",
+        "real files of rocprofv3 (ROCm 7), rocprof, rpd_tracer and rocpd schema 3; CSV tables from ROCm's "
+        "documentation; rocpd 3.0.3 and 4.1 written after their schemas",
     ),
 )

@@ -1,4 +1,4 @@
-"""The first rocprof's JSON: Chrome's events, whose tracks are GPUs, copies and APIs, and whose arrows join calls and work.
+"""The first rocprof's JSON: Chrome events whose tracks are GPUs, copies and APIs, with arrows from calls to work.
 
 An arrow begins somewhere inside its call and ends where the work begins, in whole microseconds; arguments have the times in ns.
 """
@@ -65,7 +65,7 @@ def read_tracing(source: Source, target: Target) -> None:
     target.source.update(tool="rocprof", clock="ns of the GPU's clock, as the host's")
     _Reader(target, tracks, _Arrows(events, calls)).read(calls, kernels, copies)
     if left := len(timed) - len(calls) - len(kernels) - len(copies):
-        target.lost(left, "events of tracks that are no GPU, copy or API are not kept", "event")
+        target.lost(left, "events on tracks other than GPU, copy and API tracks are not kept", "event")
 
 
 def _number(value: Any) -> int | None:

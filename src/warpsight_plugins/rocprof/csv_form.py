@@ -66,7 +66,7 @@ def read_table(source: Source, target: Target) -> None:
     """
     role = _role(csv_columns.header(source.head))
     if role is None:
-        raise source.error("has none of the columns of a rocprof trace")
+        raise source.error("does not have the columns of a rocprof trace")
     target.source.update(tool="rocprof", clock="ns of rocprof's timestamps")
     reader = _Reader(source, target)
     for rows in csv_columns.read(source):

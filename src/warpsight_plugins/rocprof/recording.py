@@ -48,7 +48,7 @@ def blocks(work_items: Array, group: Array) -> Array:
 
 
 def family(text: str) -> str:
-    """The family of allocators that an operation or level of ROCr's memory belongs to: each frees its own addresses."""
+    """The family of allocators for a ROCr memory operation or level: each frees its own addresses."""
     words = text.upper()
     return (
         "ROCm scratch"
@@ -111,20 +111,16 @@ class RocprofRecording:
                     correlation: Array | pa.Array, **more: object) -> None:  # fmt: skip
         """Rows of table kernel."""
         if len(start):
-            self.target.add(
+            self.target.add_columns(
                 "kernel",
-                pa.table(
-                    {
-                        "start": start,
-                        "duration": np.asarray(end) - np.asarray(start),
-                        "name_id": names,
-                        "shape_id": shapes,
-                        **places,
-                        "correlation": correlation,
-                        "graph_level": np.zeros(len(start), bool),
-                        **more,
-                    }
-                ),
+                start=start,
+                duration=np.asarray(end) - np.asarray(start),
+                name_id=names,
+                shape_id=shapes,
+                **places,
+                correlation=correlation,
+                graph_level=np.zeros(len(start), bool),
+                **more,
             )
 
     def add_copies(self, start: Array, end: Array, size: Array, directions: Sequence[str], places: dict[str, Any],
@@ -133,22 +129,18 @@ class RocprofRecording:
         if not len(start):
             return
         kinds = [copy_kind(text) for text in directions]
-        self.target.add(
+        self.target.add_columns(
             "memcpy",
-            pa.table(
-                {
-                    "start": start,
-                    "duration": np.asarray(end) - np.asarray(start),
-                    "bytes": size,
-                    "kind": kinds,
-                    "source_kind": [_SIDES[kind[0]] for kind in kinds],
-                    "destination_kind": [_SIDES[kind[-1] if kind != "unknown" else "u"] for kind in kinds],
-                    "asynchronous": np.zeros(len(kinds), bool),
-                    **places,
-                    "correlation": correlation,
-                    **more,
-                }
-            ),
+            start=start,
+            duration=np.asarray(end) - np.asarray(start),
+            bytes=size,
+            kind=kinds,
+            source_kind=[_SIDES[kind[0]] for kind in kinds],
+            destination_kind=[_SIDES[kind[-1] if kind != "unknown" else "u"] for kind in kinds],
+            asynchronous=np.zeros(len(kinds), bool),
+            **places,
+            correlation=correlation,
+            **more,
         )
 
     def add_calls(self, start: Array, end: Array, functions: Sequence[str], thread: Array, process: Array,
@@ -185,21 +177,17 @@ class RocprofRecording:
             "instant" if one else "start/end" if name.startswith(_PROCESS_RANGES) else "push/pop"
             for one, name in zip(instant.tolist(), functions, strict=True)
         ]
-        self.target.add(
+        self.target.add_columns(
             "marker",
-            pa.table(
-                {
-                    "start": start,
-                    "duration": pa.array(np.asarray(end) - np.asarray(start), mask=instant),
-                    "kind": kinds,
-                    "open": np.zeros(len(kinds), bool),
-                    "name_id": self.names(texts),
-                    "domain": pa.array(["roctx"]).take(pa.array(np.zeros(len(kinds), np.int64))),
-                    "source": pa.array(["roctx"]).take(pa.array(np.zeros(len(kinds), np.int64))),
-                    "thread": np.asarray(thread, np.int64),
-                    "process": np.asarray(process, np.int64),
-                }
-            ),
+            start=start,
+            duration=pa.array(np.asarray(end) - np.asarray(start), mask=instant),
+            kind=kinds,
+            open=np.zeros(len(kinds), bool),
+            name_id=self.names(texts),
+            domain=pa.array(["roctx"]).take(pa.array(np.zeros(len(kinds), np.int64))),
+            source=pa.array(["roctx"]).take(pa.array(np.zeros(len(kinds), np.int64))),
+            thread=np.asarray(thread, np.int64),
+            process=np.asarray(process, np.int64),
         )
 
     def add_memory(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -209,19 +197,15 @@ class RocprofRecording:
     def add_counters(
         self, time: Array, names: Sequence[str], values: Sequence[float], device: object, process: Array
     ) -> None:
-        """Rows of table counter: what the hardware counted during a dispatch, at its start."""
+        """Rows of table counter: hardware counts of a dispatch, at its start."""
         count = pa.array(np.zeros(len(time), np.int64))
-        self.target.add(
+        self.target.add_columns(
             "counter",
-            pa.table(
-                {
-                    "time": time,
-                    "name": names,
-                    "value": pa.array(values, pa.float64()),
-                    "unit": pa.array(["1"]).take(count),
-                    "device": pa.array(device, pa.int16()),
-                    "source": pa.array(["rocprof"]).take(count),
-                    "process": np.asarray(process, np.int64),
-                }
-            ),
+            time=time,
+            name=names,
+            value=pa.array(values, pa.float64()),
+            unit=pa.array(["1"]).take(count),
+            device=pa.array(device, pa.int16()),
+            source=pa.array(["rocprof"]).take(count),
+            process=np.asarray(process, np.int64),
         )

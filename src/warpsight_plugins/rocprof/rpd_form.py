@@ -1,4 +1,4 @@
-"""RPD: the database of rocmProfileData's rpd_tracer, whose tables were named rocpd_ before rocprofiler-sdk's were.
+"""RPD: the database of rocmProfileData's rpd_tracer, which used table names rocpd_ before rocprofiler-sdk.
 
 Calls stand in rocpd_api, device work in rocpd_op, rocpd_api_ops joins them (a graph's launch to all of its work); shapes of
 launches are in rocpd_kernelapi, sizes of copies in rocpd_copyapi, clocks and loads in rocpd_monitor. Schema 2.
@@ -91,7 +91,6 @@ class _Reader:
         self._strings: dict[int, str] = dict(
             zip(*(strings[c].to_pylist() for c in ("id", "string")), strict=True)
         )
-        self._processes: dict[int, int] = {}
         self._agents: dict[int, int] = {}
         self._launches = self._keyed("rocpd_kernelapi", "api_ptr_id", (*_GRID, *_GROUP, *_SEGMENTS))
         self._copies = self._keyed("rocpd_copyapi", "api_ptr_id", ("size", "kind"))
@@ -118,12 +117,6 @@ class _Reader:
     def _texts(self, numbers: Array) -> list[str]:
         return [self._strings.get(number) or "" for number in numbers.tolist()]
 
-    def _process(self, pid: int) -> int:
-        found = self._processes.get(pid)
-        if found is None:
-            found = self._processes[pid] = self._target.process(pid)
-        return found
-
     def _agent(self, number: int) -> int:
         found = self._agents.get(number)
         if found is None:
@@ -142,7 +135,7 @@ class _Reader:
         columns = dict.fromkeys(("id", "pid", "tid", "start", "end", "apiName_id", "args_id"), INT)
         for rows in self._tables.read("rocpd_api", columns):
             start, end, names = rows.numbers("start"), rows.numbers("end"), rows.numbers("apiName_id")
-            process = numbered(rows.numbers("pid"), self._process)
+            process = numbered(rows.numbers("pid"), self._target.process)
             thread, correlation = rows.numbers("tid"), rows.numbers("id")
             is_call = self._chosen(names, lambda text: _CALLS.match(text) and text != _TRACER)
             if is_call.any():
@@ -164,7 +157,7 @@ class _Reader:
     # Device work
 
     def work(self) -> None:
-        """rocpd_op: kernels, copies, fills; the call's row of api says who, its kernelapi or copyapi the details."""
+        """rocpd_op: kernels, copies, fills; the call's api row names the thread, its kernelapi or copyapi row the details."""
         in_items = self._grids_are_work_items()
         columns = dict.fromkeys(
             ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id"), INT
@@ -174,7 +167,7 @@ class _Reader:
             joined = self._of_work.places(rows.numbers("id"))
             call = self._of_work.numbers("api_id", joined, -1)
             known = self._calls.places(call)
-            process = numbered(self._calls.numbers("pid", known, first), self._process)
+            process = numbered(self._calls.numbers("pid", known, first), self._target.process)
             device = numbered(rows.numbers("gpuId"), self._agent)
             types = rows.numbers("opType_id")
             copies = self._chosen(types, lambda text: "copy" in text.lower())
@@ -238,20 +231,16 @@ class _Reader:
 
     def _filled(self, rows: ForeignRows, where: dict[str, Array]) -> None:
         count = len(rows)
-        self._target.add(
+        self._target.add_columns(
             "memset",
-            pa.table(
-                {
-                    "start": rows.numbers("start"),
-                    "duration": rows.numbers("end") - rows.numbers("start"),
-                    "bytes": self._copies.numbers("size", self._copies.places(where["call"])),
-                    "value": np.zeros(count, np.int64),
-                    "memory_kind": ["device"] * count,
-                    "asynchronous": np.zeros(count, bool),
-                    **self._places(rows, where, (self._copies, self._launches)),
-                    "correlation": _correlation(where),
-                }
-            ),
+            start=rows.numbers("start"),
+            duration=rows.numbers("end") - rows.numbers("start"),
+            bytes=self._copies.numbers("size", self._copies.places(where["call"])),
+            value=np.zeros(count, np.int64),
+            memory_kind=["device"] * count,
+            asynchronous=np.zeros(count, bool),
+            **self._places(rows, where, (self._copies, self._launches)),
+            correlation=_correlation(where),
         )
 
     def _grids_are_work_items(self) -> bool:
@@ -294,21 +283,15 @@ class _Reader:
             gpu = [kind == "gpu" for kind in chosen.column("deviceType").to_pylist()]
             devices = numbered(chosen.numbers("deviceId"), self._agent) if all(gpu) else None
             pid = int(self._calls.rows.numbers("pid")[0]) if len(self._calls.keys) else 0
-            self._target.add(
+            self._target.add_columns(
                 "counter",
-                pa.table(
-                    {
-                        "time": chosen.numbers("start"),
-                        "name": kinds,
-                        "value": pa.array([value for value in values if value is not None], pa.float64()),
-                        "unit": [_UNITS.get(kind, "1") for kind in kinds],
-                        "device": pa.nulls(count, pa.int16())
-                        if devices is None
-                        else pa.array(devices, pa.int16()),
-                        "source": ["rocm-smi"] * count,
-                        "process": np.full(count, self._process(pid)),
-                    }
-                ),
+                time=chosen.numbers("start"),
+                name=kinds,
+                value=pa.array([value for value in values if value is not None], pa.float64()),
+                unit=[_UNITS.get(kind, "1") for kind in kinds],
+                device=pa.nulls(count, pa.int16()) if devices is None else pa.array(devices, pa.int16()),
+                source=["rocm-smi"] * count,
+                process=np.full(count, self._target.process(pid)),
             )
 
 

@@ -124,7 +124,7 @@ def permuted(events: SbtEvents, order: Column) -> SbtEvents:
 
 
 def collect(trace: StoredTrace, selection: Selection) -> Collected:
-    """All events of the selected part of a trace, in order of time."""
+    """All events of the selected part of a trace, in time order."""
     collector = _Collector(trace, selection)
     events = nothing()
     for table in _TABLES:

@@ -11,7 +11,7 @@ _SMALL = 1 << 20
 
 
 def distinct(values: Column) -> tuple[Column, Column]:
-    """What `np.unique(values, return_inverse=True)` gives, for unsigned integers."""
+    """Equivalent of `np.unique(values, return_inverse=True)` for unsigned integers."""
     if not len(values) or int(values.max()) >= _SMALL:
         return np.unique(values, return_inverse=True)
     there = np.zeros(int(values.max()) + 1, bool)
@@ -22,7 +22,7 @@ def distinct(values: Column) -> tuple[Column, Column]:
 
 
 def first_uses(values: Column) -> tuple[Column, Column]:
-    """What `np.unique(values, return_index=True)` gives, for unsigned integers."""
+    """Equivalent of `np.unique(values, return_index=True)` for unsigned integers."""
     if not len(values) or int(values.max()) >= _SMALL:
         return np.unique(values, return_index=True)
     first = np.full(int(values.max()) + 1, -1, np.int64)

@@ -155,12 +155,12 @@ class _EventBytes:
         self.pair = np.ndarray((len(data) + 1,), "<u2", self.data, strides=(1,))
 
     def heads(self, at: Column) -> tuple[Column, Column]:
-        """Type and flags of the events that begin with the given numbers."""
+        """Type and flags of the events that start at the given numbers."""
         first = self.begin[at]
         return self.data[first], self.data[first + 1]
 
     def after(self, at: Column) -> Column:
-        """Which numbers the events after these begin with; -1 for an event that the window does not hold whole."""
+        """The index of the number that starts the next event; -1 if the window lacks part of the event."""
         count = len(self.last)
         step = _STEP[self.pair[self.begin[at]]]
         onward: Column = at + (step & 0x7F)
@@ -201,7 +201,7 @@ def _joined(data: Column, begin: Column, size: Column) -> Column:
 
 
 def starts(window: _EventBytes, limit: int) -> tuple[Column, int]:
-    """With which numbers the first `limit` events begin, and with which the one after them does.
+    """The index of the number that starts each of the first `limit` events, and of the one after them.
 
     Events that the window does not hold whole are left out.
     """
@@ -313,7 +313,7 @@ def _one_by_one(window: _EventBytes, at: int, limit: int) -> Column:
 
 
 def decode(window: _EventBytes, at: Column, previous: int) -> SbtEvents:
-    """The columns of the events that begin with the given numbers; `previous` is the time before the first."""
+    """The columns of the events that start at the given numbers; `previous` is the time before the first."""
     value = window.value
     kind, flags = window.heads(at)
     cursor = at + (kind < 0x80) + (flags < 0x80)

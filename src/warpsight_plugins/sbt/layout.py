@@ -1,4 +1,4 @@
-"""What an SBT 0.1 file consists of.
+"""The parts of an SBT 0.1 file.
 
 `header(72) [metadata] [devices] [events] strings FF`; sections begin with a type byte, have no length and are found by
 the header's offsets. Numbers outside the header are LEB128 without zig-zag: a time that runs backwards is a difference
@@ -32,7 +32,7 @@ EVENT_TYPES = {
 
 @dataclass(frozen=True)
 class SbtHeader:
-    """The first 72 bytes; offsets are from the begin of the file, 0 is absent."""
+    """The first 72 bytes; offsets count from the start of the file, 0 means absent."""
 
     major: int = 0
     minor: int = 1

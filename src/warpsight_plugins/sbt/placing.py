@@ -1,4 +1,4 @@
-"""The table that an event of an SBT file belongs to, and what has to be kept beside the row."""
+"""The table of an SBT file's event, and the data to keep beside its row."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EventPlacer:
         self._order: dict[str, list[tuple[Column, Column]]] = {table: [] for table in TABLES}
 
     def place(self, events: SbtEvents, first: int) -> None:
-        """Add events; `first` is the place of the first of them in the file."""
+        """Add events; `first` is the first one's place in the file."""
         self._texts.use(events)
         ready = self._pairs.take(events, np.arange(first, first + len(events)))
         self._place(ready)
@@ -78,7 +78,7 @@ class EventPlacer:
             self.target.lost(self._pairs.unended, cause, "kernel")
 
     def leftovers(self) -> dict[str, str]:
-        """Attributes of the whole file: `strings` and `order` where they are not what writing again would make."""
+        """Attributes of the whole file: `strings` and `order` if writing it again would change them."""
         found: dict[str, str] = {}
         if self.strings is not None and not self._texts.usual():
             found["strings"] = json.dumps(
@@ -367,7 +367,7 @@ class SbtTexts:
         return pa.array(texts, pa.string()).take(pa.array(place))
 
     def numbers(self, texts: list[str]) -> Column:
-        """The numbers of texts, -1 for one that the table does not have."""
+        """The numbers of texts, -1 if the table lacks one."""
         place = {text: number for number, text in reversed(list(enumerate(self._known)))}
         return np.array([place.get(text, -1) for text in texts], np.int64)
 

@@ -1,4 +1,4 @@
-"""Whole events as JSON, for those that no row can hold."""
+"""Whole events as JSON, for those that fit no row."""
 
 from __future__ import annotations
 

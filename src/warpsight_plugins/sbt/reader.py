@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Every event with type, time, duration, device, stream, correlation, name, launch shape, addresses and stack; "
-        "writing SBT again gives the same bytes.",
-        "KernelLaunch (paired with its KernelComplete where neither has a duration) as `kernel`, copies, sets and waits "
-        "in their tables, MemAlloc and MemFree as `memory`, markers and ranges as `marker`, all else as `user_event`.",
-        "Metadata and devices, which TraceSmith's own reader does not read.",
-        "A file that was never finished, or is cut: the events that are there, with a note of what is missing.",
+        "every event with all fields: kernels (launch and completion paired), copies, fills, waits, `memory`,"
+        " ranges, the rest as `user_event`",
+        "metadata and devices; unfinished or cut files up to the cut",
+        "writing SBT again gives the same bytes",
     ),
-    lost=("Strings that are not UTF-8 (replaced), numbers that take more bytes than they need (written shortest).",),
-    tested=("0.1: tests/golden/formats/sbt, written by the layout's description independently of the code that reads it",),
+    lost=(
+        "invalid UTF-8 (replaced); overlong number encodings",
+    ),
+    tested=(
+        "0.1, written after the layout independently of this reader",
+    ),
 )  # fmt: skip
 
 
@@ -131,7 +133,7 @@ def _strings(source: Source, header: SbtHeader, view: memoryview) -> tuple[list[
 
 
 def _unfinished(view: memoryview) -> int:
-    """Where the events begin in a file whose header was never completed; 0 when there are none."""
+    """Where the events begin in a file whose header was never completed, or 0."""
     cursor = sections.Cursor(view, layout.HEADER.size)
     try:
         if cursor.at < len(view) and view[cursor.at] == layout.METADATA:

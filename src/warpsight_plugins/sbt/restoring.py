@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def restored(trace: StoredTrace, found: Collected, order: Column | None) -> Collected:
-    """The events in file order, exactly; `order` gives the rows' places where they are not in order of time."""
+    """The events in file order, exactly; `order` gives the rows' places where they are not in time order."""
     events, rows = found.events, len(found.events)
     extra, whole = _kept(trace, "extra"), _kept(trace, "event")
     places = [np.array([row for row, _ in kept], np.int64) for kept in (extra, whole)]

@@ -20,7 +20,7 @@ class Damaged(ValueError):
 
 
 class Cursor:
-    """Reads numbers and strings one after another."""
+    """Reads numbers and strings in sequence."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         """Begin at byte `at`."""
@@ -124,7 +124,7 @@ def pack_strings(strings: Sequence[bytes]) -> bytes:
 def assemble(
     header: SbtHeader, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
 ) -> list[bytes]:
-    """The pieces of a whole file in the order TraceSmith writes them; `header` gives what is not an offset."""
+    """The pieces of a whole file in TraceSmith's order; `header` has the fields that are not offsets."""
     at = layout.HEADER.size
     offsets = []
     for size in (len(metadata), len(devices), sum(map(len, events))):

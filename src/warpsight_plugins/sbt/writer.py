@@ -1,7 +1,7 @@
 """Traces as SBT files that TraceSmith reads.
 
 A trace that came from an SBT file is written as that file was; of any other, device work, allocations, ranges and the
-program's own events are written, in order of time.
+program's own events are written, in time order.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "Kernels (as KernelLaunch with duration and launch shape, with their stacks), copies, sets, waits, allocations, "
-        "ranges and the program's own events, in order of time; the first process's metadata, devices.",
-        "A trace that was imported from one SBT file: that file again, byte for byte.",
+        "kernels with shape and stack, copies, fills, waits, allocations, ranges and own events in time "
+        "order; metadata, devices",
+        "a trace imported from one SBT file: that file, byte for byte",
     ),
     lost=(
-        "Launch and API rows, threads, counters, samples, graphs, contexts: SBT has no place for them.",
-        "Attributes of ranges and of the program's own events, and an event's kind unless it names one of SBT's.",
+        "launches, API calls, threads, counters, samples, graphs, contexts; attributes; kinds of events that "
+        "SBT does not name",
     ),
-    tested=("TraceSmith's rules, by a codec of their own in tests",),
+    tested=("TraceSmith's rules, by an independent codec",),
 )
 _CHUNK_ROWS = 1 << 15
 

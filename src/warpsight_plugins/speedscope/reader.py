@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Evented profiles: every frame from open to close as `marker` with its depth; sampled profiles in a unit of time: "
-        "samples at the sums of their weights; profiles in bytes or without a unit: stacks with weights.",
-        "Frames with name, file and line; one thread per profile, with its name.",
+        "evented profiles as `marker` rows with depth; sampled profiles as samples; profiles without times as"
+        " stacks with weights",
+        "frames with name, file and line; a thread per profile",
     ),
-    lost=("Columns of frames; the exporter's settings of the viewer.",),
-    tested=(
-        "files of speedscope 0.0.1, 0.1.2 and 0.6.0; every kind of profile and unit of the schema, written for the test",
-    ),
+    lost=("columns of frames; viewer settings",),
+    tested=("files of speedscope 0.0.1, 0.1.2 and 0.6.0; every kind of profile and unit",),
 )
 _UNITS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 
@@ -40,7 +38,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for what is not of the schema, with the place in the document.
+        FormatError: for anything that is not of the schema, with the place in the document.
     """
     from decimal import Decimal
 

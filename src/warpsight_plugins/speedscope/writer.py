@@ -1,4 +1,4 @@
-"""Traces for speedscope: per stream the device work in order of time, each with its host stack; per thread its samples."""
+"""Traces for speedscope: per stream the device work in time order, each with its host stack; per thread its samples."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
-    kept=("Per stream device work in order of time with its host stack, per thread the samples; in ns.",),
-    lost=(
-        "Where pieces of one stream overlap, the later one's part under the earlier one.",
-        "Ranges, the program's own events with their attributes, and counters: samples have stack and weight only.",
-    ),
+    kept=("device work per stream in time order with its host stack, samples per thread, in ns",),
+    lost=("overlap within a stream; ranges, own events, counters",),
     tested=("reading it back",),
 )
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from warpsight.formats.target import Target
 
 COVERAGE = Coverage(
-    kept=("Nothing: a capture is refused with its version and the command that converts it.",),
-    lost=("All of it; `tracy-csvexport` writes CSV that is read (format tracy-csv).",),
-    tested=("a real capture of 0.8.4; headers of versions 0.7 to 0.14",),
+    kept=("nothing: captures are refused, with the command that converts them to CSV (format tracy-csv)",),
+    lost=(),
+    tested=("a real capture of 0.8.4; headers of 0.7 to 0.14",),
 )
 _MAGIC = {b"tr\xfdP": "0.10 or newer", b"tZst": "0.7 to 0.9", b"tlZ\x04": "0.9 or older"}
 

@@ -37,12 +37,10 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 COVERAGE = Coverage(
     kept=(
-        "kernels with groups, group size, device, queue or engine, and the call that submitted them",
-        "copies with direction and size, fills; barriers and waits on the device as waits",
-        "Level Zero, OpenCL and Unified Runtime calls (launches apart); ITT, XPTI and MPI events as ranges with their arguments",
-        "devices with name and PCI address, host names, MPI ranks",
-        "files that end early: every whole event before the end",
+        "kernels with group count and size, copies, fills, waits; Level Zero, OpenCL and Unified Runtime "
+        "calls",
+        "ITT, XPTI and MPI events as ranges; devices, hosts, MPI ranks",
     ),
-    lost=("the SIMD width of a kernel; links to metrics; counters' own files",),
-    tested=("unitrace 2.x and onetrace: files written by the statements of their loggers",),
+    lost=("SIMD width; links to metrics; files of counters",),
+    tested=("files written after the loggers of unitrace 2.x and onetrace",),
 )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsight.formats.reading.trace_events import Pairs, RowBuffer, TraceEvent, events, names, whole
+from warpsight.formats.reading.trace_events import (
+    Pairs,
+    RowBuffer,
+    TraceEvent,
+    events,
+    names,
+    range_row,
+    whole,
+)
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -144,11 +151,9 @@ class UnitraceReader:
         ):
             self._copy(text, size, row)
         elif "MemoryFill" in text or "EnqueueFill" in text:
-            self._rows.add(
-                "memset", {**row, "bytes": size, "value": 0, "memory_kind": "unknown", "asynchronous": True}
-            )
+            self._rows.add("memset", **row, bytes=size, value=0, memory_kind="unknown", asynchronous=True)
         elif _CALL.match(text.split("(")[0]) and not sized:
-            self._rows.add("sync", {**row, "kind": "barrier" if "Barrier" in text else "wait for events"})
+            self._rows.add("sync", **row, kind="barrier" if "Barrier" in text else "wait for events")
         else:
             self._kernel(event.name, row)
 
@@ -160,14 +165,12 @@ class UnitraceReader:
         sides = [{"M": "H", "S": "?"}.get(part, part) for part in pair]
         self._rows.add(
             "memcpy",
-            {
-                **row,
-                "bytes": size,
-                "kind": f"{sides[0]}to{sides[1]}" if sides and "?" not in sides else "unknown",
-                "source_kind": _SIDES[pair[0]] if pair else "unknown",
-                "destination_kind": _SIDES[pair[1]] if pair else "unknown",
-                "asynchronous": True,
-            },
+            **row,
+            bytes=size,
+            kind=f"{sides[0]}to{sides[1]}" if sides and "?" not in sides else "unknown",
+            source_kind=_SIDES[pair[0]] if pair else "unknown",
+            destination_kind=_SIDES[pair[1]] if pair else "unknown",
+            asynchronous=True,
         )
 
     def _kernel(self, text: str, row: dict[str, Any]) -> None:
@@ -178,9 +181,7 @@ class UnitraceReader:
             axes = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
             shape = self._target.shape(**dict(zip(axes, sizes, strict=True)))
         name = found["name"] if found else text
-        self._rows.add(
-            "kernel", {**row, "name_id": self._target.name(name), "shape_id": shape, "graph_level": False}
-        )
+        self._rows.add("kernel", **row, name_id=self._target.name(name), shape_id=shape, graph_level=False)
 
     def _host_event(self, event: TraceEvent) -> None:
         if _CALL.match(event.name) and event.phase == "X":
@@ -190,21 +191,16 @@ class UnitraceReader:
 
     def _range(self, event: TraceEvent, still_open: bool = False) -> None:
         process = self._process(event.pid)
-        instant = event.duration < 0 and not still_open
-        self._rows.add(
-            "marker",
-            {
-                "start": event.start,
-                "duration": None if event.duration < 0 else event.duration,
-                "kind": "instant" if instant else "push/pop",
-                "open": still_open,
-                "name_id": self._target.name(event.name),
-                "source": "framework",
-                "attributes": json.dumps(event.args, ensure_ascii=False) if event.args else None,
-                "thread": self._thread(process, event),
-                "process": process,
-            },
+        row = range_row(
+            event,
+            kind="instant" if event.duration < 0 and not still_open else "push/pop",
+            open=still_open,
+            name_id=self._target.name(event.name),
+            source="framework",
+            thread=self._thread(process, event),
+            process=process,
         )
+        self._rows.add("marker", **row)
 
     def _thread(self, process: int, event: TraceEvent) -> int:
         return self._target.thread(process, event.tid, self._names.threads.get((event.pid, event.tid)))
@@ -222,7 +218,7 @@ class UnitraceReader:
                 "correlation": correlation.get(number, whole(event.args.get("id")) if launch else None),
                 "process": process,
             }
-            self._rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)
+            self._rows.add("launch" if launch else "api", **row, **({"captured": False} if launch else {}))
         self._calls.clear()
 
     def _correlate(self) -> dict[int, int]:

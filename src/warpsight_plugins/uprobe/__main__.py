@@ -1,4 +1,4 @@
-"""The recorder behind `record --backend uprobe`, a program of its own: places probes, runs perf, takes the probes away.
+"""The separate program behind `record --backend uprobe`: places probes, runs perf, removes the probes.
 
     python -m warpsight_plugins.uprobe --output FILE
         [--pid N [--duration S]] [--library PATH]… [--call-graph fp|dwarf] [-- CMD…]

@@ -52,7 +52,7 @@ _SYMBOL = [
 
 
 def libraries_of(pid: int) -> list[str]:
-    """Files that a process has mapped and that may hold the functions, by their path in its own root."""
+    """Mapped files of a process that may contain the functions, by path in its own root."""
     found: dict[str, None] = {}
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         fields = line.split(None, 5)
@@ -69,7 +69,7 @@ def libraries_of(pid: int) -> list[str]:
 
 
 def libraries_for(program: Sequence[str]) -> list[str]:
-    """Files that a program that is yet to run will likely map: itself, what it links to, the runtimes installed."""
+    """Files that a program will probably map: itself, its libraries, the installed runtimes."""
     path = shutil.which(program[0])
     found = {os.path.realpath(path): None} if path else {}
     for command, pattern in ((["ldd", path or program[0]], r"=> (/\S+)"), (["ldconfig", "-p"], r"=> (/\S+)")):
@@ -124,7 +124,7 @@ def _offset(elf: Elf, name: str, symbols: str, strings: str) -> int:
 
 
 def tracefs() -> str | None:
-    """Where tracefs is mounted and may be used; None when it is not."""
+    """The mount point of a usable tracefs, or None."""
     return next((f for f in _TRACEFS if os.access(f"{f}/uprobe_events", os.W_OK)), None)
 
 

@@ -20,7 +20,7 @@ _PLANES, _ERRORS, _WARNINGS, _HOSTS = 1, 2, 3, 4
 
 
 def read_space(source: Source, target: Target) -> None:
-    """Read a file; of one that ends early the planes before the end.
+    """Read a file; of a truncated file, the complete planes.
 
     Raises:
         FormatError: when nothing in it is a plane.

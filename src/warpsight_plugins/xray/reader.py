@@ -17,22 +17,18 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "Every call as a `marker` with function, thread, depth, begin and duration in ns; logged first arguments; custom and "
-        "typed events as `user_event`.",
-        "Names, with `--option map=FILE`: the instrumented program or the YAML of `llvm-xray extract -s`.",
+        "each call as a `marker` with function, thread and depth; first arguments; custom and typed events as"
+        " `user_event`",
+        "names, with `--option map=FILE`",
     ),
-    lost=(
-        "CPU numbers and wall-clock marks; an exit whose entry is not in the log, and the other way round (counted).",
-    ),
-    tested=(
-        "version 3 basic and version 5 FDR, written by clang 14's runtime; versions 1, 2 and 4, written by their layout",
-    ),
+    lost=("CPU numbers and wall-clock marks; entries and exits without their counterpart (counted)",),
+    tested=("version 3 basic and 5 FDR by clang 14; versions 1, 2 and 4 written after their layout",),
 )
 _VERSIONS = range(1, 6)
 
 
 def sniff(source: Source) -> bool:
-    """Whether the header is one of XRay: it has no magic, so every field is looked at."""
+    """Whether the header is XRay's: it has no magic number, so every field is checked."""
     if len(source.head) < records.HEADER.size:
         return False
     header = XrayHeader.unpack(source.head)

@@ -125,7 +125,7 @@ class _Reader:
         return at + 8 * len(words)
 
     def metadata(self, at: int, end: int) -> int:
-        """One metadata record; returns what follows it, `at` itself where the buffer ends."""
+        """One metadata record; returns the next place, `at` itself at the buffer's end."""
         kind = self.data[at] >> 1
         body = self.data[at + 1 : at + _METADATA_BYTES]
         after = at + _METADATA_BYTES
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
-    """FDR mode: from version 3 on each buffer begins with its extent, before that all have one size."""
+    """FDR mode: from version 3 on, each buffer starts with its extent; before, all have one size."""
     reader = _Reader(data, header)
     at = HEADER.size
     if header.version < 3:

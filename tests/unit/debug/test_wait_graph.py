@@ -104,7 +104,7 @@ def test_a_barrier_that_counts_a_warp_which_has_exited_is_the_cause(tmp_path: Pa
     assert root["why"] == "count"
     assert root["text"].startswith("warps 0 and 1 wait")
     assert root["text"].endswith(
-        "for barrier 1 of 96 threads, which nobody is left to complete: 64 of 96 threads wait there, "
+        "for barrier 1 of 96 threads, which no thread is left to complete: 64 of 96 threads wait there, "
         "33 of the block's 160 threads have exited, the others wait for these"
     )
     assert waiter["text"].startswith("warps 3 and 4 wait for them")
@@ -113,7 +113,7 @@ def test_a_barrier_that_counts_a_warp_which_has_exited_is_the_cause(tmp_path: Pa
 def test_a_barrier_for_more_threads_than_the_block_has_is_the_cause(tmp_path: Path) -> None:
     found = summary(one_block([[held(FIRST)], [held(FIRST)]], {FIRST: barrier(2, 128)}), tmp_path)
     (root,) = found["roots"]
-    assert root["text"].endswith("nobody is left to complete: it counts 128 threads, and the block has 64")
+    assert root["text"].endswith("no thread is left to complete: it counts 128 threads, and the block has 64")
 
 
 def test_threads_that_only_arrived_are_not_said_to_be_missing(tmp_path: Path) -> None:

@@ -179,6 +179,25 @@ def test_kernels_carry_launch_type_graph_and_mangled_name(every_path: Path) -> N
     ]
 
 
+def test_a_kernel_has_the_best_name_that_the_file_has_a_text_of(tmp_path: Path) -> None:
+    kernel = nsys_export.TABLES["CUPTI_ACTIVITY_KIND_KERNEL"][0]
+    names = [(1, 2, 3), (0, 2, 3), (None, 2, 3), (0, 0, 3), (77, 78, 3), (77, 78, 79)]
+    kernels = [
+        kernel | {"mangledName": mangled, "demangledName": demangled, "shortName": short, "start": start}
+        for start, (mangled, demangled, short) in enumerate(names)
+    ]
+    path = nsys_export.write_sqlite(
+        tmp_path / "x.sqlite",
+        {**nsys_export.TABLES, "CUPTI_ACTIVITY_KIND_KERNEL": kernels},
+    )
+    import_files([path], tmp_path / "x.warp")
+    text = "select name from kernel left join name on id = name_id where start < 10 order by start"
+    long = "axpy(float, float *, float *)"
+    assert [name for (name,) in stored(tmp_path / "x.warp", text)] == [
+        "_Z4axpyfPfS_", long, long, "axpy", "axpy", None,
+    ]  # fmt: skip
+
+
 def test_migrations_are_copies_with_their_cause(every_path: Path) -> None:
     text = "select kind, source_kind, asynchronous, stream from memcpy order by start"
     assert stored(every_path, text) == [("HtoD", "pinned", True, 7), ("HtoD", "managed", False, -1)]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from warpsight.recorder.torch_ranges import python_path
+from warpsight.recorder.environment import python_path
 
 TORCH = """
 class emit_nvtx:

@@ -47,7 +47,7 @@ class _LaneAddresses:
 
 
 def accesses(core: GpuCore, code: Code, fault: Fault) -> _LaneAddresses | None:
-    """The addresses of a fault's instruction; None when it accesses no memory or its register is gone."""
+    """The addresses accessed by a fault's instruction; None if it accesses no memory or the register is lost."""
     if fault.pc is None or fault.warp is None:
         return None
     raw = code.instruction(fault.pc)

@@ -32,7 +32,7 @@ class Location:
 
     @property
     def kernel(self) -> str:
-        """Mangled name of the kernel, or of a function with a section of its own, that the address is in."""
+        """Mangled name of the kernel, or of a separate function, that contains the address."""
         return self.cubin.sections[self.section]
 
     @property
@@ -48,7 +48,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Polling:
-    """A polling loop: what it reads, and the address of the instruction that reads."""
+    """A polling loop: the address it reads, and the reading instruction."""
 
     poll: Poll
     address: int
@@ -85,7 +85,7 @@ class Code:
         return list(dict.fromkeys(self._modules[h] for h in handles if h in self._modules))
 
     def locate(self, address: int) -> Location | None:
-        """The place of an address; None when no module of the dump holds it."""
+        """The place of an address; None if it is in no module of the dump."""
         if address not in self._found:
             self._found[address] = self._locate(address)
         return self._found[address]
@@ -127,13 +127,13 @@ class Code:
         return self._flows[key]
 
     def polling(self, address: int) -> Polling | None:
-        """The polling loop around an address; None when there is none."""
+        """The polling loop around an address, or None."""
         if address not in self._polls:
             self._polls[address] = self._polling(address)
         return self._polls[address]
 
     def barrier_behind(self, address: int) -> Behind | None:
-        """The barrier in front of an address with nothing but arithmetic between; None when there is none."""
+        """The barrier before an address with only arithmetic between, or None."""
         if address not in self._deferred:
             location = self.locate(address)
             index = location.offset // INSTRUCTION_SIZE if location else 0
@@ -169,7 +169,7 @@ class Code:
         return disassemble(code, address - (location.offset - first), location.cubin.architecture)
 
     def disassemble_all(self, addresses: list[int]) -> dict[int, str]:
-        """Single instructions as text, by address, with one run of nvdisasm for each architecture."""
+        """Single instructions as text, by address, with one nvdisasm run per architecture."""
         pieces: dict[int, list[tuple[int, bytes]]] = {}
         for address in addresses:
             location, code = self.locate(address), self.instruction(address)

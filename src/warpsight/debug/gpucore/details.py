@@ -12,7 +12,7 @@ from warpsight.debug.gpucore.thread import thread_state
 
 
 def details(view: View, lane: int, around: int = 4) -> dict[str, Any]:
-    """Everything a dump has about one lane.
+    """All data of a dump about one lane.
 
     Args:
         view: of the dump.
@@ -49,7 +49,7 @@ def details(view: View, lane: int, around: int = 4) -> dict[str, Any]:
 
 
 def warp_list(view: View) -> list[dict[str, Any]]:
-    """Every warp: where it is, its lanes, its PCs and what it waits for; as the debugger's `info cuda warps`."""
+    """Every warp: its place, lanes, PCs and wait, as in the debugger's `info cuda warps`."""
     core, found = view.core, []
     lanes = core.table(Kind.LANES)
     order = np.argsort(view.joined.warp, kind="stable")

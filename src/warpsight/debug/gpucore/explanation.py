@@ -1,4 +1,4 @@
-"""Why a dump's kernels do not continue, in sentences: what waits for nobody first, then what waits for it."""
+"""Why a dump's kernels do not continue, in sentences: lanes that wait for no one first, then their waiters."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ class _Writer:
         waits = f"{who.text} {who.verb('waits', 'wait')} {where} for {what}"
         if why == "count":
             nobody = (
-                ", which nobody is left to complete" if self.graph.counts[place].others != "may wait" else ""
+                ", which no thread is left to complete"
+                if self.graph.counts[place].others != "may wait"
+                else ""
             )
             return f"{waits}{nobody}: {self._count(place)}"
         return waits + self._mbarrier(place)
@@ -173,7 +175,7 @@ class _Writer:
 
 
 def missing(state: MbarrierState) -> str:
-    """What a phase of an mbarrier still lacks."""
+    """The arrivals that a phase of an mbarrier still lacks."""
     parts = []
     if state.pending:
         parts.append(f"{state.pending:,} of {state.expected:,} arrivals")
@@ -187,7 +189,7 @@ def missing(state: MbarrierState) -> str:
 
 
 def polled_at(lanes: LaneMap, place: SourceSite) -> Polled | None:
-    """What the first lane of a place polls."""
+    """The memory polled by the first lane of a place."""
     if place.wait is None or place.wait.poll is None or place.wait.kind != "memory":
         return None
     example = place.groups[0].example
@@ -228,7 +230,7 @@ def _list(words: list[str]) -> str:
 
 
 def lines(places: Sequence[SourceSite], code: Code) -> list[str]:
-    """Where each place is: `at f.cu:12`; with its callers where other places stand on the same line."""
+    """The line of each place, `at f.cu:12`, with callers if other places share the line."""
     chains = [_own_frames(place) for place in places]
     found = []
     for place, chain in zip(places, chains, strict=True):

@@ -17,7 +17,7 @@ TRAP = 0
 
 @dataclass(frozen=True)
 class Fault:
-    """One warp's exception, or one of a multiprocessor whose warps have gone.
+    """The exception of one warp, or of a multiprocessor whose warps are gone.
 
     Attributes:
         code, name: the exception; :data:`TRAP` for a trap.
@@ -101,7 +101,7 @@ def _words(core: GpuCore, sm: int) -> tuple[str, tuple[int, int, int] | None]:
 
 
 def _sm_of_warps(core: GpuCore) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Row of the SM table for each warp, -1 where it is not known."""
+    """Row of the SM table for each warp, -1 if unknown."""
     blocks, warps = core.table(Kind.BLOCKS), core.table(Kind.WARPS)
     parents = np.append(blocks.parent, -1)
     found: np.ndarray[tuple[int], np.dtype[np.int64]] = parents[warps.parent]

@@ -17,7 +17,7 @@ def launched_blocks(core: GpuCore, block_grid: Array) -> tuple[int | None, ...]:
 
     Args:
         core: the dump.
-        block_grid: row of the grid table for each block, -1 where it is not known.
+        block_grid: row of the grid table for each block, -1 if unknown.
 
     Returns:
         None where the dump's size is not the grid's own.

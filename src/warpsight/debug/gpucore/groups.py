@@ -41,13 +41,13 @@ class _LaneGroup:
 
     @property
     def address(self) -> int:
-        """The instruction that says most about them: the one they wait in, else the one they are at."""
+        """The most informative instruction: the one they wait in, else the current one."""
         return self.wait.address if self.wait else self.pc
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The joins of the lane table: for each lane its warp, block and grid rows (-1: not known), shape (n,)."""
+    """Joins of the lane table: each lane's warp, block and grid row (-1 unknown), shape (n,)."""
 
     warp: Array
     block: Array
@@ -67,7 +67,7 @@ def join(core: GpuCore) -> Lanes:
 
 
 def grid_of_blocks(core: GpuCore) -> Array:
-    """Row of the grid table for each block, -1 where none of its device has the block's grid id."""
+    """Row of the grid table for each block; -1 if no grid of its device has the block's grid id."""
     blocks, sms, grids = core.table(Kind.BLOCKS), core.table(Kind.SMS), core.table(Kind.GRIDS)
     device = np.append(sms.parent, -1)[blocks.parent]
     found = np.full(len(blocks), -1, np.int64)
@@ -90,7 +90,7 @@ class _LaneHistogram:
 
 
 def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> _LaneHistogram:
-    """All lanes by (grid, PC, active or diverged, what they wait for)."""
+    """All lanes by (grid, PC, active or diverged, wait)."""
     lanes = core.table(Kind.LANES)
     if not len(lanes):
         return _LaneHistogram((), np.zeros(0, np.int64))
@@ -165,13 +165,13 @@ def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tupl
 
 
 def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> WarpWait | None:
-    """What the warp of a lane waits for at a program counter."""
+    """The wait of a lane's warp at a program counter."""
     return wait_at(pc, code, LaneRegisters(core, lane, warp))
 
 
 @dataclass(frozen=True)
 class SourceSite:
-    """Groups with one source chain: what a reader wants counted together.
+    """Groups with one source chain, counted together.
 
     Attributes:
         grid: row of the grid table; address: of the largest group's instruction; chain: its source lines.
@@ -191,7 +191,7 @@ class SourceSite:
 
 
 def places(found: _LaneHistogram, code: Code) -> tuple[list[SourceSite], Array]:
-    """The groups by kernel, source chain and what they wait for, the place of most lanes first.
+    """The groups by kernel, source chain and wait, largest first.
 
     Without line information every instruction is a place of its own.
 

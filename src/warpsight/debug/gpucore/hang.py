@@ -1,4 +1,4 @@
-"""Why the kernels of a dump do not continue, as plain data: missing blocks, what waits for nobody, what waits for it."""
+"""Why the kernels of a dump do not continue, as plain data: missing blocks, roots, and their waiters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Hang:
         }
 
     def of_place(self, at: int) -> dict[str, Any]:
-        """What is known of the memory that a place waits for: `polls` and `mbarrier`, null where there is none."""
+        """Known facts about the memory that a place waits for: `polls` and `mbarrier`, or null."""
         place = self.places[at]
         found = polled_at(self.lanes, place)
         poll, state = place.wait.poll if place.wait else None, self.graph.mbarriers.get(self.graph.order[at])

@@ -1,4 +1,4 @@
-"""Which lanes stand together: their places by warp, block, cluster and grid, ready for questions about who is missing."""
+"""Lane positions by warp, block, cluster and grid, ready for questions about missing lanes."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ class LaneMap:
 
     @cached_property
     def block_grid(self) -> Array:
-        """The grid of each row of the block table, -1 where it is not known."""
+        """The grid of each row of the block table, -1 if unknown."""
         return grid_of_blocks(self.core)
 
     @cached_property
     def launched(self) -> tuple[int | None, ...]:
-        """How many blocks each row of the grid table was launched with; None where the dump does not say."""
+        """The launched number of blocks of each row of the grid table; None if the dump lacks it."""
         return launched_blocks(self.core, self.block_grid)
 
     @cached_property
     def block_threads(self) -> Array:
-        """How many threads each row of the block table was launched with; 0 where it is not known."""
+        """How many threads each row of the block table was launched with; 0 if unknown."""
         sizes = self.core.table(Kind.GRIDS).rows["block"].astype(np.int64).prod(axis=1)
         return np.append(sizes, 0)[self.block_grid]
 
     @cached_property
     def cluster(self) -> Array:
-        """The cluster of each row of the block table: blocks of one cluster have one number; without clusters, their own."""
+        """The cluster of each row of the block table: blocks of a cluster share a number; without clusters, each has its own."""
         blocks, grids = self.core.table(Kind.BLOCKS).rows, self.core.table(Kind.GRIDS).rows
         of_grid = np.vstack([grids["cluster"].astype(np.int64), np.zeros((1, 3), np.int64)])[self.block_grid]
         known = (blocks["cluster_size"] > 0).any(axis=1, keepdims=True)
@@ -78,11 +78,11 @@ class LaneMap:
         return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
 
     def at(self, places: list[int]) -> Array:
-        """Which lanes stand at one of some places, shape (n,), bool."""
+        """Lanes at one of some places, shape (n,), bool."""
         return np.isin(self.place, places)
 
     def warps_of_blocks(self, lanes: Array) -> Array:
-        """How many warps of each row of the block table have one of some lanes (a mask)."""
+        """The number of warps, per row of the block table, that contain a chosen lane (mask)."""
         pairs = np.unique(np.column_stack([self.block[lanes], self.warp[lanes]]), axis=0)
         return np.bincount(pairs[:, 0], minlength=len(self.core.table(Kind.BLOCKS)))
 
@@ -91,5 +91,5 @@ class LaneMap:
         return np.bincount(self.block, minlength=len(self.core.table(Kind.BLOCKS)))
 
     def sharing(self, groups: Array, lanes: Array) -> Array:
-        """Which lanes are in a group (a number for each lane) that one of some lanes (a mask) is in, shape (n,), bool."""
+        """Lanes that share a group (a number per lane) with a chosen lane (mask), shape (n,), bool."""
         return np.isin(groups, np.unique(groups[lanes]))

@@ -1,4 +1,4 @@
-"""The registers of one lane, as far as the dump has them."""
+"""The registers of one lane that the dump contains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpsight.debug.gpucore.reader import GpuCore
 
 
 class LaneRegisters:
-    """Registers of a lane and of its warp, read on demand; None stands for what the dump does not have."""
+    """Registers of a lane and of its warp, read on demand; None for data missing from the dump."""
 
     def __init__(self, core: GpuCore, lane: int, warp: int) -> None:
         """Take rows of the lane and of the warp table."""
@@ -17,7 +17,7 @@ class LaneRegisters:
 
     @cached_property
     def together(self) -> bool:
-        """Whether all lanes that the warp still has are at one program counter. Rows of a warp's lanes are neighbors."""
+        """Whether all remaining lanes of the warp are at one program counter. Rows of a warp's lanes are neighbors."""
         lanes = self._core.table(Kind.LANES)
         near = slice(max(self._lane - 31, 0), self._lane + 32)
         pcs = lanes.rows["pc"][near][lanes.parent[near] == self._warp]

@@ -17,7 +17,7 @@ _USER = 0x80000000
 
 
 class Kind(enum.IntEnum):
-    """What a section holds: `sh_type` without SHT_LOUSER."""
+    """Contents of a section: `sh_type` without SHT_LOUSER."""
 
     MANAGED = 1
     GLOBAL = 2
@@ -172,12 +172,12 @@ FLAGS = (
 
 
 def exception_name(code: int) -> str:
-    """The debugger's name of an exception; its number for one we do not know."""
+    """The debugger's name of an exception, or its number if unknown."""
     return EXCEPTIONS.get(code, f"Unknown Exception {code}")
 
 
 def lane_state(code: int) -> str:
-    """What the convergence unit says about a lane."""
+    """The state of a lane in the convergence unit."""
     if code < len(LANE_STATES):
         return LANE_STATES[code]
     return f"blocked at convergence barrier B{code - 9}" if code <= 24 else f"state {code}"

@@ -203,14 +203,14 @@ class GpuCore:
         return known
 
     def data_of(self, kind: Kind, owner: int) -> tuple[bytes, int] | None:
-        """Bytes and address of the section of a kind that belongs to a row; None when the dump has none."""
+        """Bytes and address of a row's section of a kind; None if the dump has none."""
         section = self.section_of(kind, owner)
         if section is None:
             return None
         return self.elf.contents(section).tobytes(), int(self.elf.sections["addr"][section])
 
     def words_of(self, kind: Kind, owner: int) -> tuple[int, ...]:
-        """The same as 32-bit words; nothing when the dump has none."""
+        """The same as 32-bit words, empty if the dump has none."""
         found = self.data_of(kind, owner)
         if found is None:
             return ()
@@ -236,7 +236,7 @@ class GpuCore:
         return (named or [0])[0]
 
     def cubin(self, module: int) -> Cubin | None:
-        """The relocated code of a module (a row of the module table); None when the dump has none."""
+        """The relocated code of a module (a row of the module table); None if the dump has none."""
         if module not in self._cubins:
             section = self.section_of(Kind.RELOCATED_IMAGE, module)
             self._cubins[module] = None

@@ -28,7 +28,7 @@ from warpsight.device_code.operations import operation
 #: Said once for every kernel without line information.
 NO_LINES = (
     "compiled without line information: build with NVCC_PREPEND_FLAGS=-lineinfo in the environment (or nvcc -lineinfo), and "
-    "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which hand out what they compiled without it; "
+    "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which return code compiled without it; "
     "Triton writes lines unless TRITON_DISABLE_LINE_INFO=1; NVRTC needs -lineinfo among its options"
 )
 _UNEXPLAINED: dict[str, Any] = {"roots": [], "chain": [], "missing_blocks": [], "explanation": []}
@@ -195,7 +195,7 @@ class View:
         }
 
     def fault(self, fault: Fault) -> dict[str, Any]:
-        """One exception with everything about its place."""
+        """One exception with everything known about its place."""
         lane = self._lane_of(fault)
         grid = int(self.joined.grid[lane]) if lane is not None else self._only_grid()
         return {
@@ -236,7 +236,7 @@ class View:
         return int((named if len(named) else mine)[0])
 
     def wait(self, lane: int) -> WarpWait | None:
-        """What the warp of a lane waits for."""
+        """The wait of a lane's warp."""
         pc = int(self.core.table(Kind.LANES).rows["pc"][lane])
         return wait_of(self.core, self.code, lane, int(self.joined.warp[lane]), pc)
 
@@ -327,7 +327,7 @@ class View:
         return exception_name(number) if number else None
 
     def modules(self) -> list[dict[str, Any]]:
-        """The modules and what is in them."""
+        """The modules and their contents."""
         found = []
         for row, handle in enumerate(self.core.table(Kind.MODULES).rows["handle"].tolist()):
             cubin = self.core.cubin(row)

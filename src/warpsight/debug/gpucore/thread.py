@@ -17,7 +17,7 @@ Coordinates = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Selector:
-    """Which lanes are meant; None matches all. `warp` is the hardware's number on its multiprocessor."""
+    """Selects lanes; None matches all. `warp` is the hardware's number on its multiprocessor."""
 
     device: int | None = None
     sm: int | None = None
@@ -109,7 +109,7 @@ def _of(values: Array, rows: Array) -> Array:
 
 
 def thread_state(core: GpuCore, lane: int, joined: Lanes | None = None) -> _ThreadState:
-    """Everything the dump has about one row of the lane table."""
+    """All data of a dump about one row of the lane table."""
     at = joined or join(core)
     warp, block, grid = (int(rows[lane]) for rows in (at.warp, at.block, at.grid))
     pc = int(core.table(Kind.LANES).rows["pc"][lane])

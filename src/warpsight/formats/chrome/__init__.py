@@ -1,1 +1,1 @@
-"""Chrome's "Trace Event Format": JSON that a dozen tools write in as many dialects."""
+"""Chrome's "Trace Event Format": JSON that a dozen tools write in their own dialects."""

@@ -1,4 +1,4 @@
-"""What writers of traces take for JSON, as JSON: most of them put texts together, and few escape them."""
+"""Repairs the invalid JSON of trace writers: most assemble texts by hand, and few escape them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IN_STRING = re.compile(
 
 
 def strict(text: bytes) -> bytes:
-    r"""What the writer meant, in strict JSON.
+    r"""The intended value, in strict JSON.
 
     NaN and Infinity (Python writes them) become null, commas before a closing bracket go; within strings, line breaks and
     backslashes are escaped, and half a surrogate pair becomes U+FFFD.

@@ -1,4 +1,4 @@
-"""What an NVTX range has beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colors.
+"""The extra fields of an NVTX range: the argument `nvtx` of our exports back as columns, and Chrome's colors.
 
 The format has no colors of its own, only names of some that its viewer reserves (`cname`); their values are those of
 catapult's tracing/base/color_scheme.html. The exact color stands in the argument.
@@ -29,7 +29,7 @@ _RESERVED = {
 
 
 def taken(attributes: Row) -> tuple[Row, Row]:
-    """Columns of table `marker` that our own exports wrote as one argument, and the arguments without it."""
+    """Columns of table `marker` from our exports' single argument, and the arguments without it."""
     ours = attributes.get(NVTX)
     if not isinstance(ours, dict) or not ours.keys() <= _MEMBERS:
         return {"category": None}, attributes

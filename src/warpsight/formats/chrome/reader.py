@@ -19,22 +19,16 @@ from warpsight.formats.target import Target
 
 COVERAGE = Coverage(
     kept=(
-        "array and object forms, also when the array is not closed; X, B and E, b/n/e (S/T/F) by category and id, i/I/R, C, M",
-        "CUPTI's dialect (`CUDA_Runtime`, `CUDA_Driver`, `GPU_Kernel`, `correlationId`) and warpsight's own: kernels, copies, "
-        "fills, waits, launches and calls in their tables, with shapes and stacks; everything else as ranges with category "
-        "and arguments; names of processes, threads, devices and streams; times to the nanosecond",
-        "warpsight's own export: all rows, where it has them and was not changed since it was written",
+        "array and object forms, closed or not; CUPTI's and warpsight's dialects as device work and calls, "
+        "the rest as ranges with arguments",
     ),
     lost=(
-        "arrows (s, t, f) whose ends both have a correlation, which they repeat; others are counted in `loss`",
-        "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
-        "colours (`cname`; not those of warpsight's own export), thread clocks (`tts`, `tdur`), flow binding points",
-        "of warpsight's own export without rows: the parts of a name that the viewer is not shown (`void`, mangling), stack "
-        "frames past the 32nd, ids of graphs, and what kind of memory a copy touched",
+        "arrows, unless they repeat a correlation; phases N, O, D, V, P and `stackFrames`: counted in `loss`",
+        "foreign colors, thread clocks, flow binding points",
+        "of warpsight's export without rows: `void` and mangling in names, frames past the 32nd, graph ids, "
+        "memory kinds of copies",
     ),
-    tested=(
-        "warpsight's own export; every phase of the public specification; CUPTI's dialect as its converter writes it",
-    ),
+    tested=("warpsight's export; every phase of the specification; CUPTI's dialect",),
 )
 
 

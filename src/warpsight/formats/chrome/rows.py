@@ -64,7 +64,7 @@ class _Placer(Protocol):
         """Device, context and stream of device work."""
 
     def of_a_device(self, event: Any) -> bool:
-        """Whether the track is one of a device, by what it is called."""
+        """Whether the track belongs to a device, judging by its name."""
 
 
 class RowBuilder:
@@ -82,7 +82,7 @@ class RowBuilder:
     def complete(
         self, event: _Happening, start: int, duration: int | None, *, kind: str = "push/pop"
     ) -> None:
-        """A range with begin and end; `duration` None when it was never closed."""
+        """A range with start and end; `duration` is None if it was never closed."""
         category = text(event.cat).lower()
         details = event.arguments()
         if duration is not None and kind == "push/pop":
@@ -206,11 +206,11 @@ class RowBuilder:
         })  # fmt: skip
 
     def instant(self, event: _Happening, start: int) -> None:
-        """A moment."""
+        """An instant."""
         self._marker(event, event.arguments(), start, None, "instant")
 
     def counter(self, event: _Happening, time: int) -> None:
-        """One row per numeric argument, whose name is that of a series, or a unit when it is known as one."""
+        """One row per numeric argument, named after its series, or after a known unit."""
         process, _ = self._tracks.host(event)
         name = text(event.name)
         details = event.arguments()

@@ -40,11 +40,11 @@ MAX_DAMAGE = 1000
 
 
 class EmptyObjects(ValueError):
-    """Millions of objects with nothing in them, each of which would take fifty times its bytes in memory."""
+    """Millions of empty objects, each of which would otherwise take fifty times its size in memory."""
 
 
 class EventStream(Generic[T]):
-    """The events of one file, piece by piece; iterate over it once, then look at `header` and the counts."""
+    """The events of one file in pieces; iterate over it once, then read `header` and the counts."""
 
     def __init__(
         self,

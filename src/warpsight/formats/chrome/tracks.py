@@ -1,4 +1,4 @@
-"""Which process, thread, device and stream a (pid, tid) of a Chrome trace stands for."""
+"""The process, thread, device and stream that a (pid, tid) of a Chrome trace stands for."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Tracks:
         return self._target.process(owner, **({} if command is None else {"command": command}))
 
     def of_a_device(self, event: ChromeEvent) -> bool:
-        """Whether the track is one of a device, by what its process is called: `GPU2`."""
+        """Whether the track belongs to a device, judging by its process's name: `GPU2`."""
         return _GPU.match(self._names.get(_key(event.pid), "")) is not None
 
     def device(self, event: ChromeEvent, details: dict[str, Any]) -> DeviceTrack:

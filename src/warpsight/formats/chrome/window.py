@@ -1,4 +1,4 @@
-"""The part of a file that is in memory: one reused buffer, so that no new pages are needed."""
+"""The part of a file in memory: one reused buffer that needs no new pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANKS = re.compile(rb"[ \t\r\n]*")
 
 
 class ByteWindow:
-    """A moving window over the bytes of a file; bytes behind it are forgotten.
+    """A moving window over the bytes of a file; bytes before it are forgotten.
 
     Views of the area change when more is read: what is needed longer has to be copied before.
     """
@@ -35,7 +35,7 @@ class ByteWindow:
         return memoryview(self._area)[self._begin : self._end if size is None else self._begin + size]
 
     def fill(self, size: int) -> None:
-        """Read more behind what is there."""
+        """Append more of the file to the window."""
         held = len(self)
         if self._end + size > len(self._area):
             area = self._area if held + size <= len(self._area) else _area(held + size)

@@ -37,21 +37,12 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 WRITTEN = Coverage(
-    kept=(
-        "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
-        "stacks, shapes, sizes and addresses of copies and fills; launch arrows; samples, builds, overhead; counters and "
-        "allocated bytes over time",
-        "attributes of ranges, operators and the program's own events, and an event's kind, as members of `args`",
-        "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
-        "colour that the viewer reserves a name for (`cname`)",
-        "times to the nanosecond",
-        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
-    ),
+    kept=("as for perfetto; attributes as members of `args`; the nearest color that the viewer knows",),
     lost=(
-        "per-row fields of table `attribute`; losses, devices beyond their names",
-        "which process a counter belongs to, but in its name where there are several",
+        "rows of table `attribute`; losses; devices beyond their names; a counter's process, except in its "
+        "name",
     ),
-    tested=("Python's json, Perfetto's trace processor, and reading it back",),
+    tested=("Python's json, Perfetto's trace processor",),
 )
 CHUNK_ROWS = 65_536
 #: Tracks that are not threads get ids above those of the kernel's processes and threads (at most 2^22).
@@ -142,7 +133,7 @@ class _Writer:
         joined = pc.binary_join_element_wise(*parts, "")
         if not len(joined):
             return
-        # The joined column's bytes lie one after another, so writing all rows is one write.
+        # The joined column's bytes lie in sequence, so writing all rows is one write.
         first, last = joined.offset, joined.offset + len(joined)
         offsets = np.frombuffer(joined.buffers()[1], np.int32)[first : last + 1]
         data = memoryview(joined.buffers()[2])[offsets[0] : offsets[-1]]

@@ -1,4 +1,4 @@
-"""The exported rows themselves, enclosed in the export, so that importing our own file loses nothing.
+"""The exported rows themselves, embedded in the export, so that importing our own file loses nothing.
 
 A timeline format holds what its viewers show: no mangled names, no launch results, no allocations, stacks as text. So our Kineto,
 Chrome and Perfetto files carry the selected rows of all tables behind their events, in a compact form that viewers skip, with a

@@ -36,7 +36,7 @@ CHANGED = "the file was changed after warpsight wrote it: its events were read, 
 
 
 def read(source: Source, target: Target) -> bool:
-    """Read the rows that a file encloses into a trace; False where there are none, or where the file was changed since."""
+    """Read a file's embedded rows into a trace; False if there are none or the file was changed."""
     if source.is_directory or (source.compression and not any(mark in source.head for mark in _OURS)):
         return False
     with _mapped(source) as data:
@@ -178,7 +178,7 @@ class _Restoring:
         }  # fmt: skip
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Rows of a table; those of definitions come before what refers to them."""
+        """Rows of a table; definitions come before rows that refer to them."""
         make = self._tables.get(table)
         if make is not None:
             self.ids.setdefault(table, {}).update(make(rows.to_pylist()))

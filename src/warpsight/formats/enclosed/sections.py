@@ -1,6 +1,6 @@
-"""One table as bytes: columns of deltas, cut into planes of equal bytes, which compress three times as well as Parquet's pages.
+"""One table as bytes: delta columns split into byte planes, which compress three times as well as Parquet's pages.
 
-A section is the length of its head (u32, little endian), the head (JSON: table, rows, columns) and the columns one after another.
+A section is the length of its head (u32, little endian), the head (JSON: table, rows, columns) and the columns in sequence.
 A column that may be null begins with a bit per row, 1 for a value. Then come
 
 * numbers: differences to the row before, zigzag (0, -1, 1, -2 → 0, 1, 2, 3), as planes: the lowest byte of all rows, then the

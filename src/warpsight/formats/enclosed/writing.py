@@ -1,4 +1,4 @@
-"""Writing the rows behind the events of an export: as a member of a JSON object, or as packets of Perfetto."""
+"""Writes the rows behind the events of an export: as a member of a JSON object, or as Perfetto packets."""
 
 from __future__ import annotations
 

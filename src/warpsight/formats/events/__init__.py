@@ -1,1 +1,1 @@
-"""Event traces: what single instructions of a kernel did, recorded by `warpsight sass trace`."""
+"""Event traces: the actions of single instructions of a kernel, recorded by `warpsight sass trace`."""

@@ -103,7 +103,7 @@ def read(source: Source) -> EventFile:
         found.losses.append((f"{source.damage}; what came before was read", 0))
     elif not found.complete:
         found.losses.append(
-            ("the program ended before its trace did; what was written until then was read", 0)
+            ("the program ended before its trace did; everything written until then was read", 0)
         )
     return found
 

@@ -1,4 +1,4 @@
-"""The kinds of events: the Sanitizer's instruction classes, with the patch that records each and what its operands are.
+"""The kinds of events: the Sanitizer's instruction classes, the patch that records each, and its operands.
 
 `native/sanitizer/patches.cu` has the patches; the numbers are those of `Sanitizer_InstructionId`.
 """
@@ -14,7 +14,7 @@ class EventKind:
 
     Attributes:
         number: in records; name: in tables and output; patch: the device function that records it.
-        a, b: what the operands are, empty where there is none.
+        a, b: what the operands are, or empty.
         space: memory that operand A is an address of: global, shared, local, remote, or empty.
     """
 

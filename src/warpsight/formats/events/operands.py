@@ -1,4 +1,4 @@
-"""What the NVBit tool says of the instructions of functions: their text, and the registers it records of each."""
+"""Instruction data from the NVBit tool: text, and the registers recorded for each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Operands:
         return self._of.get((int(launch["module"]), int(launch["pc"])), {})
 
     def registers(self, launch: dict[str, Any], pc: Array, place: Array) -> Array:
-        """The register at a place in the list of the instruction at an offset from the kernel's begin; -1: not described."""
+        """The register at a place in the list of the instruction at an offset from the kernel's start; -1 if not described."""
         module, begin = int(launch["module"]), int(launch["pc"])
         table = {
             at + offset - begin: registers

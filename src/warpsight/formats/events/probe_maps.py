@@ -1,4 +1,4 @@
-"""What the maps of probes hold after a launch, from their words on the device to columns.
+"""The contents of probe maps after a launch, from device words to columns.
 
 A map is a word that counts what found no place, then the words of each owner: the launch, its CTAs, warps or threads, counted
 from the first CTA that was probed. Elements that nothing
@@ -52,7 +52,7 @@ class DeclaredMap:
 
 @dataclass(frozen=True)
 class MapContents:
-    """What one map held after a launch: columns of one length, and how many additions found no place."""
+    """The contents of a map after a launch: columns of equal length, and how many additions found no place."""
 
     map: DeclaredMap
     launch: int
@@ -61,7 +61,7 @@ class MapContents:
 
 
 def maps_of(request: Mapping[str, Any]) -> list[DeclaredMap]:
-    """The maps that a trace's request describes; empty where it is no trace of probes, or not as one should be."""
+    """The maps described in a trace's request; empty if it is not a valid trace of probes."""
     try:
         found = [DeclaredMap(**{**said, "types": dict(said["types"])}) for said in request["probes"]["maps"]]
         return found if all(_sound(one) for one in found) else []
@@ -97,7 +97,7 @@ def blocks_of(request: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def held(file: EventFile) -> Iterator[MapContents]:
-    """What each map held after each launch; what does not fit its launch is noted among the file's losses."""
+    """The contents of each map after each launch; sizes that do not fit the launch are noted as losses."""
     request = file.process.get("request") or {}
     maps, launches = maps_of(request), {int(said["launch"]): said for said in file.launches}
     low, _ = blocks_of(request)

@@ -25,17 +25,15 @@ from warpsight.formats.target import Target
 
 COVERAGE = Coverage(
     kept=(
-        "every event with launch, block, warp, active lanes, instruction, device time; the multiprocessor, operands and "
-        "flags in `attributes`",
-        "what the maps of probes hold after each launch",
-        "accesses lane by lane: address, space, bytes, and values where they were recorded",
-        "instructions of kernels that ran, with their text where nvdisasm is installed; launches with their shapes",
+        "each event with launch, block, warp, lanes, instruction and device time; accesses and values lane by"
+        " lane",
+        "maps of probes; instructions; launches with shapes",
     ),
     lost=(
-        "device time of kernels; their registers and dynamic shared memory, which the NVBit tool alone knows",
-        "operands of other events than accesses beyond those of the first lane",
+        "device time, registers and dynamic shared memory of kernels; operands beyond the first lane's, "
+        "except of accesses",
     ),
-    tested=("recorded on an H100 with CUDA 13.0 (tests/golden/events)",),
+    tested=("an H100 with CUDA 13.0",),
 )
 #: Memory spaces as CUTracer numbers them (0.4).
 _SPACES = {"local": 1, "global": 3, "shared": 4, "remote": 4}
@@ -172,7 +170,7 @@ class _Importing:
                     self._target.add("instruction", rows)
 
     def _describe(self, said: dict[str, Any], cubin: Cubin | None, section: int | None) -> None:
-        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory where they are not known."""
+        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory if unknown."""
         name = str(said["name"])
         code = cubin.instructions(section) if cubin is not None and section is not None else b""
         at = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None

@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Events:
-    """One row for each record, in the order in which the device handed out their places.
+    """One row per record, in the order in which the device assigned their places.
 
     Attributes:
         ring, sequence: ring and position in it, which orders the events of a context.
@@ -57,7 +57,7 @@ class Events:
         return len(self.sequence)
 
     def batches(self, rows: int = 1 << 16) -> Iterator[Events]:
-        """The rows, some at a time: what is asked lane by lane takes 32 numbers for each."""
+        """The rows in batches: questions about lanes take 32 numbers per row."""
         for begin in range(0, len(self), rows):
             yield self.take(np.arange(begin, min(begin + rows, len(self))))
 
@@ -73,7 +73,7 @@ class Events:
 
     @property
     def guard(self) -> Array:
-        """The lanes that took part and whose guard predicate holds, where the record says so."""
+        """The active lanes whose guard predicate holds, if the record has them."""
         found = self.lanes.copy()
         rows = np.flatnonzero(_executed(self.kind) & ((self.encodings & 3) != 0))
         found[rows] = (self.words[self.offset[rows] + HEADER_WORDS] & _LOW).astype(np.uint32)
@@ -95,7 +95,7 @@ class Events:
         return np.asarray(np.cumsum(active, axis=1, dtype=np.int64) - active)
 
     def operand(self, which: int) -> Array:
-        """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 where a lane took no part or there is none."""
+        """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 for inactive lanes."""
         start = self._start(which)
         linear = _linear_words(self.encodings, self.kind, which)
         encoding = np.where(linear == 0, self.encodings >> 2 * which & 3, 0)
@@ -130,11 +130,11 @@ class Events:
 
     @property
     def has_values(self) -> Array:
-        """Rows that carry what was loaded or stored."""
+        """Rows that carry loaded or stored values."""
         return np.asarray(((self.encodings >> 4 & 3) != 0) & (self.kind != _COPY))
 
     def values(self) -> Array:
-        """(rows, 32, 2): low and high half of what each lane loaded or stored, 0 where it is not known."""
+        """(rows, 32, 2): low and high half of what each lane loaded or stored, 0 if unknown."""
         start = self.offset + HEADER_WORDS + _words_of(self, 0) + _words_of(self, 1)
         encoding, ranks = np.where(self.has_values, self.encodings >> 4 & 3, 0), self._ranks()
         found = np.zeros((len(self), 32, 2), np.uint64)
@@ -259,7 +259,7 @@ def _sound(events: Events, lengths: Array) -> Array:
 
 
 def decode(blocks: Sequence[Records]) -> Events:
-    """The records of blocks, in the order of their rings; what no patch writes is left out."""
+    """The records of blocks, in ring order, without records that no patch writes."""
     ordered = sorted(blocks, key=lambda block: (block.ring, block.sequence))
     words = np.concatenate([block.words for block in ordered] or [np.zeros(0, np.uint64)])
     lengths = np.concatenate([block.lengths for block in ordered] or [np.zeros(0, np.uint8)]).astype(np.int64)

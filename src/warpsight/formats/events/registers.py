@@ -56,7 +56,7 @@ def _codes(words: Array, at: Array, size: Array) -> Array:
 
 
 def lengths(words: Array, offset: Array, encodings: Array, size: Array, count: Array) -> Array:
-    """Words of register records; 0 where the record is none that a device writes. `count`: lanes whose guard holds."""
+    """Words of register records, 0 for invalid records. `count`: lanes whose guard holds."""
     start = offset + HEADER_WORDS + ((encodings & 3) != 0)
     codes = _codes(words, start, size)
     units = _UNITS[codes].sum(axis=1)

@@ -17,22 +17,15 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 COVERAGE = Coverage(
-    kept=(
-        "Every stack with its weight, laid end to end; lines whose leaf is `[GPU_Kernel]NAME` as `kernel` rows with the "
-        "rest as host stack.",
-    ),
+    kept=("each stack with its weight, laid end to end; a leaf `[GPU_Kernel]NAME` as a `kernel` row",),
     lost=(
-        "Fractions of weights (rounded and said so); annotations after a frame (`_[k]`, `_[j]`) stay in its name.",
+        "fractions of weights (rounded, with a note); frame annotations (`_[k]`, `_[j]`) stay in the name",
     ),
-    tested=("flamegraph.pl's format: tests/golden/formats/folded, lines of our own",),
+    tested=("lines of our own, after flamegraph.pl's format",),
 )
 WRITTEN = Coverage(
-    kept=("ns of kernels, copies and sets by host stack; the stack is their own or their launch's.",),
-    lost=(
-        "Times, streams, processes; `flame --to folded` has more levels.",
-        "The program's own events with their attributes, and counters: a line is a stack with a weight. Stacks with weights that "
-        "were read from a file are written again.",
-    ),
+    kept=("ns of kernels, copies and fills by host stack, their own or their launch's",),
+    lost=("times, streams, processes, ranges, own events, counters; `flame --to folded` has more levels",),
     tested=("reading it back",),
 )
 _WEIGHT = re.compile(rb"(\d{1,18})(?:\.(\d+))?")
@@ -42,7 +35,7 @@ def sniff(source: Source) -> bool:
     """Whether nearly all of the first lines are stacks with a weight, and some have several frames."""
     lines = [line for line in source.head.splitlines()[:50] if line.strip()]
     if len(source.head) >= 65_536:
-        lines = lines[:-1] or lines
+        lines = lines[:-1]  # cut off; a document in one line has no other
     if not lines or b"\0" in source.head:
         return False
     found = [_split(line) for line in lines]

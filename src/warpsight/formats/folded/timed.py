@@ -22,13 +22,9 @@ if TYPE_CHECKING:
     from warpsight.formats.target import Target
 
 COVERAGE = Coverage(
-    kept=(
-        "Time, command, pid, tid and stack of every line; calls of CUDA's and HIP's functions as `launch` and `api`.",
-    ),
-    lost=("The CPU column (profilers put a probe's number there); how long a call took is not in the file.",),
-    tested=(
-        "bpf-developer-tutorial's gpuflamegraph: tests/golden/formats/extended-folded, lines of our own",
-    ),
+    kept=("time, command, pid, tid and stack of each line; CUDA and HIP functions as calls",),
+    lost=("the CPU column; durations of calls, which the file lacks",),
+    tested=("lines written after bpf-developer-tutorial's gpuflamegraph",),
 )
 _LINE = re.compile(rb"^\s*(?:\x1b\[[0-9;]*m)*\s*\d+\s+\S.*?\s\d+\s+\d+\s+-?\d+\s+\S")
 _COLUMNS = (
@@ -42,7 +38,7 @@ def sniff(source: Source) -> bool:
     """Whether the first lines have the columns."""
     lines = [line for line in source.head.splitlines()[:20] if line.strip()]
     if len(source.head) >= 65_536:
-        lines = lines[:-1] or lines
+        lines = lines[:-1]
     return bool(lines) and sum(bool(_LINE.match(line)) for line in lines) * 2 > len(lines)
 
 

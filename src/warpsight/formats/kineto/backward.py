@@ -1,4 +1,4 @@
-"""Stacks of work in backward: those of the forward operators.
+"""Stacks of work in backward: those of its forward operators.
 
 torch runs backward on threads of its own, without Python functions. A backward operator has the number of its autograd node
 and which thread made the node (`Sequence number`, `Fwd thread id`). Of the operators of that thread with that number the one that
@@ -27,7 +27,7 @@ _ACCUMULATION = re.compile(r"(^|[\s:])AccumulateGrad$")
 
 
 class BackwardStacks:
-    """Takes all operators with their stacks first, then answers for moments of threads; :meth:`close` removes its file."""
+    """Takes all operators with their stacks first, then answers for moments on threads; :meth:`close` removes its file."""
 
     def __init__(self, definitions: Definitions) -> None:
         """Stacks are interned in `definitions`."""
@@ -115,7 +115,7 @@ class BackwardStacks:
         return above
 
     def at(self, threads: Int64, moments: Int64) -> Int64:
-        """Stacks of the forwards of what threads did in backward at moments, 0 elsewhere."""
+        """Stacks of the forward operators of backward work on threads at moments, or 0."""
         return self._changes.before(threads, moments) if self._changes else np.zeros(len(threads), np.int64)
 
     def close(self) -> None:

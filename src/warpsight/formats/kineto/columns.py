@@ -1,4 +1,4 @@
-"""Columns of Arrow: constants without a list behind them, everything else by its type in the schema."""
+"""Arrow columns: constants without a list behind them, everything else by its type in the schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def constant(value: object, count: int) -> pa.Array:
-    """The same value in every row; None is a text that is not there."""
+    """The same value in every row; None is a missing text."""
     return pa.nulls(count, pa.string()) if value is None else pa.repeat(pa.scalar(value), count)
 
 

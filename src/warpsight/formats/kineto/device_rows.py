@@ -15,20 +15,12 @@ from numpy.typing import NDArray
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.group import EventGroup, integer, json_text, text, value
 from warpsight.formats.kineto.placing import Placing, is_triple
+from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 Columns = dict[str, Any]
 _MEMCPY = re.compile(r"^Mem(?:cpy|ory copy)\s+(\S+)\s*(?:\((.+?) -> (.+?)\))?")
 _MEMSET = re.compile(r"^Memset\s*\((.+?)\)")
-_KINDS = {"HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA"}
-_MEMORY = {
-    "pageable": "pageable",
-    "pinned": "pinned",
-    "device": "device",
-    "array": "array",
-    "managed": "managed",
-    "device static": "device static",
-    "managed static": "managed static",
-}
+_MEMORY = set(MEMORY_KINDS.values())
 _SYNC = {
     "Event Sync": "event",
     "Stream Wait Event": "stream wait event",
@@ -164,8 +156,13 @@ def _copy(name: str) -> tuple[str, str, str]:
         return "unknown", "unknown", "unknown"
     kind, source, destination = found.groups()
     kind = {"HostToDevice": "HtoD", "DeviceToHost": "DtoH", "DeviceToDevice": "DtoD"}.get(kind, kind)
-    memory = [_MEMORY.get((m or "").lower(), "unknown") for m in (source, destination)]
-    return (kind if kind in _KINDS else "unknown", *memory)  # type: ignore[return-value]
+    memory = [_memory(source), _memory(destination)]
+    return (kind if kind in MEMCPY_KINDS.values() else "unknown", *memory)  # type: ignore[return-value]
+
+
+def _memory(name: str | None) -> str:
+    known = (name or "").lower()
+    return known if known in _MEMORY else "unknown"
 
 
 def _address(raw: bytes | None) -> int | None:
@@ -179,7 +176,7 @@ def memsets(group: EventGroup, placing: Placing) -> Columns:
 
     def memory_kind(raw: bytes | None) -> str:
         found = _MEMSET.match(text(raw) or "")
-        return _MEMORY.get(found[1].lower(), "unknown") if found else "unknown"
+        return _memory(found[1]) if found else "unknown"
 
     return {
         "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "bytes"),
@@ -338,7 +335,7 @@ _COLLECTIVE_EXTRAS = (
 
 
 def collective_attributes(group: EventGroup, row: int) -> dict[str, str]:
-    """What a collective's arguments hold beside the columns, as JSON."""
+    """A collective's arguments without columns of their own, as JSON."""
     return {
         key: raw.decode("utf-8", "replace")
         for key in _COLLECTIVE_EXTRAS

@@ -40,7 +40,7 @@ _HALF = np.uint64(0x00000000FFFFFFFF)
 
 
 class Words8:
-    """The eight bytes before any place of a text; zero bytes stand before its beginning."""
+    """The eight bytes before any place of a text; zero bytes precede its start."""
 
     def __init__(self, text: Text) -> None:
         """Copies nothing, except a text shorter than a word."""
@@ -68,13 +68,13 @@ class Words8:
 
 
 def of_short(word: int) -> bytes:
-    """The text of a number that :func:`short` gave."""
+    """The text encoded by :func:`short`."""
     size = word & 0xFF
     return word.to_bytes(8, "little", signed=True)[8 - size :]
 
 
 def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
-    """Texts of at most :data:`SHORT` bytes as numbers: two are equal when the texts are."""
+    """Texts of at most :data:`SHORT` bytes as numbers: equal numbers mean equal texts."""
     lengths = ends - starts
     found = words.before(ends)
     found &= _LAST[lengths]
@@ -101,7 +101,7 @@ def _eight(found: Words, lengths: Any, wrong: object) -> Words:
 
 
 def unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    """Numbers of 1 to :data:`MOST_DIGITS` digits, and which spans are not such numbers."""
+    """Numbers of 1 to :data:`MOST_DIGITS` digits, and which spans are invalid."""
     return _in_parts(_unsigned, words, starts, ends)
 
 

@@ -86,7 +86,7 @@ def _case(column: str, words: dict[str, str], otherwise: str) -> str:
 
 
 def statements(trace: StoredTrace, selection: Selection, process: int) -> Iterator[tuple[str, str]]:
-    """What the rows count as, and a statement that gives their text, for everything selected."""
+    """The category of each row, and a statement for its text, for the whole selection."""
     pid = f"(SELECT pid FROM process WHERE process = {process})"
     yield from _names(process, pid)
     functions = f"SELECT count(*) FROM marker_ids WHERE category = 'python_function' AND process = {process}"

@@ -1,4 +1,4 @@
-"""What is known only at the end of a Kineto file: stacks of operators, calls and device work, links between operators."""
+"""Data known only at the end of a Kineto file: stacks of operators, calls and device work, and links between operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of one phase and category as columns: their fields as numbers, times, texts, and codes of what repeats."""
+"""Events of one phase and category as columns: numbers, times, texts, and codes for repeated values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EventGroup:
         return np.zeros(self.rows, bool) if spans is None else spans[1] > 0
 
     def codes(self, field: str) -> tuple[Int32, list[bytes]]:
-        """The distinct JSON texts of a field, and per event which one it has; -1 where it has none."""
+        """The distinct JSON texts of a field, and each event's index into them, -1 if absent."""
         known = self._codes.get(field)
         if known is None:
             known = self._codes[field] = self._encoded(field)
@@ -80,7 +80,7 @@ class EventGroup:
         return codes, texts
 
     def combinations(self, *fields: str) -> tuple[NDArray[np.int64], list[tuple[bytes | None, ...]]]:
-        """The distinct combinations of several fields' texts, and per event which one it has."""
+        """The distinct combinations of several fields' texts, and each event's index into them."""
         codes = np.zeros(self.rows, np.int64)
         listed: list[tuple[bytes | None, ...]] = [()]
         for field in fields:
@@ -97,7 +97,7 @@ class EventGroup:
         return codes, listed
 
     def mapped(self, make: Callable[..., Any], kind: pa.DataType, *fields: str) -> pa.Array:
-        """A column made of distinct combinations of fields: `make` takes their JSON texts (None: absent)."""
+        """A column made from distinct combinations of fields; `make` takes their JSON texts (None: absent)."""
         codes, listed = self.combinations(*fields)
         return pa.array([make(*row) for row in listed], kind).take(pa.array(codes))
 
@@ -152,7 +152,7 @@ class EventGroup:
         return pa.array(values, mask=absent)
 
     def times(self, field: str) -> Int64:
-        """A field in microseconds as nanoseconds; :data:`MISSING` where it is invalid. No number passes through a float."""
+        """A field in microseconds as nanoseconds, :data:`MISSING` if invalid. No number passes through a float."""
         spans = self.fields.get(field)
         if spans is None:
             return np.full(self.rows, MISSING)
@@ -274,7 +274,7 @@ def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], lis
 
 
 def value(raw: bytes | None) -> object:
-    """A JSON value; None for none. What is not JSON is its text."""
+    """A JSON value, or None; invalid JSON as text."""
     if raw is None:
         return None
     try:
@@ -284,7 +284,7 @@ def value(raw: bytes | None) -> object:
 
 
 def text(raw: bytes | None) -> str | None:
-    """A JSON string; None when it is absent or not a string. A string with quotes or stray bytes is taken as it is."""
+    """A JSON string; None if absent or not a string. Strings with stray quotes or bytes are taken as they are."""
     if raw is None or raw[:1] != b'"':
         return None
     try:

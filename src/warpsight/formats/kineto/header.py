@@ -1,4 +1,4 @@
-"""Everything in a Kineto file besides events: devices, versions, the job, and what the user added."""
+"""Everything in a Kineto file besides events: devices, versions, the job, and user metadata."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KNOWN = frozenset((*_VERSIONS, "deviceProperties", "distributedInfo", "schemaVe
 
 
 def apply(header: Mapping[str, Any], placing: Placing) -> None:
-    """Fill in devices, the process and the manifest; what has no place becomes attributes of the trace."""
+    """Fill in devices, the process and the manifest; values without a column become attributes of the trace."""
     target = placing.target
     _devices(header.get("deviceProperties"), placing)
     versions = {key: header[key] for key in _VERSIONS if key in header}

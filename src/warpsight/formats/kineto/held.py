@@ -23,7 +23,7 @@ class HeldTables:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def add(self, name: str, rows: pa.Table) -> None:
-        """Keep rows; those of one name must have the same columns."""
+        """Keep rows; rows with one name must have the same columns."""
         self._tables.setdefault(name, []).append(rows)
         self._bytes += rows.nbytes
         if self._bytes > MEMORY_BYTES:

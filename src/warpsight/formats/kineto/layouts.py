@@ -91,7 +91,7 @@ class Layout:
 
 @dataclass
 class LayoutEvents:
-    """Events of one layout: their numbers in the piece, where they begin, and where each field's values begin and end."""
+    """Events of one layout: their numbers in the piece, their start, and the start and end of each field's values."""
 
     layout: Layout
     rows: Int64

@@ -1,4 +1,4 @@
-"""Any number of values by line and key (a thread and a moment; a correlation): most of them wait in a temporary file.
+"""Any number of values by line and key (a thread and a moment; a correlation), mostly in a temporary file.
 
 Records are taken in any order. When enough are together they are sorted by key and written as one run. To answer, keys are cut
 into ranges of about equal size; the records of one range come from the runs that have some, are sorted, and stay for a while,
@@ -109,11 +109,11 @@ class Ordered:
         return self._firsts
 
     def find(self, lines: Int64, keys: Int64) -> Int64:
-        """Values of exactly these lines and keys; 0 where there is none."""
+        """Values of exactly these lines and keys, or 0."""
         return self._values_at(lines, keys, exact=True)
 
     def before(self, lines: Int64, keys: Int64) -> Int64:
-        """Values of the last records of lines up to some keys; 0 where there is none."""
+        """Values of the last records of lines up to some keys, or 0."""
         if len(self._finish()) > 1 and self._before is None:
             self._look_back()
         return self._values_at(lines, keys, exact=False)

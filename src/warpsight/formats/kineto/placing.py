@@ -1,4 +1,4 @@
-"""Ids for the rows of one Kineto file: which process, thread, device, context and stream an event belongs to."""
+"""Ids for the rows of one Kineto file: the process, thread, device, context and stream of each event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAIN = "the process"
 
 
 class Placing:
-    """Hands out ids. A file is about one process; device work names no process and is assigned to it."""
+    """Assigns ids. A file is about one process; device work names no process and is assigned to it."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
@@ -125,7 +125,7 @@ class Placing:
         return found
 
     def shapes(self, group: EventGroup) -> pa.Array:
-        """Ids of launch shapes; null where there is none. Kineto has static and dynamic shared memory as one number."""
+        """Ids of launch shapes, or null. Kineto has static and dynamic shared memory as one number."""
         fields = ("grid", "block", "registers per thread", "shared memory")
         return group.mapped(
             lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields

@@ -109,7 +109,7 @@ class PythonCallStacks:
         place = np.minimum(np.searchsorted(ids[own], callers, "right") - 1, len(ids) - 1)
         caller = np.where((place >= 0) & (callers >= 0), own[place], -1)
         caller[(caller >= 0) & (ids[caller] != callers)] = -1
-        caller[caller >= np.arange(len(ids))] = -1  # nobody is called by what comes later
+        caller[caller >= np.arange(len(ids))] = -1  # later frames are not callers of earlier ones
         order = np.argsort(caller, kind="stable")
         sorted_callers = caller[order]
         level = order[: np.searchsorted(sorted_callers, 0)]
@@ -136,7 +136,7 @@ class PythonCallStacks:
         return numbers  # type: ignore[return-value]
 
     def of_text(self, text: str) -> int:
-        """The stack of a `Call stack` argument: frames with `;` between them, innermost first; 0 for none."""
+        """The stack of a `Call stack` argument: frames separated by `;`, innermost first; 0 for none."""
         known = self._texts.get(text)
         if known is None:
             frames = [frame_of(name) for name in reversed(text.split(";")) if name]

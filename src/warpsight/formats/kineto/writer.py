@@ -25,21 +25,15 @@ if TYPE_CHECKING:
 _ROWS = 50_000
 WRITTEN = Coverage(
     kept=(
-        "one file per process, as torch writes them (a folder when several are selected)",
-        "launches and other calls, kernels, copies, fills, waits, operators, ranges, Python functions with ids, "
-        "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
-        "attributes of ranges and operators; the program's own events with kind and attributes, in category `user_event`",
-        "stacks of calls and operators as `Call stack` where the trace has no Python functions",
-        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
+        "one file per process (a folder for several), with everything that Kineto has events for; own events "
+        "in category `user_event`",
+        "stacks as `Call stack` where the trace has no Python functions",
     ),
     lost=(
-        "times of kernels that never finished; tables that Kineto has no events for: samples, builds, graphs, losses",
-        "static and dynamic shared memory are one number; clusters and module ids are not written",
+        "times of unfinished kernels; samples, builds, graphs, losses",
+        "static and dynamic shared memory apart; clusters; module ids",
     ),
-    tested=(
-        "both real traces: imported, written, imported again, every table equal",
-        "HTA 0.5 loads what is written, a folder of two ranks too; it needs ranks to tell files apart",
-    ),
+    tested=("both real traces, imported, written and imported again; HTA 0.5, a folder of two ranks too",),
 )
 
 
@@ -69,7 +63,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
 
 
 def parts(trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
-    """One file per process, as torch writes them, by name; empty when one file holds what is selected."""
+    """One file per process, named as torch names them; empty if one file holds the selection."""
     _, chosen = _processes(trace, selection)
     if len(chosen) < 2:
         return {}

@@ -41,7 +41,7 @@ _WAITS = {
 
 
 class WaitingCalls:
-    """What the calls of waits wait for, by their names: exports of several years number the kinds of waits differently."""
+    """The meaning of waiting calls by name, because exports of different years number the kinds differently."""
 
     def __init__(self, report: Report) -> None:
         """Read the runtime table once for the correlation ids of calls that wait."""
@@ -56,7 +56,7 @@ class WaitingCalls:
         self._kinds = np.concatenate(kinds)[first]
 
     def kinds(self, rows: ForeignRows, otherwise: pa.Array) -> pa.Array:
-        """The kind of each wait by its call; that of `otherwise` where the report does not have the call."""
+        """The kind of each wait by its call, or that of `otherwise` if the report lacks the call."""
         keys = _keys(rows.numbers("globalPid"), rows.numbers("correlationId", -1))
         at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
         known = self._keys[at] == keys if len(self._keys) else np.zeros(len(keys), bool)
@@ -80,7 +80,7 @@ class AsynchronousCalls:
         self._keys = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
     def issued(self, report: Report, rows: ForeignRows) -> Array:
-        """For each row whether its call was one of them; false for calls that the report does not have."""
+        """Whether each row's call is one of them; false if the report lacks the call."""
         del report
         keys = _keys(rows.numbers("globalPid"), rows.numbers("correlationId", -1))
         return np.asarray(np.isin(keys, self._keys))
@@ -152,7 +152,7 @@ class _Captures:
 
 
 def read_library_calls(report: Report) -> None:
-    """Calls of libraries beside CUDA, in table api; nested ones are rows of their own."""
+    """Calls of libraries other than CUDA, in table api; nested calls are separate rows."""
     for table, chain_table in _LIBRARIES.items():
         report.read.add(table)
         chains = None
@@ -164,21 +164,17 @@ def read_library_calls(report: Report) -> None:
 
 
 def read_overhead(report: Report) -> None:
-    """CUPTI_ACTIVITY_KIND_OVERHEAD (2025 on) and PROFILER_OVERHEAD: what recording itself took."""
+    """CUPTI_ACTIVITY_KIND_OVERHEAD (2025 on) and PROFILER_OVERHEAD: the cost of recording."""
     for table in ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD"):
         report.read.add(table)
         for rows in report.tables.read(table, {"start": INT, "end": INT, "globalTid": INT, "nameId": INT}):
             thread, process = report.threads(rows.numbers("globalTid"))
             kinds = report.strings(rows, "nameId").dictionary_decode()
-            report.target.add(
+            report.target.add_columns(
                 "overhead",
-                pa.table(
-                    {
-                        "start": rows.column("start"),
-                        "duration": duration(rows),
-                        "kind": pa.compute.fill_null(pa.compute.utf8_lower(kinds), "unknown"),
-                        "thread": thread,
-                        "process": process,
-                    }
-                ),
+                start=rows.column("start"),
+                duration=duration(rows),
+                kind=pa.compute.fill_null(pa.compute.utf8_lower(kinds), "unknown"),
+                thread=thread,
+                process=process,
             )

@@ -33,20 +33,14 @@ def read_gpu_metrics(report: Report) -> None:
     ):
         known, take = distinct_rows([rows.numbers("typeId"), rows.numbers("metricId")])
         found = [names.get((t, m), (f"metric {m}", "1")) for t, m in known.tolist()]
-        report.target.add(
+        report.target.add_columns(
             "counter",
-            pa.table(
-                {
-                    "time": rows.column("timestamp"),
-                    "name": pa.array([name for name, _ in found], TEXT).take(take),
-                    "value": rows.column("value"),
-                    "unit": pa.array([unit for _, unit in found], TEXT).take(take),
-                    "device": pa.array(
-                        [report.card(t & 0xFF) for t in known[:, 0].tolist()], pa.int16()
-                    ).take(take),
-                    "source": pa.array(["gpu metrics"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                }
-            ),
+            time=rows.column("timestamp"),
+            name=pa.array([name for name, _ in found], TEXT).take(take),
+            value=rows.column("value"),
+            unit=pa.array([unit for _, unit in found], TEXT).take(take),
+            device=pa.array([report.card(t & 0xFF) for t in known[:, 0].tolist()], pa.int16()).take(take),
+            source=pa.array(["gpu metrics"]).take(pa.array(np.zeros(len(rows), np.int64))),
         )
 
 
@@ -78,17 +72,13 @@ def read_network(report: Report) -> None:
                 what = f"switch {switch:x}" if switch >= 0 else adapters.get(number, f"adapter {number:x}")
                 texts.append(f"{what} port {port}: {name}")
                 units.append(unit or "1")
-            report.target.add(
+            report.target.add_columns(
                 "counter",
-                pa.table(
-                    {
-                        "time": rows.column("end"),
-                        "name": pa.array(texts, TEXT).take(take),
-                        "value": rows.column("value"),
-                        "unit": pa.array(units, TEXT).take(take),
-                        "source": pa.array(["network"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                    }
-                ),
+                time=rows.column("end"),
+                name=pa.array(texts, TEXT).take(take),
+                value=rows.column("value"),
+                unit=pa.array(units, TEXT).take(take),
+                source=pa.array(["network"]).take(pa.array(np.zeros(len(rows), np.int64))),
             )
 
 
@@ -119,18 +109,14 @@ def read_samples(report: Report) -> None:
         known, places = distinct(rows.numbers("threadState", -1))
         # A sample without a state was taken by the CPU's counter: the thread ran.
         found = pa.array([letters.get(state, "R") for state in known.tolist()], TEXT)
-        report.target.add(
+        report.target.add_columns(
             "sample",
-            pa.table(
-                {
-                    "time": rows.column("start"),
-                    "thread": thread,
-                    "stack": chains.stacks(rows.numbers("id")),
-                    "state": found.take(places),
-                    "gil": np.zeros(len(rows), bool),
-                    "process": process,
-                }
-            ),
+            time=rows.column("start"),
+            thread=thread,
+            stack=chains.stacks(rows.numbers("id")),
+            state=found.take(places),
+            gil=np.zeros(len(rows), bool),
+            process=process,
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +12,14 @@ from numpy.typing import NDArray
 
 from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
 from warpsight.formats.reading.databases import ForeignRows, distinct_rows
+from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.api_calls import AsynchronousCalls, WaitingCalls
     from warpsight.formats.nsys.report import Report
 
-_PLACE = {
-    "start": INT, "end": INT, "deviceId": INT, "contextId": INT, "streamId": INT, "correlationId": INT, "globalPid": INT,
-}  # fmt: skip
-_NODE = {"graphNodeId": INT, "graphId": INT}
+_PLACE = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+_NODE = ("graphNodeId", "graphId")
 _SHAPE = {
     "gridX": "grid_x",
     "gridY": "grid_y",
@@ -36,17 +36,12 @@ _SHAPE = {
     "localMemoryPerThread": "local_per_thread",
     "sharedMemoryExecuted": "shared_config",
 }
-_NAMES = {"mangledName": INT, "demangledName": INT, "shortName": INT}
+_NAMES = ("mangledName", "demangledName", "shortName")
 _LAUNCH_TYPES = {2: "cooperative", 3: "multi-device cooperative"}
 #: ENUM_CUDA_MEMCPY_OPER; 11 to 13 are the driver's migrations of managed memory.
-_COPIES = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
-    11: "HtoD", 12: "DtoH", 13: "DtoD",
-}  # fmt: skip
-#: ENUM_CUDA_MEM_KIND, which is not CUPTI's numbering.
-MEMORY_KINDS = {
-    0: "pageable", 1: "pinned", 2: "device", 3: "array", 4: "managed", 5: "device static", 6: "managed static",
-}  # fmt: skip
+_COPIES = {**MEMCPY_KINDS, 11: "HtoD", 12: "DtoH", 13: "DtoD"}
+#: ENUM_CUDA_MEM_KIND, which begins at 0 where CUPTI's begins at 1.
+MEMORY_NAMES = {number - 1: name for number, name in MEMORY_KINDS.items()}
 _SYNCS = {1: "event", 2: "stream wait event", 3: "stream", 4: "context"}
 _MIGRATION_CAUSES = {
     1: "user prefetch",
@@ -57,33 +52,46 @@ _MIGRATION_CAUSES = {
 }
 
 
+def _read(
+    report: Report,
+    source: str,
+    into: str,
+    columns: Iterable[str],
+    rest: Callable[[ForeignRows], dict[str, Any]],
+) -> None:
+    """Add the rows of a table of CUPTI's records: when and where, and the columns that `rest` makes of `columns`."""
+    table = f"CUPTI_ACTIVITY_KIND_{source}"
+    report.read.add(table)
+    for rows in report.tables.read(table, dict.fromkeys((*_PLACE, *columns), INT)):
+        times = {} if into == "event" else {"start": rows.column("start"), "duration": duration(rows)}
+        where = {**report.places(rows), "correlation": rows.column("correlationId")}
+        report.target.add_columns(into, **times, **where, **rest(rows))
+
+
 def read_kernels(report: Report) -> None:
     """CUPTI_ACTIVITY_KIND_KERNEL."""
-    table = "CUPTI_ACTIVITY_KIND_KERNEL"
-    report.read.add(table)
-    columns = {**_PLACE, **_NODE, **_NAMES, **dict.fromkeys(_SHAPE, INT), "launchType": INT}
-    for rows in report.tables.read(table, columns):
-        report.target.add(
-            "kernel",
-            pa.table(
-                {
-                    "start": rows.column("start"),
-                    "duration": duration(rows),
-                    "name_id": _names(report, rows),
-                    "shape_id": _shapes(report, rows),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                    "graph": _graph(rows),
-                    "graph_node": rows.column("graphNodeId"),
-                    "graph_level": np.zeros(len(rows), bool),
-                }
-            ),
-        )
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
+        return {
+            "name_id": _names(report, rows),
+            "shape_id": _shapes(report, rows),
+            "graph": _graph(rows),
+            "graph_node": rows.column("graphNodeId"),
+            "graph_level": np.zeros(len(rows), bool),
+        }
+
+    _read(report, "KERNEL", "kernel", (*_NODE, *_NAMES, *_SHAPE, "launchType"), columns)
 
 
 def _names(report: Report, rows: ForeignRows) -> pa.Array:
-    """The mangled name where the report has one (since 2022), else the demangled, else the short one."""
-    best = pc.coalesce(*(rows.column(name) for name in _NAMES))
+    """The mangled name where the report has one (since 2022), else the demangled, else the short one.
+
+    Ids of strings that the report does not have are no names.
+    """
+    best = np.full(len(rows), -1, np.int64)
+    for name in reversed(_NAMES):
+        ids = rows.numbers(name, -1)
+        best = np.where(report.has_text(ids), ids, best)
     return report.name_ids(ForeignRows(pa.table({"name": best})), "name")
 
 
@@ -107,8 +115,6 @@ def _graph(rows: ForeignRows) -> pa.Array:
 
 def read_copies(report: Report, calls: AsynchronousCalls) -> None:
     """CUPTI_ACTIVITY_KIND_MEMCPY, the driver's migrations of managed memory included."""
-    table = "CUPTI_ACTIVITY_KIND_MEMCPY"
-    report.read.add(table)
     more = (
         "bytes",
         "copyKind",
@@ -120,36 +126,31 @@ def read_copies(report: Report, calls: AsynchronousCalls) -> None:
         "virtualAddress",
     )
     first = 0
-    for rows in report.tables.read(table, {**_PLACE, **_NODE, **dict.fromkeys(more, INT)}):
-        unified = rows.numbers("copyKind") >= 11
-        report.target.add(
-            "memcpy",
-            pa.table(
-                {
-                    "start": rows.column("start"),
-                    "duration": duration(rows),
-                    "bytes": rows.numbers("bytes"),
-                    "kind": labels(rows, "copyKind", _COPIES),
-                    "source_kind": _memory_kind(rows, "srcKind", unified),
-                    "destination_kind": _memory_kind(rows, "dstKind", unified),
-                    "asynchronous": calls.issued(report, rows),
-                    "source_device": _peer(report, rows, "srcDeviceId"),
-                    "destination_device": _peer(report, rows, "dstDeviceId"),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                    "graph_node": rows.column("graphNodeId"),
-                }
-            ),
-        )
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
+        nonlocal first
         _keep_migrations(report, rows, first)
         first += len(rows)
+        unified = rows.numbers("copyKind") >= 11
+        return {
+            "bytes": rows.numbers("bytes"),
+            "kind": labels(rows, "copyKind", _COPIES),
+            "source_kind": _memory_kind(rows, "srcKind", unified),
+            "destination_kind": _memory_kind(rows, "dstKind", unified),
+            "asynchronous": calls.issued(report, rows),
+            "source_device": _peer(report, rows, "srcDeviceId"),
+            "destination_device": _peer(report, rows, "dstDeviceId"),
+            "graph_node": rows.column("graphNodeId"),
+        }
+
+    _read(report, "MEMCPY", "memcpy", (*_NODE, *more), columns)
 
 
 def _memory_kind(rows: ForeignRows, column: str, unified: NDArray[np.bool_]) -> pa.Array:
-    known = labels(rows, column, MEMORY_KINDS).dictionary_decode()
+    known = labels(rows, column, MEMORY_NAMES).dictionary_decode()
     if not unified.any():
         return known
-    named = ~rows.null(column) & np.isin(rows.numbers(column), list(MEMORY_KINDS))
+    named = ~rows.null(column) & np.isin(rows.numbers(column), list(MEMORY_NAMES))
     return pc.if_else(pa.array(unified & ~named), "managed", known)
 
 
@@ -177,90 +178,59 @@ def _keep_migrations(report: Report, rows: ForeignRows, first: int) -> None:
 
 def read_fills(report: Report, calls: AsynchronousCalls) -> None:
     """CUPTI_ACTIVITY_KIND_MEMSET."""
-    table = "CUPTI_ACTIVITY_KIND_MEMSET"
-    report.read.add(table)
-    for rows in report.tables.read(table, {**_PLACE, **_NODE, "value": INT, "bytes": INT, "memKind": INT}):
-        report.target.add(
-            "memset",
-            pa.table(
-                {
-                    "start": rows.column("start"),
-                    "duration": duration(rows),
-                    "bytes": rows.numbers("bytes"),
-                    "value": rows.numbers("value"),
-                    "memory_kind": labels(rows, "memKind", MEMORY_KINDS),
-                    "asynchronous": calls.issued(report, rows),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                    "graph_node": rows.column("graphNodeId"),
-                }
-            ),
-        )
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
+        return {
+            "bytes": rows.numbers("bytes"),
+            "value": rows.numbers("value"),
+            "memory_kind": labels(rows, "memKind", MEMORY_NAMES),
+            "asynchronous": calls.issued(report, rows),
+            "graph_node": rows.column("graphNodeId"),
+        }
+
+    _read(report, "MEMSET", "memset", (*_NODE, "value", "bytes", "memKind"), columns)
 
 
 def read_waits(report: Report, calls: WaitingCalls) -> None:
     """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; what a wait is for is what its call says."""
-    table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-    report.read.add(table)
-    for rows in report.tables.read(table, {**_PLACE, "syncType": INT, "eventId": INT, "eventSyncId": INT}):
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
         event = rows.numbers("eventId")
         none = rows.null("eventId") | (event < 0) | (event >= 0xFFFFFFFF)
-        report.target.add(
-            "sync",
-            pa.table(
-                {
-                    "start": rows.column("start"),
-                    "duration": duration(rows),
-                    "kind": calls.kinds(rows, labels(rows, "syncType", _SYNCS)),
-                    "event": nullable(event, none),
-                    "event_sync": nullable(rows.numbers("eventSyncId"), none | rows.null("eventSyncId")),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                }
-            ),
-        )
+        return {
+            "kind": calls.kinds(rows, labels(rows, "syncType", _SYNCS)),
+            "event": nullable(event, none),
+            "event_sync": nullable(rows.numbers("eventSyncId"), none | rows.null("eventSyncId")),
+        }
+
+    _read(report, "SYNCHRONIZATION", "sync", ("syncType", "eventId", "eventSyncId"), columns)
 
 
 def read_events(report: Report) -> None:
     """CUPTI_ACTIVITY_KIND_CUDA_EVENT; the column `timestamp` came in 2024, and is not always filled."""
-    table = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-    report.read.add(table)
-    columns = {**_PLACE, "timestamp": INT, "eventId": INT, "eventSyncId": INT}
-    for rows in report.tables.read(table, columns):
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
         time = rows.numbers("timestamp")
-        report.target.add(
-            "event",
-            pa.table(
-                {
-                    "time": nullable(time, rows.null("timestamp") | (time == 0)),
-                    "event": rows.numbers("eventId"),
-                    "event_sync": rows.column("eventSyncId"),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                }
-            ),
-        )
+        return {
+            "time": nullable(time, rows.null("timestamp") | (time == 0)),
+            "event": rows.numbers("eventId"),
+            "event_sync": rows.column("eventSyncId"),
+        }
+
+    _read(report, "CUDA_EVENT", "event", ("timestamp", "eventId", "eventSyncId"), columns)
 
 
 def read_graph_launches(report: Report) -> None:
     """CUPTI_ACTIVITY_KIND_GRAPH_TRACE: whole launches of graphs, recorded instead of their nodes."""
-    table = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
-    report.read.add(table)
-    for rows in report.tables.read(table, {**_PLACE, "graphId": INT, "graphExecId": INT}):
+
+    def columns(rows: ForeignRows) -> dict[str, Any]:
         executable = rows.numbers("graphExecId")
-        report.target.add(
-            "kernel",
-            pa.table(
-                {
-                    "start": rows.column("start"),
-                    "duration": duration(rows),
-                    **report.places(rows),
-                    "correlation": rows.column("correlationId"),
-                    "graph": np.where(executable > 0, executable, rows.numbers("graphId")),
-                    "graph_level": np.ones(len(rows), bool),
-                }
-            ),
-        )
+        return {
+            "graph": np.where(executable > 0, executable, rows.numbers("graphId")),
+            "graph_level": np.ones(len(rows), bool),
+        }
+
+    _read(report, "GRAPH_TRACE", "kernel", ("graphId", "graphExecId"), columns)
 
 
 _GRAPH_CALL = {"start": INT, "end": INT, "globalTid": INT, "nameId": INT}
@@ -281,17 +251,13 @@ def read_graphs(report: Report) -> None:
         made = rows.numbers("graphExecId") > 0
         number = np.where(made, rows.numbers("graphExecId"), rows.numbers("graphId"))
         original = np.where(made, rows.numbers("graphId"), rows.numbers("originalGraphId"))
-        report.target.add(
+        report.target.add_columns(
             "graph",
-            pa.table(
-                {
-                    "graph": number,
-                    "original": nullable(original, original <= 0),
-                    "executable": made,
-                    "time": rows.column("start"),
-                    "process": report.processes(rows.numbers("globalTid")),
-                }
-            ),
+            graph=number,
+            original=nullable(original, original <= 0),
+            executable=made,
+            time=rows.column("start"),
+            process=report.processes(rows.numbers("globalTid")),
         )
     known = _graphs_of_nodes(report)
     columns = {**_GRAPH_CALL, "graphNodeId": INT, "originalGraphNodeId": INT, "graphId": INT}
@@ -301,18 +267,14 @@ def read_graphs(report: Report) -> None:
         graph = np.array([known.get(key, 0) for key in keys], np.int64)
         given = rows.numbers("graphId")
         original = rows.numbers("originalGraphNodeId")
-        report.target.add(
+        report.target.add_columns(
             "graph_node",
-            pa.table(
-                {
-                    "graph_node": rows.column("graphNodeId"),
-                    "original": nullable(original, original == 0),
-                    "graph": np.where(given > 0, given, graph),
-                    "kind": _node_kinds(report, rows),
-                    "time": rows.column("start"),
-                    "process": process,
-                }
-            ),
+            graph_node=rows.column("graphNodeId"),
+            original=nullable(original, original == 0),
+            graph=np.where(given > 0, given, graph),
+            kind=_node_kinds(report, rows),
+            time=rows.column("start"),
+            process=process,
         )
 
 

@@ -15,7 +15,7 @@ from warpsight.formats.source import Source
 
 
 def nsys() -> list[str] | None:
-    """The command that runs nsys: on PATH, or where NVIDIA's packages put it; None where there is none."""
+    """The command that runs nsys: on PATH, or in NVIDIA's package folders, or None."""
     places = ["/usr/local/cuda/bin/nsys", *sorted(glob.glob("/opt/nvidia/nsight-systems*/*/bin/nsys"))[::-1]]
     found = shutil.which("nsys") or next((place for place in places if os.access(place, os.X_OK)), None)
     return [found] if found else None
@@ -31,7 +31,7 @@ def exported(source: Source) -> Iterator[Source]:
     tool = nsys()
     if tool is None:
         raise source.error(
-            "is an Nsight Systems report, which only nsys reads, and there is none here: install Nsight Systems, or run "
+            "is an Nsight Systems report, which only nsys can read, and it is not installed: install Nsight Systems, or run "
             f"`nsys export --type=sqlite {source.path.name}` where there is one and give the .sqlite file"
         )
     with tempfile.TemporaryDirectory(prefix="warpsight-nsys-") as folder:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.formats.nsys.device_work import MEMORY_KINDS
+from warpsight.formats.nsys.device_work import MEMORY_NAMES
 from warpsight.formats.nsys.report import ADDRESS, INT, INVALID, TEXT, labels, nullable
 
 if TYPE_CHECKING:
@@ -38,20 +38,16 @@ def read_allocations(report: Report) -> None:
     for rows in report.tables.read("CUDA_GPU_MEMORY_USAGE_EVENTS", columns):
         places = report.places(rows)
         pool = rows.numbers("localMemoryPoolAddress")
-        report.target.add(
+        report.target.add_columns(
             "memory",
-            pa.table(
-                {
-                    **_memory(rows, places),
-                    "operation": labels(rows, "memoryOperationType", _OPERATIONS),
-                    "address": rows.column("address"),
-                    "bytes": rows.column("bytes"),
-                    "kind": labels(rows, "memKind", MEMORY_KINDS),
-                    "pool": nullable(pool, pool == 0),
-                    "tag": rows.column("name"),
-                    **_pool(rows, pool == 0),
-                }
-            ),
+            **_memory(rows, places),
+            operation=labels(rows, "memoryOperationType", _OPERATIONS),
+            address=rows.column("address"),
+            bytes=rows.column("bytes"),
+            kind=labels(rows, "memKind", MEMORY_NAMES),
+            pool=nullable(pool, pool == 0),
+            tag=rows.column("name"),
+            **_pool(rows, pool == 0),
         )
     columns = {
         **_WHERE, "address": ADDRESS, "operationType": INT, "localMemoryPoolSize": INT,
@@ -59,18 +55,14 @@ def read_allocations(report: Report) -> None:
     }  # fmt: skip
     for rows in report.tables.read("CUDA_GPU_MEMORY_POOL_EVENTS", columns):
         places = report.places(rows)
-        report.target.add(
+        report.target.add_columns(
             "memory",
-            pa.table(
-                {
-                    **_memory(rows, places),
-                    "operation": labels(rows, "operationType", _POOL_OPERATIONS),
-                    "address": rows.column("address"),
-                    "kind": pa.array(["device"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                    "pool": rows.column("address"),
-                    **_pool(rows, np.zeros(len(rows), bool)),
-                }
-            ),
+            **_memory(rows, places),
+            operation=labels(rows, "operationType", _POOL_OPERATIONS),
+            address=rows.column("address"),
+            kind=pa.array(["device"]).take(pa.array(np.zeros(len(rows), np.int64))),
+            pool=rows.column("address"),
+            **_pool(rows, np.zeros(len(rows), bool)),
         )
 
 
@@ -114,21 +106,15 @@ def _faults(report: Report, table: str, name: str) -> None:
         process = report.processes(rows.numbers("globalPid"))
         pid = (rows.numbers("globalPid") >> 24) & 0xFFFFFF
         pairs = zip(rows.numbers("deviceId", -1).tolist(), pid.tolist(), strict=True)
-        report.target.add(
+        report.target.add_columns(
             "counter",
-            pa.table(
-                {
-                    "time": rows.column("start"),
-                    "name": pa.array([name]).take(pa.array(np.zeros(len(rows), np.int64))),
-                    "value": rows.numbers("numberOfPageFaults", 1).astype(np.float64),
-                    "unit": pa.array(["1"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                    "device": pa.array(
-                        [None if d < 0 else report.device(d, p) for d, p in pairs], pa.int16()
-                    ),
-                    "source": pa.array(["cupti"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                    "process": process,
-                }
-            ),
+            time=rows.column("start"),
+            name=pa.array([name]).take(pa.array(np.zeros(len(rows), np.int64))),
+            value=rows.numbers("numberOfPageFaults", 1).astype(np.float64),
+            unit=pa.array(["1"]).take(pa.array(np.zeros(len(rows), np.int64))),
+            device=pa.array([None if d < 0 else report.device(d, p) for d, p in pairs], pa.int16()),
+            source=pa.array(["cupti"]).take(pa.array(np.zeros(len(rows), np.int64))),
+            process=process,
         )
         _keep_fault(report, rows, first, process)
         first += len(rows)

@@ -88,20 +88,16 @@ def _add_operators(report: Report, rows: ForeignRows, texts: pa.Array) -> None:
     )
     length, open_ = _span(rows)
     thread, process = report.threads(rows.numbers("globalTid"))
-    report.target.add(
+    report.target.add_columns(
         "op",
-        pa.table(
-            {
-                "start": rows.column("start"),
-                "duration": nullable(length, open_),
-                "name_id": names,
-                "sequence": given["sequence"].cast(INT),
-                "shapes": given["sizes"],
-                "attributes": pc.binary_join_element_wise(more, pc.fill_null(inputs, ""), "}", ""),
-                "thread": thread,
-                "process": process,
-            }
-        ),
+        start=rows.column("start"),
+        duration=nullable(length, open_),
+        name_id=names,
+        sequence=given["sequence"].cast(INT),
+        shapes=given["sizes"],
+        attributes=pc.binary_join_element_wise(more, pc.fill_null(inputs, ""), "}", ""),
+        thread=thread,
+        process=process,
     )
 
 
@@ -116,26 +112,22 @@ def _add_markers(
     thread, process = report.threads(rows.numbers("globalTid"))
     words, places = distinct(kinds)
     color = rows.numbers("color") & 0xFFFFFFFF
-    report.target.add(
+    report.target.add_columns(
         "marker",
-        pa.table(
-            {
-                "start": rows.column("start"),
-                "duration": nullable(length, without | instant),
-                "kind": pa.array([_KINDS[kind] for kind in words.tolist()], TEXT).take(places),
-                "open": without & ~instant,
-                "name_id": ids,
-                "domain": names.domains(rows, process),
-                "category": names.categories(rows, process),
-                "color": pa.array(color, pa.uint32(), mask=rows.null("color")),
-                "payload": _payload(rows),
-                "depth": depths.of(rows),
-                "source": pa.array(["nvtx"]).take(pa.array(np.zeros(len(rows), np.int64))),
-                "attributes": _attributes(report, rows, texts, payloads),
-                "thread": thread,
-                "process": process,
-            }
-        ),
+        start=rows.column("start"),
+        duration=nullable(length, without | instant),
+        kind=pa.array([_KINDS[kind] for kind in words.tolist()], TEXT).take(places),
+        open=without & ~instant,
+        name_id=ids,
+        domain=names.domains(rows, process),
+        category=names.categories(rows, process),
+        color=pa.array(color, pa.uint32(), mask=rows.null("color")),
+        payload=_payload(rows),
+        depth=depths.of(rows),
+        source=pa.array(["nvtx"]).take(pa.array(np.zeros(len(rows), np.int64))),
+        attributes=_attributes(report, rows, texts, payloads),
+        thread=thread,
+        process=process,
     )
 
 
@@ -217,7 +209,7 @@ class _Depths:
             self._starts[one], self._ends[one] = np.sort(start[mine]), np.sort(end[mine])
 
     def of(self, rows: ForeignRows) -> pa.Array:
-        """Depths from 0; null for what is not a pushed range."""
+        """Depths from 0; null for anything but a pushed range."""
         pushed, lane, start = _pushed(rows), _lane(rows), rows.numbers("start")
         depth = np.zeros(len(rows), np.int64)
         for one in np.unique(lane[pushed]).tolist():
@@ -259,20 +251,16 @@ def read_mpi(report: Report) -> None:
             values = rows.data.select(list(more)).to_pylist() if more else []
             said = [json.dumps({k: v for k, v in row.items() if v is not None}) for row in values]
             count = pa.array(np.zeros(len(rows), np.int64))
-            report.target.add(
+            report.target.add_columns(
                 "marker",
-                pa.table(
-                    {
-                        "start": rows.column("start"),
-                        "duration": nullable(length, without),
-                        "kind": pa.array(["push/pop"]).take(count),
-                        "open": without,
-                        "name_id": report.name_ids(rows, "textId"),
-                        "domain": pa.array([table[:3].replace("UCP", "UCX")]).take(count),
-                        "source": pa.array(["nvtx"]).take(count),
-                        "attributes": pa.array(said, TEXT) if said else pa.nulls(len(rows), TEXT),
-                        "thread": thread,
-                        "process": process,
-                    }
-                ),
+                start=rows.column("start"),
+                duration=nullable(length, without),
+                kind=pa.array(["push/pop"]).take(count),
+                open=without,
+                name_id=report.name_ids(rows, "textId"),
+                domain=pa.array([table[:3].replace("UCP", "UCX")]).take(count),
+                source=pa.array(["nvtx"]).take(count),
+                attributes=pa.array(said, TEXT) if said else pa.nulls(len(rows), TEXT),
+                thread=thread,
+                process=process,
             )

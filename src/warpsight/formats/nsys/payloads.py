@@ -107,7 +107,7 @@ class Payloads:
             self._calls.append(_Call(_OPERATIONS[name], tid, start, end, found[_SIZE], communicator))
 
     def write_collectives(self) -> None:
-        """Rows of table collective: announced ones whose call launched exactly one kernel, with that kernel's time.
+        """Rows of table collective: announced collectives whose call launched exactly one kernel, with that kernel's time.
 
         Of calls inside an NCCL group, which launch when the group ends, only the range's attributes have the size.
         """

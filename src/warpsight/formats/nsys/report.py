@@ -1,4 +1,4 @@
-"""What all tables of a report share: strings, processes, threads, devices and streams."""
+"""Data shared by all tables of a report: strings, processes, threads, devices and streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"_v\d{4,5}$")
 
 
 class Report:
-    """An opened export and the trace it goes to."""
+    """An opened export and its target trace."""
 
     def __init__(self, tables: Tables, target: Target) -> None:
         self.tables = tables
@@ -48,13 +48,21 @@ class Report:
         order = np.argsort(ids, kind="stable")
         return ids[order], rows.column("value").take(pa.array(order))
 
+    def has_text(self, ids: Array) -> Array:
+        """Which string ids have a text."""
+        known, _ = self._strings
+        if not len(known):
+            return np.zeros(len(ids), bool)
+        hits: Array = known[np.minimum(np.searchsorted(known, ids), len(known) - 1)] == ids
+        return hits
+
     def texts(self, ids: Array) -> list[str | None]:
-        """Texts of string ids; None where there is none."""
+        """Texts of string ids, or None."""
         known, values = self._strings
         if not len(known):
             return [None] * len(ids)
-        places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        hits = known[places] == ids
+        hits = self.has_text(ids)
+        places = np.searchsorted(known, ids)
         return values.take(pa.array(np.where(hits, places, 0), mask=~hits)).to_pylist()  # type: ignore[no-any-return]
 
     def matching(self, pattern: re.Pattern[str]) -> list[int]:
@@ -109,7 +117,7 @@ class Report:
         }
 
     def host(self, number: int = 0) -> str:
-        """The host of a global id, or the only one there is."""
+        """The host of a global id, or the only host."""
         hosts = self._hosts
         return hosts.get(number >> 48, next(iter(hosts.values()), "")) if hosts else ""
 
@@ -173,7 +181,7 @@ class Report:
         return self.card(self._ordinals.get((pid, number), number), number)
 
     def card(self, number: int, ordinal: int | None = None) -> int:
-        """Device id of one of the machine's GPUs by Nsight's own number."""
+        """Device id of a GPU of the machine by Nsight's own number."""
         known = dict(self._cards.get(number, {}))
         key = known.get("uuid") or (self.target.scope, "gpu", number)
         known["index"] = self._first_ordinal.get(number, number) if ordinal is None else ordinal

@@ -44,7 +44,7 @@ class ChainStacks:
         self._stacks = _tree(report, frames, first, length)
 
     def stacks(self, ids: Array) -> pa.Array:
-        """Stack ids of a column of chain ids; null where there is no such chain."""
+        """Stack ids of a column of chain ids, or null."""
         if not len(self._ids):
             return pa.nulls(len(ids), pa.int32())
         places = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)

@@ -1,4 +1,4 @@
-"""The packets of a Perfetto trace one after another, without holding the file: a Trace is nothing but field 1 repeated."""
+"""The packets of a Perfetto trace in sequence, without holding the file: a Trace is nothing but field 1 repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIXED = {1: 8, 5: 4}
 
 
 def varint(data: bytes, place: int) -> tuple[int, int] | None:
-    """A number and its end; None when the data ends inside it.
+    """A number and its end; None if the data ends inside it.
 
     Raises:
         ValueError: when it is longer than ten bytes.
@@ -85,7 +85,7 @@ class Packets:
 
 
 def next_field(data: bytes, place: int) -> tuple[int, int, bool] | None:
-    """Begin, end and whether it is a packet of the field at a place; None when more bytes are needed."""
+    """Start, end and packet flag of the field at a place; None if more bytes are needed."""
     tag = varint(data, place)
     if tag is None:
         return None

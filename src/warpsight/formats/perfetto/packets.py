@@ -41,7 +41,7 @@ def packet(*fields: bytes) -> bytes:
 
 
 def head(origin: int, realtime: int | None, marker: bytes = b"") -> bytes:
-    """The first packet: the trace's clock is CLOCK_MONOTONIC, and what the wall clock said then; `marker` is a field of ours."""
+    """The first packet: the trace's clock is CLOCK_MONOTONIC, with the wall clock's reading; `marker` is our own field."""
     clocks = text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
     if realtime is not None:
         clocks += text(1, number(1, CLOCK_REALTIME) + number(2, realtime))
@@ -87,7 +87,7 @@ def interned_names(field: int, names: Iterable[str]) -> bytes:
 
 
 def by_frequency(column: Column) -> tuple[Column, Column]:
-    """Distinct values, the most frequent first, and for each row its number from 1: frequent ones take one byte."""
+    """Distinct values, most frequent first, and each row's index from 1: frequent values take one byte."""
     if not len(column):
         return column, column
     low, high = int(column.min()), int(column.max())
@@ -100,7 +100,7 @@ def by_frequency(column: Column) -> tuple[Column, Column]:
 
 
 def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[bytes, list[Part]]:
-    """What opens the sequence, and the parts of one row: the packet of a slice's begin and that of its end."""
+    """The start of the sequence, and the parts of one row: a slice's begin packet and its end packet."""
     names, name = by_frequency(data.name)
     categories, category = by_frequency(data.category.astype(np.int64))
     interned = interned_names(1, (CATEGORIES[i] for i in categories))
@@ -146,7 +146,7 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
 
 
 def _arrow(column: Column) -> Fixed64:
-    """An arrow's end, where there is one. Viewers connect the events with one number in order of time."""
+    """An arrow's end, where there is one. Viewers connect the events with one number in time order."""
     return Fixed64(47, column, column != 0)
 
 
@@ -180,7 +180,7 @@ def _objects(column: Column, strings: dict[str, int]) -> tuple[Column, Column]:
 
 
 def counter(sequence: int, data: CounterTrack, origin: int) -> tuple[bytes, list[Part]]:
-    """What opens the sequence, and the parts of one sample; whole numbers are written as integers."""
+    """The start of the sequence, and the parts of one sample; whole numbers are written as integers."""
     whole = data.value.astype(np.int64) if bool((np.abs(data.value) < 2**53).all()) else None
     value: Part = Fixed64(44, data.value.astype(np.float64))
     if whole is not None and bool((whole == data.value).all()) and bool((whole >= 0).all()):

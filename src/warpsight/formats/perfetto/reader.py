@@ -20,20 +20,14 @@ if TYPE_CHECKING:
 
 COVERAGE = Coverage(
     kept=(
-        "track events (ranges, instants, counters) with categories and annotations; interned texts; incremental and other "
-        "clocks; processes, threads and tracks; deflated packets",
-        "GPU render stages as kernels, with queue and stage names",
-        "rocprofv3's dispatches, copies and calls in their tables, joined by correlation id",
-        "warpsight's own export: all rows; without rows: device work, launches and calls, with shapes and stacks",
+        "track events with annotations; all clocks; threads and tracks; GPU render stages as kernels; "
+        "rocprofv3's dispatches, copies and calls",
     ),
     lost=(
-        "ftrace, heap profiles, Android's and Chrome's own packets, GPU counters: packets of each kind are counted in `loss`",
-        "flows (they repeat the correlation in warpsight's own export; others are counted), legacy events, call stacks of events",
-        "of warpsight's own export without rows, or changed since it was written: what its Chrome form loses too",
+        "ftrace, heap profiles, GPU counters, Android and Chrome packets: counted in `loss`",
+        "flows, legacy events, call stacks of events",
     ),
-    tested=(
-        "warpsight's own export; every kind of time and name, written with Perfetto's own message definitions",
-    ),
+    tested=("warpsight's export; every kind of time and name, written with Perfetto's message definitions",),
 )
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _ROWS = 20_000
@@ -264,7 +258,7 @@ class _Reading:
             self._kernels = []
 
     def close(self) -> None:
-        """Ranges that were never closed stay open; what was not kept is noted."""
+        """Leave unclosed ranges open, and note everything that was not kept."""
         for begun in self._begun.values():
             for opened, start in begun:
                 self.rows.complete(opened, start, None)

@@ -1,4 +1,4 @@
-"""State that packets of one sequence share: interned texts, defaults, clocks."""
+"""State shared by the packets of one sequence: interned texts, defaults, clocks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PacketSequence:
         self.clocks: dict[int, _Clock] = {}
 
     def take(self, packet: TracePacket) -> None:
-        """Apply what a packet says about those that follow it."""
+        """Apply a packet's settings for later packets."""
         if packet.sequence_flags & _CLEARED or packet.incremental_state_cleared:
             self.texts = {kind: {} for kind in _INTERNED}
             self.clock, self.track = None, 0
@@ -79,7 +79,7 @@ class PacketClocks:
             self.pairs.append((moments[self.primary], moments[REALTIME]))
 
     def time(self, packet: TracePacket, sequence: PacketSequence) -> int | None:
-        """When a packet's event was, in ns of the trace's clock; None when its clock is unknown."""
+        """The time of a packet's event in ns of the trace's clock; None if its clock is unknown."""
         identity = packet.timestamp_clock_id or sequence.clock or self.primary
         if identity == self.primary:
             return int(packet.timestamp)

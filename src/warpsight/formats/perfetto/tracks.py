@@ -1,4 +1,4 @@
-"""Which process, thread, device and stream a track of a Perfetto trace stands for."""
+"""The process, thread, device and stream that a track of a Perfetto trace stands for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Slice:
 
 
 class TrackDescriptors:
-    """Track descriptors, and ids for what they describe."""
+    """Track descriptors, and ids for the described objects."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
@@ -132,7 +132,7 @@ class TrackDescriptors:
         )
 
     def process_of_device(self, uuid: int) -> int:
-        """Id of the process whose work a device's track shows."""
+        """Id of the process behind a device's track."""
         for above in self._chain(uuid):
             if above.HasField("process"):
                 return self._process(above)

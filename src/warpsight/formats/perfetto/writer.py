@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=(
-        "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
-        "stacks, shapes, sizes, addresses of copies and fills, graphs and nodes; arrows from launches and between dependent "
-        "work; samples, builds, overhead; counters with their units and allocated bytes over time",
-        "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object; "
-        "its member `nvtx` has a range's domain, category, colour (`#AARRGGBB`: the format has no colours), payload and kind",
-        "times to the nanosecond, and the wall clock",
-        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
+        "device work by stream, calls, operators, ranges and own events by thread, with all their fields",
+        "arrows from launches and between dependent work; samples, builds, overhead, counters, allocated "
+        "bytes; the wall clock",
     ),
-    lost=("per-row fields of table `attribute`; losses, devices beyond their names",),
-    tested=("Perfetto's own message definitions, its trace processor and its page, and reading it back",),
+    lost=("rows of table `attribute`; losses; devices beyond their names",),
+    tested=("Perfetto's message definitions, trace processor and page",),
 )
 #: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
 _TASKS_AHEAD = 12

@@ -1,1 +1,1 @@
-"""What readers share: sources, columns of text formats, JSON in pieces, ids."""
+"""Shared parts of readers: sources, text columns, JSON in pieces, ids."""

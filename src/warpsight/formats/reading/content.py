@@ -1,4 +1,4 @@
-"""Recognizes files that no reader knows, so that the message says what the file is instead of listing formats."""
+"""Recognizes files that no reader knows, so that the message names the file's kind instead of listing formats."""
 
 from __future__ import annotations
 

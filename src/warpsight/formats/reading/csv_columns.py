@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 def normal(name: str) -> str:
-    """A column's name without case, quotes, spaces and signs: `Start_Timestamp` and `start-timestamp` are one."""
+    """A column's name without case, quotes, spaces and signs: `Start_Timestamp` and `start-timestamp` become equal."""
     return re.sub(r"[^a-z0-9()]", "", name.lower().strip("\ufeff"))
 
 
@@ -60,7 +60,7 @@ class Columns:
         return str(self._spellings.get(name, name))
 
     def texts(self, *names: str) -> list[str]:
-        """The first of the columns that is there, as text; empty texts when none is."""
+        """The first of the columns that exists, as text; empty texts otherwise."""
         found = self._find(names)
         values: list[str] = [""] * len(self) if found is None else self._data[found].to_pylist()
         return values
@@ -117,14 +117,14 @@ class Columns:
             value = Decimal(text.strip()) * 1000
             whole = int(value.to_integral_value())
         except (InvalidOperation, ValueError, OverflowError):
-            raise self._source.error(f"column {column} holds {text[:40]!r}, which is no time") from None
+            raise self._source.error(f"column {column} holds {text[:40]!r}, which is not a time") from None
         if not -(2**63) <= whole < 2**63:
             raise self._source.error(f"column {column} holds {text[:40]!r}, which is too large")
         return whole
 
 
 def read(source: Source) -> Iterator[Columns]:
-    """The rows of a file in pieces, columns by their normal names (the first of several of one name).
+    """The rows of a file in pieces, columns by normal name (the first of several with one name).
 
     Raises:
         FormatError: for a line with more or fewer values than the header has.

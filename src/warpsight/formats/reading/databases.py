@@ -29,7 +29,7 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class ForeignRows:
-    """Some rows of a foreign table: every requested column is there, null where the file has none."""
+    """Some rows of a foreign table: every requested column, null where the file lacks it."""
 
     def __init__(self, data: pa.Table) -> None:
         self.data = data
@@ -59,7 +59,7 @@ class ForeignRows:
 
 
 def distinct(values: Array) -> tuple[Array, pa.Array]:
-    """The distinct values of a column, and for each row which one it has: by hashing, not by sorting."""
+    """The distinct values of a column, and each row's index into them, by hashing."""
     coded = pa.array(values).dictionary_encode()
     return np.asarray(coded.dictionary), coded.indices
 
@@ -77,7 +77,7 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[Array, pa.Array]:
 
 
 def numbered(values: Array, function: Callable[[int], int]) -> Array:
-    """`function` of every value as int64, called once for each distinct one."""
+    """`function` of every value as int64, called once per distinct value."""
     known, places = distinct(values)
     if not len(known):
         return np.empty(0, np.int64)

@@ -79,7 +79,7 @@ class Identities:
         return number
 
     def rows(self, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[dict[str, Any]]]:
-        """All rows by table; `spans` gives first and last moment of processes that have none themselves."""
+        """All rows by table; `spans` gives the first and last moment of processes that lack them."""
         for number, row in self._rows["process"].items():
             first, last = spans.get(number, (0, None))
             row.setdefault("start", first)
@@ -108,7 +108,7 @@ class _Numbers:
         self._last: dict[Any, int] = {}
 
     def of(self, owner: Hashable, key: Any) -> int:
-        """The key itself when rows can hold it and nothing else has taken it, else a negative number of its own."""
+        """The key itself if it fits and is free, else a new negative number."""
         number = self._known.get((owner, key))
         if number is None:
             number = int(key) if _is_in(self._kept, key) else self._free(owner)

@@ -73,7 +73,7 @@ def is_launch(function: str) -> bool:
 
 
 def function_of(frames: Sequence[Frame]) -> str:
-    """The API function nearest to the innermost frame of a stack, empty when none is in it."""
+    """The API function nearest to the innermost frame of a stack, or empty."""
     for frame in reversed(frames[-8:]):
         if "cu" in frame[0] or "hip" in frame[0]:
             name = called(frame[0])

@@ -6,6 +6,7 @@ and become nanoseconds without passing through a float.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +36,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class TraceEvent(NamedTuple):
-    """One event; `start` and `duration` in ns, duration -1 when it has none."""
+    """One event; `start` and `duration` in ns, duration -1 if missing."""
 
     phase: str
     name: str
@@ -78,7 +79,7 @@ def names(source: Source) -> TrackNames:
 
 
 def events(source: Source, target: Target | None) -> Iterator[TraceEvent]:
-    """The events of a file but its metadata; those without a usable time are counted as lost, if there is a target.
+    """The events of a file without metadata; events without a usable time count as lost, if there is a target.
 
     Raises:
         FormatError: when it is not trace event JSON.
@@ -119,7 +120,7 @@ def _decoder() -> Callable[[bytes], list[_Event]]:
 
 
 def whole(value: object) -> int | None:
-    """An integer that a JSON value is or spells; None for anything else."""
+    """The integer that a JSON value is or spells; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):
@@ -135,6 +136,17 @@ def whole(value: object) -> int | None:
     return None
 
 
+def range_row(event: TraceEvent, **columns: object) -> dict[str, Any]:
+    """A row of table `marker` for a range, or a mark where the event has no duration; `columns` add to it."""
+    return {
+        "start": event.start,
+        "duration": None if event.duration < 0 else event.duration,
+        "open": False,
+        "attributes": json.dumps(event.args, ensure_ascii=False) if event.args else None,
+        **columns,
+    }
+
+
 class Pairs:
     """Begin and end events of threads, matched innermost first."""
 
@@ -142,7 +154,7 @@ class Pairs:
         self._open: dict[tuple[Any, Any], list[TraceEvent]] = {}
 
     def take(self, event: TraceEvent) -> TraceEvent | None:
-        """The whole event once its end has come; None before."""
+        """The whole event once its end has arrived; None before."""
         stack = self._open.setdefault((event.pid, event.tid), [])
         if event.phase == "B":
             stack.append(event)
@@ -164,8 +176,8 @@ class RowBuffer:
         self._target = target
         self._waiting: dict[str, list[dict[str, Any]]] = {}
 
-    def add(self, table: str, row: dict[str, Any]) -> None:
-        """One row."""
+    def add(self, table: str, /, **row: object) -> None:
+        """One row, by its columns."""
         waiting = self._waiting.setdefault(table, [])
         waiting.append(row)
         if len(waiting) >= PIECE:

@@ -1,4 +1,4 @@
-"""Dumps of PyTorch's flight recorder: the last collectives of one rank, with their state and who called them.
+"""Dumps of PyTorch's flight recorder: the last collectives of one rank, with their state and callers.
 
 The watchdog of a process group writes one file per rank when a collective does not end in time (`TORCH_FR_DUMP_TEMP_FILE`);
 `torch._C._distributed_c10d._dump_fr_trace` and `_dump_fr_trace_json` give the same. A pickle of plain data or JSON, both of
@@ -91,7 +91,7 @@ def is_dump(path: Path) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> FlightDump:
-    """Read one rank's dump; its rank is the number that its name ends with.
+    """Read one rank's dump; the number at the end of its name is the rank.
 
     Raises:
         TraceError: when the file is not a dump, is cut off, or refers to code.

@@ -18,7 +18,7 @@ class PlainData(pickle.Unpickler):
     """
 
     def find_class(self, module: str, name: str) -> object:
-        """Refuse what the file refers to by name."""
+        """Refuse objects that the file names."""
         if module == "torch.jit._pickle" and name.startswith("build_") and name.endswith("list"):
             return _itself
         raise TraceError(
@@ -26,5 +26,5 @@ class PlainData(pickle.Unpickler):
         )
 
     def persistent_load(self, pid: object) -> object:
-        """Refuse what lies outside of the file."""
+        """Refuse objects outside the file."""
         raise TraceError("it refers to objects outside of the file")

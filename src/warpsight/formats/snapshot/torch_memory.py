@@ -65,7 +65,7 @@ class _OutOfMemory:
 
 @dataclass(frozen=True)
 class TorchSnapshot:
-    """What a snapshot holds, in time order; times are ns since 1970."""
+    """The contents of a snapshot in time order; times are ns since 1970."""
 
     path: Path
     operations: tuple[_MemoryOperation, ...]
@@ -92,7 +92,7 @@ class TorchSnapshot:
 
 
 def read(path: str | os.PathLike[str]) -> TorchSnapshot:
-    """Read a snapshot without executing anything of it.
+    """Read a snapshot without executing any of it.
 
     Raises:
         TraceError: when the file is not a snapshot, or refers to code.

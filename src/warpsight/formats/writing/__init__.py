@@ -1,1 +1,1 @@
-"""What writers share: a trace as tracks, batches of rows, protobuf."""
+"""Shared parts of writers: a trace as tracks, batches of rows, protobuf."""

@@ -14,7 +14,7 @@ _SPARSE = 16
 
 
 class SharedCorrelations:
-    """Correlations of one process that both a call and device work have: three bits each, however many rows there are."""
+    """Correlations of one process that both a call and device work have, at three bits each."""
 
     def __init__(
         self, process: int, extent: tuple[int, int, int], device: Iterable[Column], host: Iterable[Column]
@@ -41,7 +41,7 @@ class SharedCorrelations:
         self._repeated = self._joined & repeated
 
     def connect(self, rows: TrackBatch) -> None:
-        """Give rows that have a partner on the other side its flow number; others get none."""
+        """Give rows with a partner on the other side its flow number."""
         if rows.correlation is None or not len(self._joined):
             return
         joined = self._joined[self._places(rows.correlation)] & (rows.correlation != 0)

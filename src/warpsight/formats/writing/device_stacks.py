@@ -17,7 +17,7 @@ Place = tuple[str, str, int, str]
 
 @dataclass(frozen=True)
 class Total:
-    """Work of one process with one stack and name: pieces, ns, bytes and when the first began."""
+    """Work of one process with one stack and name: count, ns, bytes and first start."""
 
     process: int
     stack: int
@@ -31,7 +31,7 @@ class Total:
 
 
 def placed(parts: Sequence[str]) -> str:
-    """The beginning of a statement over `placed`: the rows of all `parts` with their own stack or their launch's, else 0.
+    """The start of a statement over `placed`: the rows of all `parts` with their own stack or their launch's, else 0.
 
     Each part selects at least process, correlation and stack, all the same columns.
     """
@@ -87,7 +87,7 @@ class StackFrames:
         self._tree = {i: (p, f) for i, p, f in trace.sql("SELECT id, parent, frame FROM stack").fetchall()}
 
     def innermost_first(self, stack: int) -> list[Place]:
-        """The frames of a stack from the innermost outwards; none for 0."""
+        """The frames of a stack from the innermost outwards; empty for 0."""
         out, at = [], stack
         while at in self._tree:
             at, frame = self._tree[at]

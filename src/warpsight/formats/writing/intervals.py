@@ -11,7 +11,7 @@ Column = NDArray[Any]
 
 
 def lanes(start: Column, end: Column) -> Column:
-    """A lane per interval, so that no two of a lane overlap; as few lanes as the deepest overlap, from 0.
+    """A lane from 0 for each interval such that those of one lane do not overlap; as few lanes as possible.
 
     `start` must be sorted. Whenever nothing runs, numbering begins again at lane 0. A lane that becomes free is taken
     by the interval that begins next; the lane of an interval is found by following who handed it on (pointer doubling).

@@ -1,4 +1,4 @@
-"""What an analysis draws over a timeline: segments on a track of their own, and arrows between the rows it goes through."""
+"""An analysis drawn over a timeline: segments on their own track, and arrows between the rows of a path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CALLS = (CATEGORY["launch"], CATEGORY["api"])
 
 @dataclass(frozen=True)
 class OnPath:
-    """Rows that a path goes through, known by process, begin and place (the id of a thread or of a stream).
+    """Rows on a path, identified by process, start and place (a thread or stream id).
 
     `arrows` has four numbers for each, 0 for none.
     """
@@ -30,7 +30,7 @@ class OnPath:
     arrows: Column
 
     def of(self, process: int, start: Column, place: Column) -> Column:
-        """The arrows of other rows, zeros for those that the path does not go through."""
+        """The arrows of other rows; zeros for rows off the path."""
         out = np.zeros((len(start), 4), np.uint64)
         own = np.flatnonzero(self.process == process)
         if not len(own) or not len(start):
@@ -52,7 +52,7 @@ class OnPath:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Segments in order of time that do not overlap, named by `labels[label]`; for a path, the rows it goes through.
+    """Non-overlapping segments in time order, named by `labels[label]`; for a path, its rows.
 
     Overlays with the same `group` stand below one track of that name.
     """
@@ -85,7 +85,7 @@ class Overlay:
         )
 
     def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:
-        """Give the rows of a batch that the path goes through their arrows.
+        """Give the rows of a batch that lie on the path their arrows.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
         """

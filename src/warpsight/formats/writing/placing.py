@@ -1,4 +1,4 @@
-"""Lanes and depths of rows that come window after window: rows still running at a window's begin keep their place."""
+"""Lanes and depths of rows that arrive window by window: running rows keep their place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Running:
 
 
 class LaneAllocator:
-    """Spreads one stream's work over lanes; windows must come in order of time."""
+    """Spreads one stream's work over lanes; windows must come in time order."""
 
     def __init__(self) -> None:
         """Nothing runs yet."""
@@ -59,14 +59,14 @@ class LaneAllocator:
 
 
 class Depths:
-    """Nesting of one thread's calls; windows must come in order of time."""
+    """Nesting of one thread's calls; windows must come in time order."""
 
     def __init__(self) -> None:
         """No call runs yet."""
         self._running = _Running()
 
     def place(self, start: Column, end: Column) -> Column:
-        """The depth of each interval (sorted by start, longer ones first), -1 where it cannot nest."""
+        """The depth of each interval (sorted by start, longer first), -1 if it cannot nest."""
         if not len(start):
             return np.empty(0, np.int32)
         before = self._running

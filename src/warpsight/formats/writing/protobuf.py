@@ -58,7 +58,7 @@ def varints(values: Column) -> pa.Array:
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
-    """Pieces of a message one after another; bytes stand for the same in every row."""
+    """The pieces of a message joined; a bytes piece is the same in every row."""
     arrays = [
         pa.scalar(p, pa.large_binary()) if isinstance(p, bytes) else p.cast(pa.large_binary()) for p in pieces
     ]
@@ -86,7 +86,7 @@ def delimited(messages: pa.Array) -> pa.Array:
 
 
 def concatenated(messages: pa.Array) -> bytes:
-    """All values of a column one after another."""
+    """All values of a column in sequence."""
     offsets = np.frombuffer(messages.buffers()[1], np.int64)[
         messages.offset : messages.offset + len(messages) + 1
     ]

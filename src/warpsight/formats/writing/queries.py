@@ -1,4 +1,4 @@
-"""A process's rows as batches, window after window, so that a trace of any size needs the memory of one window."""
+"""A process's rows as batches, window by window, so that memory is bounded by a window."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CHUNK_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Rows that began from `begin` to before `end`; None is open."""
+    """Rows with a start from `begin` up to `end`; None means open."""
 
     begin: int | None = None
     end: int | None = None
@@ -88,7 +88,7 @@ class Queries:
         }  # fmt: skip
 
     def scalar(self, sql: str) -> int:
-        """The one number that a query gives; 0 for null."""
+        """The single number that a query returns; 0 for null."""
         value = self.trace.sql(sql).fetchall()[0][0]
         return 0 if value is None else int(value)
 
@@ -201,9 +201,9 @@ class Queries:
 
     def _device_of(self, process: int) -> str:
         """A row's device: its own, else its context's, else the only one of the process, else -1."""
-        rows = self.trace.sql(
-            f"SELECT DISTINCT context, device FROM context WHERE process = {process} AND device IS NOT NULL"
-        ).fetchall()
+        # In order: queries of one export must agree, also on a context number that two devices have.
+        rows = self.trace.sql(f"""SELECT DISTINCT context, device FROM context
+                                  WHERE process = {process} AND device IS NOT NULL ORDER BY ALL""").fetchall()
         devices = {device for _, device in rows} or {
             d for (d,) in self.trace.sql("SELECT device FROM device").fetchall()
         }
@@ -235,7 +235,7 @@ class Queries:
         return self._close(batch) if called else batch
 
     def _attributes(self, table: str) -> str | None:
-        """The program's own attributes of a table's rows; None if there are none."""
+        """The program's own attributes of a table's rows, or None."""
         if table not in ATTRIBUTED:
             return None
         if table == "user_event":
@@ -291,35 +291,21 @@ class Queries:
 
     def build(self, process: int) -> TrackBatch:
         """Builds of programs."""
-        if not self.selection.wants("build") or not self.trace.count("build"):
-            return nothing()
-        name = self._indexed("build", "'Build ' || program")
-        return self._batch(
-            "build",
-            process,
-            TimeWindow(),
-            "0",
-            name,
-            {"stack": "coalesce(stack, 0)"},
-            "start + greatest(duration, 0)",
-        )
+        return self._host_slices("build", process, "'Build ' || program", {"stack": "coalesce(stack, 0)"})
 
     def overhead(self, process: int) -> TrackBatch:
         """Time the recorder took."""
-        if not self.selection.wants("overhead") or not self.trace.count("overhead"):
+        return self._host_slices("overhead", process, "kind", {})
+
+    def _host_slices(self, table: str, process: int, name: str, more: dict[str, str]) -> TrackBatch:
+        """All rows of a table of one process on one track."""
+        if not self.selection.wants(table) or not self.trace.count(table):
             return nothing()
-        return self._batch(
-            "overhead",
-            process,
-            TimeWindow(),
-            "0",
-            self._indexed("overhead", "kind"),
-            {},
-            "start + greatest(duration, 0)",
-        )
+        end = "start + greatest(duration, 0)"
+        return self._batch(table, process, TimeWindow(), "0", self._indexed(table, name), more, end)
 
     def samples(self, process: int) -> TrackBatch:
-        """Samples as slices: from one to the next of its thread as long as the stack stays the same.
+        """Samples as slices: each lasts while the stack of its thread stays the same.
 
         A gap of more than four usual periods stays a gap: nothing is known of it.
         """
@@ -355,7 +341,7 @@ class Queries:
         return names[places]
 
     def edges(self, process: int) -> tuple[Column, Column]:
-        """Explicit dependencies: the correlation that is waited for, and the one that waits."""
+        """Explicit dependencies: the correlation waited for, and the waiting one."""
         if not self.selection.flows or not self.trace.count("flow"):
             return np.empty(0, np.int64), np.empty(0, np.int64)
         rows = self.columns(
@@ -375,7 +361,7 @@ def source(table: str) -> str:
 
 
 def json_members(column: str) -> str:
-    """The members of a JSON object, without braces; a text that is not an object becomes one of its own name."""
+    """The members of a JSON object, without braces; any other text becomes a member with its own name."""
     kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
     return (
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "

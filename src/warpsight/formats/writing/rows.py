@@ -31,7 +31,7 @@ _NO_STREAM = -1
 
 
 class ExportReader:
-    """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
+    """Reads one trace for one export; `pieces` yields the contents in time windows."""
 
     def __init__(self, trace: StoredTrace, selection: Selection, texts: Texts) -> None:
         """Prepare; only sums are read yet."""

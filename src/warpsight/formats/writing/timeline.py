@@ -1,4 +1,4 @@
-"""A trace as tracks of slices and counters: what every timeline format shows, independent of its syntax.
+"""A trace as tracks of slices and counters: the common content of timeline formats, independent of syntax.
 
 Columns stay NumPy arrays; texts (names, shapes, stacks) are lists that the columns index. Work of a stream
 that overlaps is spread over lanes, calls of a thread over nesting depths, so the slices of one
@@ -43,7 +43,7 @@ class Track:
 
 @dataclass
 class SliceColumns:
-    """Columns of slices, full where they are there. Index columns point into :class:`Texts`; 0 or less is none."""
+    """Columns of slices, complete if present. Index columns point into :class:`Texts`; 0 or less means none."""
 
     start: Column
     end: Column
@@ -74,7 +74,7 @@ class SliceColumns:
         return len(self.start)
 
     def columns(self) -> dict[str, Column]:
-        """The columns that there are, by name."""
+        """The existing columns by name."""
         found = {name: getattr(self, name) for name in COLUMNS}
         return {name: values for name, values in found.items() if values is not None}
 

@@ -1,1 +1,1 @@
-"""The backends of `record --backend`: what records programs on this machine, and what describes devices."""
+"""The backends of `record --backend`: recorders of programs, and sources of device data."""

@@ -1,4 +1,4 @@
-"""What a backend is: a row of a table, and the modules that hold its parts."""
+"""A backend: a row of a table, and the modules with its parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ApiFunctions:
 
 @dataclass(frozen=True)
 class Variable:
-    """An environment variable of a backend, for the page of them: the user's, or one that `record` sets."""
+    """An environment variable of a backend, for the reference: set by the user or by `record`."""
 
     name: str
     #: Who reads it.
@@ -90,7 +90,7 @@ class Backend:
 
     @property
     def external(self) -> bool:
-        """Whether there is a vendor's recorder to run."""
+        """Whether a vendor's recorder can run."""
         return "tool" in self.parts
 
     @property
@@ -119,10 +119,10 @@ class InProcess(Protocol):
         """
 
     def requirement(self) -> Requirement | None:
-        """The vendor's library that the recorder works through; None when nothing has to be looked for."""
+        """The vendor's library behind the recorder, or None."""
 
     def sign(self) -> Sign | None:
-        """How to recognize a process that uses the API; None when no program here can be one."""
+        """How to recognize a process that uses the API; None if that is impossible."""
 
 
 class Devices(Protocol):
@@ -132,7 +132,7 @@ class Devices(Protocol):
         """All devices of the vendor; `root` is where sysfs is mounted."""
 
     def missing(self, there: bool, readable: bool) -> str | None:
-        """Problems in asking for devices: `there` says whether devices were found, `readable` whether the PCI bus can be read."""
+        """Problems in querying devices: `there` means that devices were found, `readable` that the PCI bus can be read."""
 
 
 class Doctor(Protocol):
@@ -147,7 +147,7 @@ class Doctor(Protocol):
 
 @dataclass(frozen=True)
 class Requirement:
-    """The library that a recorder in the process needs: where it is here, and what to do without it."""
+    """The library that an in-process recorder needs: its place here, and the alternative without it."""
 
     path: Path | None
     advice: str
@@ -155,7 +155,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Sign:
-    """How to recognize a process that uses an API, and what should have loaded the recorder into it."""
+    """How to recognize a process that uses an API, and what should have loaded the recorder there."""
 
     api: str
     #: A device that programs open when they work with the GPU.

@@ -1,4 +1,4 @@
-"""All backends: CUDA and OpenCL, which the core records itself, and those of other packages.
+"""All backends: CUDA and OpenCL of the core, and those of other packages.
 
 A package adds backends with an entry point in the group `warpsight.backends`: an object (a module, say) with `BACKENDS`, a
 sequence of :class:`~warpsight.machine.backends.backend.Backend`. One that cannot be loaded is left out and listed in
@@ -42,7 +42,7 @@ def all_backends() -> dict[str, Backend]:
 
 
 def find(name: str) -> Backend | None:
-    """The backend of a name; None when there is none. The core's are found without looking at other packages."""
+    """The backend of a name, or None. The core's are found without looking at other packages."""
     return CORE.get(name) or all_backends().get(name)
 
 
@@ -57,7 +57,7 @@ def external() -> dict[str, Backend]:
 
 
 def selected(name: str) -> list[Backend]:
-    """The backends whose recorders `--backend NAME` loads into the program; those of `auto` are all the core's."""
+    """The backends that `--backend NAME` loads into the program; for `auto` all of the core's."""
     if name == "auto":
         return [one for one in CORE.values() if one.automatic]
     found = find(name)
@@ -70,7 +70,7 @@ def with_part(name: str) -> list[Backend]:
 
 
 def acting_on(option: str) -> list[Backend]:
-    """Backends of other packages whose recorders in the process act on an option that not every recorder acts on."""
+    """Backends of other packages whose in-process recorders support an optional option."""
     return [one for one in all_backends().values() if option in one.options]
 
 

@@ -1,4 +1,4 @@
-"""Arenas as the launcher sees them: the header of another process's, and one of its own for counters and samples."""
+"""Arenas in the launcher: the header of another process's, and its own for counters and samples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ArenaHeader:
         return self._number("steps", "Q")
 
     def set_steps(self, first: int, last: int) -> None:
-        """Ask the process to record from the end of one step to that of another (0: no end)."""
+        """Ask the process to record from the end of one step to the end of another (0: no end)."""
         for name, value in (("last_step", last), ("first_step", first)):
             ctypes.c_uint64.from_buffer(self._map, _OFFSETS[name]).value = value
 
@@ -98,7 +98,7 @@ class ArenaHeader:
 
 
 class OwnRows:
-    """Rows that the launcher itself adds to the trace; any thread may write, each has its own rings."""
+    """Rows that the launcher itself adds to the trace; each thread has its own rings."""
 
     def __init__(self, arenas: Path | None = None) -> None:
         """`arenas`: the folder in memory where the arena is a file, so that it outlives this process."""
@@ -116,7 +116,7 @@ class OwnRows:
         return int(self._library.ws_intern(data, len(data)))
 
     def write(self, kind: str, **values: float) -> bool:
-        """Append one row; fields that are not given are zero. False when it was dropped (which is counted)."""
+        """Append one row; missing fields are zero. False if it was dropped (and counted)."""
         number, packer, names = _row_format(kind)
         row = packer.pack(*(values.get(name, 0) for name in names))
         return int(self._library.ws_write_row(number, row, len(row))) == 0

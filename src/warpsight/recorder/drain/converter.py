@@ -28,7 +28,7 @@ class ConverterError(WarpsightError):
 
 
 class ConverterProcess:
-    """Requests conversions one at a time. A process that is killed is replaced: the new one continues from the state on disk."""
+    """Requests one conversion at a time. A killed process is replaced by one that continues from the state on disk."""
 
     def __init__(self, folder: Path | None, *log: str) -> None:
         """Start it; `log` is the file of the kernel log and its style of stacks, or nothing.
@@ -92,7 +92,7 @@ class ConverterProcess:
         return self._asked == self._answered
 
     def open(self, folder: Path) -> None:
-        """Name the folder to convert to a process started without one; there is no answer."""
+        """Give a process started without a folder the folder to convert; it does not answer."""
         self._folder = folder
         self.hurry()
         with self._lock, contextlib.suppress(OSError, ValueError):
@@ -176,7 +176,7 @@ class ConverterProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process: it has nothing left to do, or nobody wants it."""
+        """End the process."""
         with contextlib.suppress(OSError, ValueError):
             if self._process.stdin:
                 self._process.stdin.close()

@@ -104,7 +104,7 @@ class DrainLoop:
             return self._ended.wait_for(lambda: not self.connected, seconds)
 
     def set_control(self, bits: int) -> None:
-        """Ask all processes, also future ones, to record, rest or stop."""
+        """Tell all processes, including future ones, to record, rest or stop."""
         with self._lock:
             self._control = bits
             for target in self._targets:
@@ -138,19 +138,19 @@ class DrainLoop:
         os.close(self._wake_write)
 
     def close_segments(self) -> None:
-        """Write the contents of the rings, open blocks too, and close the segments; under :meth:`locked`."""
+        """Write the contents of the rings, open blocks included, and close the segments; under :meth:`locked`."""
         self._visit(True)
         self._rotated_at += self._unrotated()
         for drainer in (*(t.drainer for t in self._targets), self._own_drainer):
             drainer.rotate()
 
     def forget_endings(self, kept: set[str]) -> None:
-        """Drop ends of processes of which nothing is left: a ring runs for weeks."""
+        """Drop the ends of processes that left nothing else behind: a ring runs for weeks."""
         with self._lock:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
     def flush(self, seconds: float, *, forced: bool = False) -> None:
-        """Have the processes hand over complete records (`forced`: all of them), as far as they do it in time."""
+        """Have the processes hand over complete records (all records if `forced`), as far as they do so in time."""
         for target in self.running:
             target.header.ask_flush(forced=forced)
         deadline = time.monotonic() + seconds

@@ -57,7 +57,7 @@ class Listener:
             raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
 
     def accept(self) -> socket.socket | None:
-        """The next connection of a process of this user, or of one that this recording's program started; or None."""
+        """The next connection from this user, or from a process of this recording's program; or None."""
         while True:
             try:
                 connection, _ = self.socket.accept()
@@ -73,7 +73,7 @@ class Listener:
             connection.close()
 
     def close(self) -> None:
-        """Stop listening. Arenas are gone with it: their rows have been written, or belong to nobody."""
+        """Stop listening and drop the arenas: their rows are written, or belong to no recording."""
         self.socket.close()
         self._remove()
 
@@ -85,7 +85,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of a connection: a process with its arena, one that only wants to be waited for (fd -1), or a request."""
+    """The first message of a connection: a process with its arena, a process to wait for (fd -1), or a request."""
 
     arena: str
     fd: int
@@ -138,7 +138,7 @@ def _is_descendant(pid: int) -> bool:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Process id and user id of the other side; the process id is 0 when it is of another container."""
+    """Process id and user id of the other side; the process id is 0 for another container."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -158,7 +158,7 @@ def reachable(path: str) -> bool:
 
 
 def knock(path: str, message: str) -> bool:
-    """Connect, send a message (none when empty), wait for its answer; False when nobody is there or it is refused."""
+    """Connect, send a message (empty by default), and wait for an answer; False if that fails or is refused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(5)

@@ -1,4 +1,4 @@
-"""One recorded process: its arena, its connection and how its end is detected."""
+"""One recorded process: its arena, its connection and its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ending:
 
 
 class AwaitedProcess:
-    """A process to wait for: by a descriptor of it where it is visible from here, else by its connection alone."""
+    """A process to wait for: by descriptor if visible from here, else by its connection alone."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection: socket.socket | None = connection
@@ -107,7 +107,7 @@ class DrainTarget(AwaitedProcess):
         self._without_connection = False
 
     def ended(self) -> str | None:
-        """How the recording of this process ended, None while it goes on."""
+        """How the recording of this process ended; None while it goes on."""
         if self.dead:
             return exit_of_zombie(self.pid)
         if not self.hung_up():
@@ -164,7 +164,7 @@ _ENDING = {
 
 
 def crashed(text: str) -> bool:
-    """Whether an :func:`exit_text` is that of a crash: a signal that nobody sends to end a program."""
+    """Whether an :func:`exit_text` describes a crash: a signal that is not sent to end a program."""
     return text.startswith("signal") and text not in _ENDING
 
 

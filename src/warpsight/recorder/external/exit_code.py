@@ -1,4 +1,4 @@
-"""Runs a program and writes its exit code to a file: for recorders that end with a code of their own.
+"""Runs a program and writes its exit code to a file, for recorders that end with a code of their own.
 
     python exit_code.py FILE CMD [ARGS]…
 

@@ -47,7 +47,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
     command = tool.find()
     if command is None:
         raise WarpsightError(
-            f"--backend {name} runs {backend.program}, and there is none here: {tool.advice}"
+            f"--backend {name} runs {backend.program}, which is not installed here: {tool.advice}"
         )
     if os.path.lexists(path) and not force:
         raise TraceError(f"{path} exists already; -f replaces it")
@@ -74,7 +74,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
 
 
 def _kept(folder: Path, path: Path, name: str) -> Path | None:
-    """Move the recorder's files beside the trace, under a name that is free; None when there are none."""
+    """Move the recorder's files beside the trace, under a name that is free, or None."""
     if not any(folder.iterdir()):
         folder.rmdir()
         return None

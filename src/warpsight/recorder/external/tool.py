@@ -55,7 +55,7 @@ def of(backend: Backend) -> Tool:
 
 
 def on_path(program: str, *folders: str | None) -> list[str] | None:
-    """The command that runs a program: on PATH, or else in one of these folders."""
+    """The command that runs a program: on PATH, or in one of these folders."""
     found = shutil.which(program)
     for folder in folders:
         if found is None and folder:
@@ -65,7 +65,7 @@ def on_path(program: str, *folders: str | None) -> list[str] | None:
 
 
 def below(variable: str, *parts: str) -> str | None:
-    """A folder below the one that an environment variable names; None when it is not set."""
+    """A folder below the one in an environment variable; None if it is not set."""
     root = os.environ.get(variable)
     return os.path.join(root, *parts) if root else None
 

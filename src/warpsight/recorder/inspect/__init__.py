@@ -1,1 +1,1 @@
-"""Looking at running processes from outside: who they are, what each thread does, and where it is."""
+"""Inspects running processes from outside: their identity, and the state and stack of each thread."""

@@ -1,4 +1,4 @@
-"""`python -m warpsight.recorder.inspect PID…`: what every thread of those processes does, as JSON on standard output."""
+"""`python -m warpsight.recorder.inspect PID…`: the state of every thread of those processes, as JSON on standard output."""
 
 from __future__ import annotations
 

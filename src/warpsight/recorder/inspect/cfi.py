@@ -60,13 +60,13 @@ class AddressCursor:
         return out
 
     def block(self) -> bytes:
-        """A LEB128 length and as many bytes."""
+        """A LEB128 length and that many bytes."""
         size = self.uleb()
         out, self.at = self.data[self.at : self.at + size], self.at + size
         return out
 
     def pointer(self, encoding: int, base: int = 0) -> int:
-        """A pointer in one of the DW_EH_PE encodings; `base` is for those relative to the table."""
+        """A pointer in a DW_EH_PE encoding; `base` is for table-relative ones."""
         here = self.address + self.at
         codes = {0x00: "Q", 0x02: "H", 0x03: "I", 0x04: "Q", 0x0A: "h", 0x0B: "i", 0x0C: "q"}
         form = encoding & 0x0F
@@ -101,7 +101,7 @@ class Cie:
 
 
 def parse_cie(data: bytes, address: int) -> Cie:
-    """Read a CIE from behind its length and id."""
+    """Read a CIE, starting after its length and id."""
     reader = AddressCursor(data, address)
     version = reader.number("B")
     augmentation = reader.text()
@@ -200,7 +200,7 @@ def _rule(cie: Cie, reader: AddressCursor, byte: int, row: UnwindRow, initial: U
 
 
 def evaluate(expression: bytes, registers: dict[int, int], memory: Memory, first: list[int]) -> int:
-    """Value of a DWARF expression; `first` is the stack to begin with."""
+    """Value of a DWARF expression; `first` is the initial stack."""
     reader, stack = AddressCursor(expression, 0), list(first)
     constants = {0x08: "B", 0x09: "b", 0x0A: "H", 0x0B: "h", 0x0C: "I", 0x0D: "i", 0x0E: "Q", 0x0F: "q"}
     while reader.at < len(expression):

@@ -1,4 +1,4 @@
-"""Looks at other processes from a helper process: if that one fails, this one continues, and in bounded time."""
+"""Inspects other processes from a helper process: its failure does not harm this one, and its time is bounded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _HostWait:
 
 
 def look(pids: Iterable[int], seconds: float) -> list[dict[str, Any]]:
-    """What the threads of these processes do (see `__main__`); processes that could not be looked at are absent."""
+    """The state of these processes' threads (see `__main__`), without processes that could not be inspected."""
     wanted = [str(pid) for pid in pids]
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""Files mapped into a process: their symbols, and where the callers of their functions stand."""
+"""Files mapped into a process: their symbols, and call frame information."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mapping:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """All mappings of a process, by address; empty when it is gone or not ours to look at."""
+    """All mappings of a process, by address; empty if it is gone or not accessible."""
     found = []
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()

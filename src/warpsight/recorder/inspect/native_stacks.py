@@ -205,7 +205,7 @@ def _await_stop(thread: int) -> None:
 
 
 def read_memory(pid: int, address: int, size: int, *, partly: bool = False) -> bytes | None:
-    """Memory of a process; None when it is not there. `partly`: up to where it ends."""
+    """Memory of a process, or None. `partly`: up to its end."""
     try:
         file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     except OSError:

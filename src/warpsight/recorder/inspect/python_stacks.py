@@ -23,7 +23,7 @@ class _PythonFrame:
 
 
 class PythonStacks:
-    """Samples into an arena of this process's own, which must have none yet (a process made for it)."""
+    """Samples into an arena of this process, which must not have one yet."""
 
     def __init__(self) -> None:
         self._library = _native.load()
@@ -31,7 +31,7 @@ class PythonStacks:
         self._opened: list[Any] = []
 
     def sample(self, pid: int) -> str:
-        """Take one sample of every thread; why not, when there is none."""
+        """Take one sample of every thread; returns the reason if there is none."""
         handle = self._library.ws_sampler_open(pid)
         if not handle:
             return "no readable Python interpreter"

@@ -49,7 +49,7 @@ _CALLS = 2_000_000
 
 @dataclass(frozen=True)
 class TopKernel:
-    """One kernel name in the window: how often, how long (ns), and its share of the time of all kernels (0 to 1)."""
+    """One kernel name in the window: count, time (ns), and share of all kernels' time (0 to 1)."""
 
     name: str
     count: int
@@ -113,10 +113,10 @@ class Snapshot:
 
 
 def find(what: str | None) -> Path:
-    """The recording at a folder, that of a recorded process (or of its launcher), or the youngest one that runs here.
+    """The recording at a folder, of a process or its launcher, or the newest running one here.
 
     Raises:
-        UsageError: when there is none.
+        UsageError: when it does not exist.
         WarpsightError: when the folder or process is not being recorded.
     """
     if what is None:
@@ -163,7 +163,7 @@ class _Arena:
 
 
 class Live:
-    """Follows one recording; call :meth:`look` as often as wanted."""
+    """Follows one recording; call :meth:`look` as often as you like."""
 
     def __init__(self, folder: Path, window_s: float = 5.0) -> None:
         """`window_s`: how far back a snapshot looks."""
@@ -180,7 +180,7 @@ class Live:
         self._looked = 0
 
     def look(self, top: int = 10, stacks: int = 10) -> Snapshot:
-        """Read the new rows and return a snapshot with so many kernels and stacks."""
+        """Read the new rows and return a snapshot with the given numbers of kernels and stacks."""
         raw = self.folder / output.RAW
         for place in sorted(p for p in raw.glob("*") if p.is_dir()):
             arena = self._arenas.setdefault(place.name, _Arena())

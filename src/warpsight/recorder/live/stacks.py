@@ -1,4 +1,4 @@
-"""Host stacks of a running recording: which code asked for the GPU time of the last seconds, and where host threads were."""
+"""Host stacks of a running recording: the code behind the GPU time of the last seconds, and host samples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _tuples(rows: Array, *names: str) -> Iterable[Any]:
 
 
 def joined(keys: Array, call_keys: Array, call_stacks: Array) -> Array:
-    """The stack of the call with each key, 0 where there is none; of calls with one key the last that has a stack."""
+    """The stack of the call with each key, or 0; the last one with a stack if several share a key."""
     if not len(call_keys) or not len(keys):
         return np.zeros(len(keys), np.int64)
     order = np.argsort(call_keys, kind="stable")
@@ -82,7 +82,7 @@ def grouped(columns: Sequence[Array], weight: Array) -> list[tuple[tuple[int, ..
 
 
 def heaviest(found: Iterable[tuple[tuple[str, ...], int]], most: int) -> tuple[TopStack, ...]:
-    """Equal stacks of several processes as one, the heaviest first."""
+    """Equal stacks of several processes merged, the heaviest first."""
     merged: dict[tuple[str, ...], int] = {}
     for frames, weight in found:
         merged[frames] = merged.get(frames, 0) + weight

@@ -1,1 +1,1 @@
-"""The options of a recording: one table, and everything made from it."""
+"""The options of a recording: one table, and everything derived from it."""

@@ -21,7 +21,7 @@ _OWN, _PROJECT = "warpsight.toml", "pyproject.toml"
 
 @dataclass(frozen=True)
 class Config:
-    """The table as written in the file; `path` is None when there is no file."""
+    """The configuration table as written; `path` is None without a file."""
 
     path: Path | None = None
     table: Mapping[str, Any] = field(default_factory=dict)

@@ -18,16 +18,16 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True)
 class Given:
-    """Options that have a value other than by default, with where each comes from."""
+    """Options with a value other than the default, and the source of each."""
 
     values: Mapping[str, Any]
     #: :data:`COMMAND_LINE`, the name of a variable, or the path of a configuration file.
     sources: Mapping[str, str]
-    #: The configuration file, None when there is none.
+    #: The configuration file, or None.
     file: Path | None = None
 
     def get(self, name: str) -> Any:
-        """The value of an option, its default when nobody gave one."""
+        """The value of an option, or its default."""
         return self.values.get(name, options.BY_NAME[name].default)
 
     def of_scope(self, *scopes: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Given:
 
 
 def gather(command_line: Mapping[str, Any], environment: Mapping[str, str], folder: Path) -> Given:
-    """Options of `record`: of the parsed command line (texts, switches; None: not given), the environment, and a file.
+    """Options of `record` from the parsed command line (None: not given), the environment, and a file.
 
     Raises:
         UsageError: for a value that an option does not take, with where it comes from.

@@ -9,7 +9,7 @@ from warpsight.recorder.options.values import number
 
 
 def text(option: Option) -> str:
-    """What an option does, naming the backends it applies to."""
+    """An option's description, with the backends it applies to."""
     return filled(marked(option))
 
 
@@ -41,7 +41,7 @@ def default(option: Option) -> str:
 
 
 def notes(option: Option) -> str:
-    """The default, and a variable that is not named like the option, as they stand behind the help: `[default: python]`."""
+    """The default, and a variable with another name than the option, as the help shows them: `[default: python]`."""
     usual = "WARPSIGHT_" + option.flag.removeprefix("--").replace("-", "_").upper()
     parts = [f"env var: {option.environment}"] if option.environment not in ("", usual) else []
     parts += [f"default: {shown}"] if (shown := default(option)) else []

@@ -1,4 +1,4 @@
-"""What options left out of a recording on purpose, in words: a trace that lacks something says why."""
+"""What options left out of a recording on purpose, in words, so that the trace explains its gaps."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Settings(RecordingValues):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Settings:
-        """The inverse of :meth:`to_json`; settings that this version does not have are left out."""
+        """The inverse of :meth:`to_json`; unknown settings are left out."""
         return cls.of({option.name: content[option.name] for option in _ROWS if option.name in content})
 
     @classmethod
@@ -93,7 +93,7 @@ class Settings(RecordingValues):
         return cls(**keyword_values(given, options.RECORDING))
 
     def variables(self) -> dict[str, str]:
-        """The variable of every option that a recorded process reads; an empty one means the same as an absent one."""
+        """The variable of every option that a recorded process reads; an empty one counts as absent."""
         out = {option.environment: self._sent(option) for option in _ROWS if option.reader in (PROCESS, BOTH)}
         out["WARPSIGHT_RING"] = "1" if self.ring else ""
         return out

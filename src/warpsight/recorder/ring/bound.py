@@ -19,7 +19,7 @@ _LEAST_S, _LEAST_BYTES = 1.0, 4_000_000
 
 @dataclass(frozen=True)
 class Bound:
-    """The window: at most so many seconds and so many bytes of raw data, whichever is reached first."""
+    """The window: limits in seconds and bytes of raw data, whichever is reached first."""
 
     seconds: float
     bytes: int

@@ -26,7 +26,7 @@ _FIXED = struct.Struct("<2I")
 
 
 def groups(files: list[Path], old: float, bucket: float, now: float) -> Iterator[tuple[list[Path], bool]]:
-    """Which files to merge, and whether once-texts go: all from before `old`, and young ones by `bucket` seconds.
+    """Which files to merge, and whether once-texts are dropped: all from before `old`, and young ones by `bucket` seconds.
 
     Times as of time.time(). Young files are merged only with their neighbors: a file is as old as its youngest
     part, and must become old some time.
@@ -45,7 +45,7 @@ def groups(files: list[Path], old: float, bucket: float, now: float) -> Iterator
 
 
 def merge(files: list[Path], *, drop_once: bool) -> None:
-    """Replace closed definition files by one of the same blocks, under the first one's name.
+    """Replace closed definition files by one with the same blocks, under the first one's name.
 
     Raises:
         OSError: when the new file cannot be written; the old ones are as before.

@@ -1,4 +1,4 @@
-"""What a process has launched and what has completed, followed as segments are closed."""
+"""Launched and completed work of a process, followed as segments close."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROW = np.dtype([("id", "<u4"), ("start", "<i8"), ("duration", "<i8"), ("stream"
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Launches whose kernels have not completed, as far as the process has reported."""
+    """Launches without completed kernels, as far as the process has reported."""
 
     count: int
     #: Launch time of the oldest one, CLOCK_MONOTONIC ns.
@@ -82,7 +82,7 @@ class Progress:
             self.completions += done
 
     def outstanding(self) -> Outstanding | None:
-        """What has not completed; None when nothing is known to be outstanding."""
+        """Uncompleted launches; None if there may be none."""
         if not len(self._open):
             return None
         oldest = self._open[self._open["start"].argmin()]

@@ -1,4 +1,4 @@
-"""The flight recorder of one launcher: follows the segments, takes triggers, writes traces of the window."""
+"""The flight recorder of one launcher: follows segments, accepts triggers, writes traces of the window."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class RingRecorder:
         return self._nccl.environment(base) if self._nccl is not None else {}
 
     def note_ending(self, ending: Ending) -> None:
-        """A process has ended: a crash is a trigger, except of the last one, whose trace is written anyway."""
+        """Note the end of a process: a crash is a trigger, except of the last one, whose trace is written anyway."""
         self.store.ended[ending.arena] = time.monotonic()
         for listener in self.on_ending:
             listener(ending)

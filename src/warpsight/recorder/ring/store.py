@@ -42,7 +42,7 @@ class Closed:
 
 
 class RingStore:
-    """Keeps one recording's raw folder inside its bound. It stands where :class:`RawBound` stands in a recording.
+    """Keeps one recording's raw folder within its bound, in place of :class:`RawBound`.
 
     All methods but :meth:`compact` are called under the drain loop's lock.
     """
@@ -86,7 +86,7 @@ class RingStore:
             self.on_closed(found)
 
     def look(self) -> None:
-        """Delete what has left the window."""
+        """Delete segments that have left the window."""
         now = time.monotonic()
         oldest = now - self.bound.seconds - LAG_S
         if self.hold_from is not None:
@@ -114,7 +114,7 @@ class RingStore:
         return [one for one in self.closed.values() if one.at >= start]
 
     def compact(self) -> None:
-        """Merge definition files where there are many; from any thread, without the loop's lock."""
+        """Merge definition files if there are many; works in any thread, without the loop's lock."""
         now = time.time()
         old = now - self.bound.seconds - 2 * LAG_S
         bucket = max(self.bound.seconds / _BUCKETS, _LEAST_BUCKET_S)

@@ -28,13 +28,13 @@ class TailedArena:
     read: set[str] = field(default_factory=set)
 
     def text(self, number: int) -> str:
-        """A string; empty for none and for one that is not known."""
+        """A string, empty for 0 and unknown ones."""
         return self.texts.get(number, "")
 
 
 @dataclass(frozen=True)
 class News:
-    """New rows of one process by the name of their kind, and when their segments were seen closed."""
+    """New rows of one process by kind name, and the times when their segments were seen closed."""
 
     arena: TailedArena
     batches: dict[str, Batch]

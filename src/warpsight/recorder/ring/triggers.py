@@ -15,7 +15,7 @@ MOST_AUTOMATIC = 20
 
 @dataclass(frozen=True)
 class Triggers:
-    """The armed triggers: seconds without completion (0 off), times the median (0 off) and of which ranges."""
+    """The armed triggers: seconds without completion (0 off), a multiple of the median (0 off), and its ranges."""
 
     crash: bool = False
     hang_s: float = 0.0
@@ -25,7 +25,7 @@ class Triggers:
 
 
 def parse(items: tuple[str, ...]) -> Triggers:
-    """Read `--trigger`; none: crash and nccl. `slow-step=3:forward*` names the ranges that are steps.
+    """Parse `--trigger`; by default crash and nccl. `slow-step=3:forward*` names the ranges that are steps.
 
     Raises:
         UsageError: for a trigger that does not exist or a number that makes no sense.

@@ -72,7 +72,7 @@ class CounterSampler:
         self.cpu_ns = 0
 
     def start(self) -> None:
-        """Begin in a thread; loading NVML may take a while and must not delay the program."""
+        """Start in a thread, because loading NVML may take a while and must not delay the program."""
         if self.hz:
             self._thread = threading.Thread(target=self._run, name="counters", daemon=True)
             self._thread.start()

@@ -1,4 +1,4 @@
-"""One GPU's values from NVML as named numbers: plain gauges, cumulative byte counts as rates, GPM on Hopper and up."""
+"""One GPU's NVML values as named numbers: gauges, byte counts as rates, and GPM on Hopper and newer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GIVE_UP_AFTER = 3
 
 @dataclass(frozen=True)
 class Value:
-    """One reading: `source` is 1 for NVML and 2 for GPM, as record kind Counter has it."""
+    """One reading: `source` is 1 for NVML and 2 for GPM, as in record kind Counter."""
 
     name: str
     value: float
@@ -48,7 +48,7 @@ Reader = Callable[[], list[Value]]
 
 
 class GpuReaders:
-    """The readers of one GPU. A reader that is not supported is asked once, a failing one a few times."""
+    """The readers of one GPU. Unsupported readers are asked once, failing ones a few times."""
 
     def __init__(self, nvml: ModuleType, index: int, handle: object, wanted: Callable[[str], bool]) -> None:
         self.index = index
@@ -64,7 +64,7 @@ class GpuReaders:
         self.refused: dict[str, str] = {}
 
     def read(self) -> Iterator[Value]:
-        """Every wanted value that this GPU gives now."""
+        """The current values of this GPU's counters, as far as they are requested and available."""
         for name, reader in list(self._readers.items()):
             try:
                 values = reader()

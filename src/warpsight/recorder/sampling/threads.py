@@ -1,4 +1,4 @@
-"""Host samples: what each Python thread of the recorded processes is doing, read from outside, 100 times a second."""
+"""Host samples: the state of each Python thread of the recorded processes, read from outside 100 times a second."""
 
 from __future__ import annotations
 

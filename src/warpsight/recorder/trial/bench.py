@@ -50,7 +50,7 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """The recording of `launches` launches, and what each cost. Times are nanoseconds per launch.
+    """The recording of `launches` launches, and the cost of each. Times are nanoseconds per launch.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to

@@ -45,7 +45,7 @@ class _Armed:
 
 
 def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> _Armed:
-    """Variables to add to a program's environment so that dumps go to `folder`. The user's own values win.
+    """Variables that send a program's dumps to `folder`. The user's own values win.
 
     Raises:
         UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
@@ -106,7 +106,7 @@ def any_process(template: str) -> str:
 
 
 def pipe_of(pid: int) -> Path | None:
-    """The pipe that the driver reads in a process, as this process can open it; None when there is none.
+    """The pipe that the driver reads in a process, as this process can open it, or None.
 
     By its descriptor: the name has the time in it, and somebody else may meanwhile have given it to another file.
     """
@@ -159,7 +159,7 @@ def _as_regex(pattern: str) -> str:
 
 @dataclass
 class CoreDump:
-    """The outcome of asking one process for a dump."""
+    """The result of asking one process for a dump."""
 
     pid: int
     path: Path | None = None

@@ -1,4 +1,4 @@
-"""What a watch gathered at one moment: the raw material of a report."""
+"""The data that a watch gathered at one moment, from which the report is made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpsight.recorder.watch.coredump import CoreDump
 
 @dataclass(frozen=True)
 class StuckProcess:
-    """One process that is stuck: seconds without completion, and what it waits for."""
+    """One stuck process: seconds without completion, and its wait."""
 
     pid: int
     quiet_s: float

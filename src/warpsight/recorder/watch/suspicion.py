@@ -57,7 +57,7 @@ class Suspicion:
 
 
 def judge(watched: Watched, progress: Progress | None, limits: StallLimits, now: float) -> Suspicion | None:
-    """Whether a process is suspected now, of what is known from its rows alone."""
+    """Whether a process is suspected now, judging by its rows alone."""
     outstanding = progress.outstanding() if progress is not None else None
     if progress is None or outstanding is None:
         return None

@@ -94,7 +94,7 @@ class Watch:
             self._interrupted = time.monotonic()
 
     def crash(self) -> Incident | None:
-        """After the program's end: the crash that ended it, to be reported with the final trace; None when it was none."""
+        """The crash that ended the program, to report with the final trace; None if it was no crash."""
         self._take_endings()
         told = self._reported()
         for _, ending in self._crashes:
@@ -120,7 +120,7 @@ class Watch:
         return event
 
     def end_tree(self, why: str) -> None:
-        """End the program and everything below it: SIGTERM, and SIGKILL for what is left."""
+        """End the program and its descendants with SIGTERM, then SIGKILL."""
         self._ended_by_us = True
         pids = [pid for pid in look.descendants(os.getpid())[1:] if pid not in self._server.own_processes]
         self._say(f"ending {len(pids)} process{'es' if len(pids) != 1 else ''}: {why}")

@@ -53,122 +53,91 @@ def module_of(verb: str) -> str:
     return f"warpsight.ui.cli.{VERBS[verb].group.lower()}.{verb}{'_' * keyword.iskeyword(verb)}"
 
 
-VERBS: dict[str, Verb] = {
-    "record": Verb(
-        "Record a program into a trace.",
-        "Record",
-        wraps=True,
-        systems=("linux", "darwin"),
-        common="Record a program into a trace.",
-    ),
-    "demo": Verb(
-        "Record a small program on the best available device and show the result.",
-        "Record",
-        systems=("linux",),
-    ),
-    "watch": Verb(
-        "Run a program, and say what it was doing when it hangs or crashes.",
-        "Record",
-        wraps=True,
-        systems=("linux",),
-        common="Run a program, and say what it was doing when it hangs or crashes.",
-    ),
-    "dump": Verb(
-        "Say what a running process is doing, on the host and on the GPU.", "Record", systems=("linux",)
-    ),
-    "trigger": Verb("Have a flight recorder write a trace of its window.", "Record", systems=("linux",)),
-    "top": Verb(
-        "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.",
-        "Record",
-        systems=("linux",),
-        common="Watch a running recording live.",
-    ),
-    "attach": Verb("Record a process that runs already.", "Record", systems=("linux",)),
-    "detach": Verb("End the recording of an attached process.", "Record", systems=("linux",)),
-    "recover": Verb(
-        "Make a trace of what an interrupted recording left.", "Record", systems=("linux", "darwin")
-    ),
-    "pack": Verb("Make one file of a trace folder.", "Record"),
-    "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
-    "stats": Verb(
-        "Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.", "Read"
-    ),
-    "analyze": Verb(
-        "Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.",
-        "Read",
-        common="Say where the GPU time went, why it was idle and what to fix first.",
-    ),
-    "diff": Verb(
-        "Compare runs of two versions: what changed, and whether it is more than the noise between runs.",
-        "Read",
-        common="Compare runs of two versions: what changed, beyond noise.",
-    ),
-    "cluster": Verb(
-        "Ask the recordings of a job of many ranks: which rank holds the others up, and why.", "Read"
-    ),
-    "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
-    "query": Verb(
-        "Ask a trace with SQL or simple filters.", "Read", common="Ask a trace with SQL or simple filters."
-    ),
-    "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
-    "report": Verb(
-        "Write one HTML page that says what is wrong and shows it.",
-        "Read",
-        common="Write that as one HTML page to share.",
-    ),
-    "open": Verb(
-        "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.",
-        "Read",
-        common="Show a trace in the browser: findings, timeline, flame graph.",
-    ),
-    "flame": Verb(
-        "Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.",
-        "Read",
-        common="Draw a flame graph: which host code asked for the GPU time.",
-    ),
-    "merge": Verb("Put host stacks that another tool took on the GPU work they launched.", "Read"),
-    "export": Verb(
-        "Write a trace in another tool's format.", "Read", common="Write a trace in another tool's format."
-    ),
-    "import": Verb("Read other tools' files into a trace.", "Read"),
-    "core": Verb("Say what a GPU core dump holds: the fault or hang, and where every lane is.", "Debug"),
-    "sanitize": Verb(
-        "Run a program under NVIDIA's Compute Sanitizer and explain its findings.",
-        "Debug",
-        wraps=True,
-        systems=("linux",),
-    ),
-    "replay": Verb(
-        "Run a capsule's GPU work again, at its original addresses, and compare every output byte.",
-        "Debug",
-        systems=("linux",),
-    ),
-    "capsule": Verb(
-        "Cut kernels out of a running program to run them again, and say what a capsule holds.", "Debug"
-    ),
-    "race": Verb(
-        "Find timing bugs: provoke them with delays, prove that the delays are the cause, shrink them to the fewest points.",
-        "Debug",
-        systems=("linux",),
-    ),
-    "mcp": Verb(
-        "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
-    ),
-    "sass": Verb(
-        "Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.",
-        "Read",
-    ),
-    "devices": Verb("List the devices of this machine.", "Machine"),
-    "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
-    "bench": Verb("Measure what recording costs on this machine.", "Machine", systems=("linux",)),
-    "help": Verb("Show the help of a verb.", "About"),
-    "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
-}
+#: Verbs by the heading they are listed under, each with its line.
+_LISTED = """
+[Record]
+record Record a program into a trace.
+demo Record a small program on the best available device and show the result.
+watch Run a program, and say what it was doing when it hangs or crashes.
+dump Say what a running process is doing, on the host and on the GPU.
+trigger Have a flight recorder write a trace of its window.
+top Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.
+attach Record a process that runs already.
+detach End the recording of an attached process.
+recover Make a trace of what an interrupted recording left.
+pack Make one file of a trace folder.
+[Read]
+info Show what a trace holds, how it was taken and what is missing.
+stats Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
+analyze Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.
+diff Compare runs of two versions: what changed, and whether it is more than the noise between runs.
+cluster Ask the recordings of a job of many ranks: which rank holds the others up, and why.
+simulate Say how long a program's steps would take if something in it were different.
+query Ask a trace with SQL or simple filters.
+view Show the timeline: a row per device and stream, or single events with --list.
+report Write one HTML page that says what is wrong and shows it.
+open Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.
+flame Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
+merge Put host stacks that another tool took on the GPU work they launched.
+export Write a trace in another tool's format.
+import Read other tools' files into a trace.
+[Debug]
+core Say what a GPU core dump holds: the fault or hang, and where every lane is.
+sanitize Run a program under NVIDIA's Compute Sanitizer and explain its findings.
+replay Run a capsule's GPU work again, at its original addresses, and compare every output byte.
+capsule Cut kernels out of a running program to run them again, and say what a capsule holds.
+race Find timing bugs: provoke them with delays, prove that the delays are the cause, shrink them to the fewest points.
+[Read]
+mcp Serve traces to agents over the Model Context Protocol (standard input and output).
+sass Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.
+[Machine]
+devices List the devices of this machine.
+doctor Say what works here, what does not, and the command that fixes it.
+bench Measure what recording costs on this machine.
+[About]
+help Show the help of a verb.
+version Show versions of warpsight, its parts and its libraries.
+"""
+#: What `warpsight --help` says of the verbs in it, in its order.
+_COMMON = """
+record Record a program into a trace.
+open Show a trace in the browser: findings, timeline, flame graph.
+analyze Say where the GPU time went, why it was idle and what to fix first.
+report Write that as one HTML page to share.
+flame Draw a flame graph: which host code asked for the GPU time.
+diff Compare runs of two versions: what changed, beyond noise.
+query Ask a trace with SQL or simple filters.
+export Write a trace in another tool's format.
+top Watch a running recording live.
+watch Run a program, and say what it was doing when it hangs or crashes.
+"""
+#: Verbs that take another program's command line.
+_WRAPPING = ("record", "watch", "sanitize")
+#: Verbs of Linux alone. A recording of a vendor's recorder on macOS is made and recovered there too.
+_LINUX = (
+    "demo", "watch", "dump", "trigger", "top", "attach", "detach", "sanitize", "replay", "race", "bench",
+)  # fmt: skip
+_LINUX_AND_MACOS = ("record", "recover")
+
+
+def _verbs() -> dict[str, Verb]:
+    common = dict(line.split(None, 1) for line in _COMMON.strip().splitlines())
+    found, group = {}, ""
+    for line in _LISTED.strip().splitlines():
+        if line.startswith("["):
+            group = line.strip("[]")
+            continue
+        name, summary = line.split(None, 1)
+        systems = ("linux",) if name in _LINUX else ("linux", "darwin") if name in _LINUX_AND_MACOS else ()
+        found[name] = Verb(summary, group, common.get(name, ""), name in _WRAPPING, systems)
+    return found
+
+
+VERBS: dict[str, Verb] = _verbs()
+_IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
 #: Reading verbs that run until they are stopped, and give memory back.
 _SERVING = ("open", "mcp")
-#: The verbs of `warpsight --help`, in its order.
-_FIRST = ("record", "open", "analyze", "report", "flame", "diff", "query", "export", "top", "watch")
 #: What people type who know another tool, and the verb that does it here.
 OTHER_WORDS = {
     "run": "record", "profile": "record", "trace": "record", "start": "record", "show": "open", "serve": "open",
@@ -362,9 +331,9 @@ def overview(*, every: bool = False) -> str:
             lines.append("")
     else:
         lines += ["  warpsight record -- python train.py", "  warpsight open train.warp", "", "Verbs:"]
-        for name in sorted((n for n in VERBS if VERBS[n].common), key=_FIRST.index):
+        for name in _IN_HELP:
             lines += _listed(name, VERBS[name].common, width, columns)
-        lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_FIRST)} more: warpsight help --all", ""]
+        lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_IN_HELP)} more: warpsight help --all", ""]
     lines.append("Options:")
     width = max(map(len, GLOBAL_OPTIONS)) + 2
     for flags, meaning in GLOBAL_OPTIONS.items():

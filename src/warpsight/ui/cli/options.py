@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from warpsight.api import choice
+from warpsight.errors import UsageError
 
 #: Stands for the `--` between two sides; no path can be called so.
 SIDES = "\0--"
@@ -17,6 +18,20 @@ TracePath = Annotated[
     typer.Argument(
         help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
     ),
+]
+
+NewestTrace = Annotated[
+    str,
+    typer.Argument(
+        help="A trace or another tool's file; the newest trace here by default.", metavar="[TRACE]"
+    ),
+]
+RecordsPath = Annotated[
+    Path,
+    typer.Argument(help="NDJSON trace, possibly compressed, or a trace imported from it.", metavar="FILE"),
+]
+Sources = Annotated[
+    list[str] | None, typer.Option(metavar="DIR", help="Also look for source files here; repeatable.")
 ]
 
 # Which rows
@@ -52,6 +67,8 @@ IncludeEnvironment = Annotated[
 Out = Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")]
 Force = Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+JsonFrames = Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")]
 ToldAsJson = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Write CSV, times in ns.")]
 Strict = Annotated[
@@ -59,8 +76,25 @@ Strict = Annotated[
 ]
 
 
+def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
+    """LOW..HIGH without HIGH, or one number, in any base or in the given one.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    low, dots, high = text.partition("..")
+    try:
+        begin = int(low, base)
+        end = int(high, base) if dots else begin + 1
+    except ValueError:
+        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
+    if not 0 <= begin < end <= most:
+        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
+    return begin, end
+
+
 def check_times(begin: str | None, end: str | None) -> None:
-    """Refuse what is no time before anything is read.
+    """Refuse anything that is not a time before anything is read.
 
     Raises:
         UsageError: naming the option.

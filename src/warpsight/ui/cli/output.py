@@ -1,14 +1,18 @@
-"""Where results of reading verbs go: standard output, or a new private file."""
+"""Where results of verbs go: standard output, or a new private file; text without secrets, whatever was read.
+
+Traces hold none, but verbs also read capsules, core dumps, machine code and other tools' files.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from warpsight.api import files
+from warpsight.model.sharing import secrets
 from warpsight.ui.render import terminal
 
 
@@ -26,12 +30,39 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
-    """The same for text."""
+    """The same for text, without secrets."""
     if path is None or str(path) == "-":
-        yield sys.stdout
+        yield cast("IO[str]", _Secretless(sys.stdout, page=False))
         return
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
-        yield stream
+        yield cast("IO[str]", _Secretless(stream, page=path.suffix.lower() in (".html", ".svg")))
+
+
+class _Json(str):
+    """JSON without secrets; to look for them in its text could break it."""
+
+
+class _Secretless:
+    """A text stream without secrets: JSON of :func:`json_text` has none, in the code of a page only tokens are looked for."""
+
+    def __init__(self, stream: IO[str], *, page: bool) -> None:
+        self._stream = stream
+        self._page = page
+
+    def write(self, text: str) -> int:
+        if self._page:
+            text = secrets.without_tokens(text)
+        elif not isinstance(text, _Json):
+            lines = [text] if "PRIVATE" in text or "Private-" in text else text.splitlines(keepends=True)
+            text = "".join(map(secrets.secretless, lines))
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
 
 
 def target(path: Path | None) -> Path | IO[bytes] | None:
@@ -49,7 +80,10 @@ def plain(value: object) -> float | str:
 
 
 def json_text(value: object) -> str:
-    """JSON as every verb prints it: indented; numbers that JSON does not have become null."""
+    """JSON as every verb prints it: indented, without secrets; numbers that JSON does not have become null."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=1).decode() + "\n"
+    encoded = msgspec.json.encode(value, enc_hook=plain)
+    if secrets.suspicious(encoded.decode()):
+        encoded = msgspec.json.encode(secrets.plain(msgspec.json.decode(encoded)))
+    return _Json(msgspec.json.format(encoded, indent=1).decode() + "\n")

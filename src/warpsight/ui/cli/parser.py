@@ -41,7 +41,7 @@ class _LazyGroup(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: object, cmd_name: str) -> Any:
-        """The parser of one verb, None when there is no such verb."""
+        """The parser of one verb, or None without one."""
         return verb_command(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -139,7 +139,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def refuse(*_: object, **__: object) -> None:
         raise WarpsightError(
-            f"{name} needs Linux: on this system warpsight reads, analyses and exports what was recorded elsewhere"
+            f"{name} needs Linux: on this system warpsight reads, analyzes and exports recordings made elsewhere"
         )
 
     return refuse
@@ -277,7 +277,8 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        terminal.error(f"{error.filename}: {error.strerror}" if error.filename else _nameless(error))
+        name = str(error.filename or "").replace("\n", "\\n")
+        terminal.error(f"{name}: {error.strerror}" if name else _nameless(error))
         return 1
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":

@@ -28,7 +28,7 @@ _BAD = "color:#d03a20;font-weight:600"
 
 
 def trace_html(trace: StoredTrace) -> str:
-    """A trace: the verdict, the account of its time, what is missing, the kernels that take most time."""
+    """A trace: the verdict, the account of its time, gaps, and the kernels that take most time."""
     out = [f"<b>{html.escape(trace.path)}</b>"]
     try:
         from warpsight.analysis.rules.verdict import verdict
@@ -82,7 +82,7 @@ def result_html(result: Result) -> str:
 
 
 def flame_html(graph: FlameGraph) -> str:
-    """A flame graph: the page in a frame of its own, so that its styles and scripts stay inside."""
+    """A flame graph: the page in its own frame, so that its styles and scripts stay inside."""
     name = " → ".join(path.rstrip("/").rpartition("/")[2] for path in graph.traces)
     page = flame_page.page(graph, name, most=_FRAMES)
     height = min(230 + 20 * int(graph.depth.max(initial=0)), 900)

@@ -1,4 +1,4 @@
-"""Questions for agents: each answer is plain data, with bounded rows and characters, and says when it was cut."""
+"""Questions for agents: each answer is plain data with bounded rows and characters, and says if it was cut."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUERY_S = 30.0
 
 
 class Tools:
-    """The tools over some places; every method is one tool, and its docstring is what agents read."""
+    """The tools over some places; every method is a tool, and its docstring is what agents read."""
 
     def __init__(self, places: Places, query_s: float = QUERY_S) -> None:
         """Take the places whose traces may be read, and the seconds that one statement may take."""

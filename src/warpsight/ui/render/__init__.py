@@ -1,1 +1,1 @@
-"""What the user sees on a terminal: tables, numbers with units, notes and errors."""
+"""Terminal output: tables, numbers with units, notes and errors."""

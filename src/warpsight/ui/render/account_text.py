@@ -1,4 +1,4 @@
-"""The account of time as a small table of text: class, share, time, and what most of it is."""
+"""The account of time as a small text table: class, share, time, and its largest part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A comparison for a terminal: the answer, the measures, what changed most, and where in the call tree."""
+"""A comparison for a terminal: the answer, the measures, the largest changes, and their place in the call tree."""
 
 from __future__ import annotations
 

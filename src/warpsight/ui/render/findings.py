@@ -138,6 +138,6 @@ def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
 
 
 def rows_each(tables: Sequence[int], lines: int) -> int:
-    """Rows to print of each table so that all of them fit into some lines: each has a title and a head."""
+    """Rows to print per table so that all tables fit into some lines, with a title and a head each."""
     filled = [count for count in tables if count]
     return max((lines - 2 - 3 * len(filled)) // max(len(filled), 1), 3)

@@ -49,7 +49,7 @@ def operations(count: float) -> str:
 
 
 def cell(value: object, unit: str = "") -> str:
-    """A table cell; None is an empty one."""
+    """A table cell; None gives an empty one."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -83,7 +83,7 @@ def _digits(value: float) -> str:
 
 
 def near(text: str, root: str = "") -> str:
-    """Files below the working directory (or `root`) by their relative paths: short, and terminals make links of them."""
+    """Files below the working directory (or `root`) by relative path: short, and linked by terminals."""
     try:
         return text.replace(f"({root or os.getcwd()}/", "(")
     except FileNotFoundError:  # the working directory was removed
@@ -140,6 +140,6 @@ def _around(text: str, place: int, width: int) -> str:
 
 
 def capitalized(text: str) -> str:
-    """With a capital, unless it begins with the name of a kernel or a function."""
+    """The text with a capital letter, unless it begins with the name of a kernel or a function."""
     first = text.split(" ", 1)[0].rstrip(",:;.")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text

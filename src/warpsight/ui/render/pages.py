@@ -1,4 +1,4 @@
-"""What all pages share: templates, assets read from the package, and data that cannot break out of its script element."""
+"""Shared parts of all pages: templates, packaged assets, and data that cannot leave its script element."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, 
 
 
 def script_json(value: object) -> str:
-    """JSON without `<`: no text in it can end the script element it stands in."""
+    """JSON without `<`, so that no text can end its script element."""
     import msgspec
 
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""Colors of pictures, after Okabe and Ito's palette, which people with common color blindness can tell apart.
+"""Colors of pictures, from Okabe and Ito's palette, safe for common color blindness.
 
 Pages have the same colors in `assets/theme.css`, for light and dark.
 """

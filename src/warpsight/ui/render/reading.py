@@ -1,4 +1,4 @@
-"""A line on a terminal while another tool's file is read: how much of it, how fast, and how long it will take; then gone."""
+"""A terminal line while another tool's file is read: share, rate and time left; removed at the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shown(source: Source) -> Iterator[None]:
 
 
 def line(path: Path, taken: int, size: int, seconds: float) -> str:
-    """The words: share, rate and time left where the reader goes through the file in order, else how long it takes so far."""
+    """The text: share, rate and time left if the reader proceeds in order, else the time so far."""
     told = f"reading {terminal.printable(path.name)}"
     if not 0 < taken < size:
         return f"{told} ({numbers.size(size)}): {seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""What a replay showed, for a terminal: the verdict, the first differences, and a table of times."""
+"""The result of a replay for a terminal: verdict, first differences, and a table of times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SENTENCES = {
 
 
 def show(found: ReplayOutcome, stream: IO[str], top: int | None = 20) -> None:
-    """Print what a replay showed; `top`: operations and differences at most."""
+    """Print the result of a replay; `top`: most operations and differences."""
     if found.device:
         stream.write(f"{found.device}\n")
     if found.failure:
@@ -73,7 +73,7 @@ def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | Non
 
 
 def difference(row: MemoryDifference) -> str:
-    """One difference in a sentence: where, by how much, and what wrote it."""
+    """One difference in a sentence: place, size, and writer."""
     far = (
         ""
         if row.largest is None

@@ -1,4 +1,4 @@
-"""Where output goes: a console that knows whether colors are wanted, notes and errors on standard error."""
+"""Output streams: a console that knows whether to use colors, and notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def colored(stream: IO[str]) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text on one line that a terminal only displays: control characters as escapes, line ends as blanks."""
+    """A text on one line that a terminal only displays: escaped control characters, blanks for line ends."""
     if text.isprintable():
         return text
     return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
@@ -137,21 +137,32 @@ def let_messages_fail() -> None:
 
 
 def note(text: str, *, level: int = 0) -> None:
-    """One line on standard error; `level` 1 is shown with -v only, nothing with -q."""
+    """One line on standard error; `level` 1 needs -v, and -q hides both."""
     if verbosity() >= level:
-        print(text, file=sys.stderr)
+        print(_secretless(text), file=sys.stderr)
 
 
-def warning(text: str) -> None:
-    """A line about something missing or lost, in red, shown even with -q."""
-    _red(text)
+def warning(*texts: str) -> None:
+    """A line for each thing that is missing or lost, in red, shown even with -q."""
+    for text in texts:
+        _red(text)
 
 
 def error(text: str) -> None:
-    """The one message an error ends with."""
+    """The one message an error ends with; names of files with line ends do not break it into several lines."""
+    for word in sys.argv:
+        for name in (word, os.path.basename(word)) if "\n" in word else ():
+            text = text.replace(name, name.replace("\n", "\\n")) if "\n" in name else text
     _red(f"warpsight: {_UNWANTED.sub(_escape, text)}")
 
 
+def _secretless(text: str) -> str:
+    from warpsight.model.sharing import secrets  # compiles its rules
+
+    return secrets.secretless(text)
+
+
 def _red(text: str) -> None:
+    text = _secretless(text)
     sys.stdout.flush()
     print(f"\033[31m{text}\033[0m" if colored(sys.stderr) else text, file=sys.stderr)

@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from warpsight.recorder.live.recording import Reading, Snapshot, TopKernel
 from warpsight.recorder.live.stacks import TopStack
-from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
 from warpsight.ui.render.live.app import TopApp, spark
+from warpsight.ui.render.terminal_app import KeyHelp
 
 TORCH = "call (/usr/lib/python3/site-packages/torch/nn/modules/module.py:1511)"
 STACKS = (

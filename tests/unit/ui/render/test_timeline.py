@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, messy  # noqa: F401 - fixtures
 from warpsight.analysis.stats.overview import Picture
-from warpsight.ui.render.key_help import KeyHelp
+from warpsight.ui.render.terminal_app import KeyHelp
 from warpsight.ui.render.timeline import text as timeline_text
 from warpsight.ui.render.timeline.app import TimelineApp
 

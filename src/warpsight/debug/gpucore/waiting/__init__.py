@@ -1,1 +1,1 @@
-"""What the warps of a dump wait for, and who waits for whom."""
+"""The waits of a dump's warps, and the dependencies between them."""

@@ -1,4 +1,4 @@
-"""Who waits for whom: a graph over the places of a dump's lanes, and the places that wait for nobody.
+"""Who waits for whom: a graph over the places of a dump's lanes, with the places that wait for no one as roots.
 
 Lanes at a barrier wait for those of their block (cluster, warp) that have not come: they are elsewhere in the code or at another
 barrier. An edge is certain when the barrier needs the lanes it leads to; it is possible when they only could do what the waiter
@@ -60,7 +60,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Count:
-    """A barrier that nobody is left to complete, in one block.
+    """A barrier of one block that no remaining thread can complete.
 
     Attributes:
         arrived: threads that wait there, by warps of 32, as the hardware counts; needed: what the barrier counts.

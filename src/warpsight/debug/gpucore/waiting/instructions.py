@@ -1,4 +1,4 @@
-"""What a warp waits for, read from the instruction it is at.
+"""The wait of a warp, read from its current instruction.
 
 The hardware's program counter is the next instruction to issue: a warp held by a barrier has passed `BAR.SYNC`, one held by
 `WARPSYNC`, `BSYNC` or `UCGABAR_WAIT` has not issued it yet. Debuggers print the line of that counter, which for a block
@@ -40,11 +40,11 @@ class WarpWait:
         kind: `barrier`, `mbarrier`, `cluster barrier`, `warp`, `reconvergence`, `memory`, `earlier grid` or `sleep`.
         text: the same for people, with what is known: `barrier 1 of 128 threads`.
         address: of the waiting instruction.
-        barrier: the number of a block's barrier; None when it is not known.
+        barrier: the number of a block's barrier; None if unknown.
         threads: how many threads that barrier counts, 0 for all of the block.
         lanes: for whom a warp's barrier is, as a mask.
-        mbarrier: address of the mbarrier in the block's shared memory, in bytes; None when it is not known.
-        parity: of the mbarrier's phase that is waited for; None when it is not known.
+        mbarrier: address of the mbarrier in the block's shared memory, in bytes; None if unknown.
+        parity: of the mbarrier's phase that is waited for; None if unknown.
         poll: what a polling loop reads.
     """
 
@@ -60,7 +60,7 @@ class WarpWait:
 
 
 def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
-    """What a warp at a program counter waits for; None for any other wait.
+    """The wait of a warp at a program counter; None for other kinds of waits.
 
     Args:
         pc: next instruction to issue.
@@ -82,7 +82,7 @@ def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
 
 
 def depends_on_lane(pc: int, code: Code) -> bool:
-    """Whether warps at one program counter can wait for different things: registers, predicates or other lanes decide."""
+    """Whether warps at one program counter can wait for different things, depending on registers, predicates or other lanes."""
     return _depends_on_lane(pc, code.instruction, code.polling) or code.barrier_behind(pc) is not None
 
 

@@ -42,7 +42,7 @@ class MbarrierState:
 
 
 def decode(word: int) -> MbarrierState | None:
-    """The fields of an mbarrier's word; None when it is not an initialized mbarrier."""
+    """The fields of an mbarrier's word; None if it is not initialized."""
     expected = -(word >> 1) % (1 << _COUNT)
     if not expected or word & 1 or word >> 42 & 1:
         return None

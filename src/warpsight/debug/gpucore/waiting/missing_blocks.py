@@ -158,7 +158,7 @@ class _Polling:
         return any(reads_grid_size(flow) for flow in flows) and any(counts_in_memory(flow) for flow in flows)
 
     def values(self) -> set[int]:
-        """What the first lane of each read last."""
+        """The value that the first lane of each read last."""
         found = (polled_at(self.lanes, self.places[number]) for number in self.numbers)
         return {one.value for one in found if one is not None and one.value is not None}
 

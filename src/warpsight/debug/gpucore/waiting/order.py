@@ -1,4 +1,4 @@
-"""The order of a wait-for graph: its circles, and how far each place is from one that waits for nobody."""
+"""The order of a wait-for graph: its cycles, and the distance of each place from a root."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def reached(start: int, after: dict[int, list[int]]) -> set[int]:
-    """What can be reached from a place."""
+    """All places reachable from a place."""
     found, waiting = {start}, [start]
     while waiting:
         new = [one for one in after.get(waiting.pop(), ()) if one not in found]
@@ -16,7 +16,7 @@ def reached(start: int, after: dict[int, list[int]]) -> set[int]:
 
 
 def without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> dict[tuple[int, int], bool]:
-    """The edges without possible ones that lie on a circle."""
+    """The edges without uncertain ones that lie on a cycle."""
     part_of = {place: at for at, part in enumerate(components(count, edges)) for place in part}
     return {
         edge: certain for edge, certain in edges.items() if certain or part_of[edge[0]] != part_of[edge[1]]
@@ -26,7 +26,7 @@ def without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> 
 def components(
     count: int, edges: Sequence[tuple[int, int]] | dict[tuple[int, int], bool]
 ) -> list[tuple[int, ...]]:
-    """The strongly connected parts of a graph, each behind those its edges lead to (Tarjan 1972, without recursion)."""
+    """The strongly connected components of a graph in topological order of their edges (Tarjan 1972, without recursion)."""
     after: list[list[int]] = [[] for _ in range(count)]
     for begin, end in edges:
         after[begin].append(end)
@@ -60,7 +60,7 @@ def components(
 
 
 def depths(parts: list[tuple[int, ...]], edges: dict[tuple[int, int], bool]) -> dict[int, int]:
-    """How many places are between each place and one that waits for nobody, by the longest way."""
+    """The longest distance of each place from a place that waits for no one."""
     part_of = {place: at for at, part in enumerate(parts) for place in part}
     depth = [0] * len(parts)
     leading: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""Where a polling loop reads, and what it read last, from the registers of one lane."""
+"""The address that a polling loop reads and its last value, from the registers of one lane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Polled:
 
 
 def polled_of(core: GpuCore, poll: Poll | None, lane: LaneRegisters) -> Polled | None:
-    """What a lane in a polling loop reads; None when it is in none."""
+    """The address that a lane's polling loop reads, or None."""
     if poll is None:
         return None
     address = None

@@ -31,7 +31,7 @@ def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def requirement() -> Requirement | None:
-    """Nothing for the launcher to look for: the driver loads us, and we find CUPTI in the program."""
+    """None: the driver loads the recorder, which finds CUPTI in the program."""
     return None
 
 

@@ -15,7 +15,7 @@ from warpsight.ui.cli.app import VERBS, overview
 def command(
     verb: Annotated[
         str | None,
-        typer.Argument(help="Verb to explain; without one, the common ones are listed.", metavar="VERB"),
+        typer.Argument(help="Verb to explain; without one, list the common ones.", metavar="VERB"),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every verb.")] = False,
 ) -> None:

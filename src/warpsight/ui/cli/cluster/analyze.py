@@ -12,7 +12,7 @@ from warpsight.ui.cli import options, output
 Paths = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Folder of a job, or traces, other tools' files and flight recorder dumps, one or more per rank.",
+        help="A job's folder, or traces, other tools' files and flight recorder dumps, one or more per rank.",
         metavar="FOLDER|FILES…",
     ),
 ]
@@ -22,7 +22,7 @@ Workers = Annotated[
 DaskAddress = Annotated[
     str,
     typer.Option(
-        "--dask", help="Read on a Dask cluster: address or file of its scheduler.", metavar="ADDRESS"
+        "--dask", help="Read on a Dask cluster: its scheduler's address or file.", metavar="ADDRESS"
     ),
 ]
 
@@ -31,19 +31,19 @@ def command(
     paths: Paths = None,
     workers: Workers = 0,
     dask: DaskAddress = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every finding and row in full.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every finding and row in full.")] = False,
     as_json: options.AsJson = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when a rank is missing or could not be read.")
+        bool, typer.Option("--strict", help="Exit with 3 when a rank is missing or unreadable.")
     ] = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
     """Say which rank of a job holds the others up, since when and why; or which rank a hung job waits for.
 
-    Reads traces and other tools' files of the ranks, and dumps of PyTorch's flight recorder. Collectives are matched across
-    ranks, their clocks aligned, and waiting is separated from transfer. Each trace's summary is kept beside it
-    (`.NAME.summary.zip`), so a second question reads only that.
+    Reads the ranks' traces, other tools' files, and dumps of PyTorch's flight recorder. It matches collectives across ranks,
+    aligns clocks, and separates waiting from transfer. A summary kept beside each trace (`.NAME.summary.zip`) answers later
+    questions.
     """
     if not paths:
         raise UsageError("no job to analyze; for example: warpsight cluster analyze run/")

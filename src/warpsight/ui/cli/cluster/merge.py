@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """Join the recordings of a job's ranks into one trace on one clock, for view, report and export.
 
-    Clocks are corrected as `cluster analyze` measures them; processes are numbered by rank.
+    Clocks are corrected as in `cluster analyze`; processes are numbered by rank.
     """
     if not paths or out is None:
         raise UsageError("no job to merge; for example: warpsight cluster merge run/ -o job.warp")

@@ -17,15 +17,15 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print a Graphviz graph.")] = False,
     path: Annotated[
-        str, typer.Option("--path", help="Only the fastest way between two GPUs.", metavar="A:B")
+        str, typer.Option("--path", help="Only the fastest path between two GPUs.", metavar="A:B")
     ] = "",
     size: Annotated[
-        int, typer.Option("--bytes", help="With --path: how long so many bytes take.", min=0, metavar="N")
+        int, typer.Option("--bytes", help="With --path: the time for this many bytes.", min=0, metavar="N")
     ] = 0,
 ) -> None:
-    """Show how this machine's GPUs are linked: NVLinks (NV18: 18 of them), else what of PCIe lies between, and how fast.
+    """Show how this machine's GPUs are linked (NV18: 18 NVLinks; otherwise the PCIe path), and how fast.
 
-    Exit code 1 where NVML knows no GPU.
+    Exit code 1 when NVML finds no GPU.
     """
     if as_json and as_dot:
         raise UsageError("--json and --dot exclude each other")

@@ -25,9 +25,9 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Show what the ranks of a job send to each other: bytes, operations and their time, rank by rank.
+    """Show what the ranks of a job send to each other: bytes, operations and time.
 
-    By the algorithm that moved them: messages and all-to-alls between their ranks, rings and trees between neighbors.
+    Bytes follow the algorithm: messages and all-to-alls go between their ranks, rings and trees between neighbors.
     """
     if not paths:
         raise UsageError("no job to look at; for example: warpsight cluster traffic run/")

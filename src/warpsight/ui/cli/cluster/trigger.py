@@ -13,25 +13,23 @@ from warpsight.errors import UsageError
 def command(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="The recording, or the folder of a job's recordings.", metavar="FOLDER"),
+        typer.Argument(help="The recording, or the folder of the job's recordings.", metavar="FOLDER"),
     ] = None,
     step: Annotated[
         int | None,
-        typer.Option("--step", help="Begin when a rank has ended this many steps.", min=1, metavar="N"),
+        typer.Option("--step", help="Begin once a rank has ended this many steps.", min=1, metavar="N"),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="End after so many more.", min=0, metavar="K")] = 0,
+    steps: Annotated[int, typer.Option("--steps", help="Steps to record.", min=0, metavar="K")] = 0,
     wait: Annotated[
         float,
-        typer.Option("--in", help="Without --step: begin so many seconds from now.", min=0, metavar="S"),
+        typer.Option("--in", help="Without --step: begin this many seconds from now.", min=0, metavar="S"),
     ] = 5.0,
-    seconds: Annotated[
-        float, typer.Option("--for", help="End after so many seconds.", min=0, metavar="S")
-    ] = 0.0,
+    seconds: Annotated[float, typer.Option("--for", help="Seconds to record.", min=0, metavar="S")] = 0.0,
 ) -> None:
     """Begin and end recording on all ranks of a job at the same step or time.
 
-    The ranks were started with `record --on-trigger`. Steps are those that the program ends with `ws.step()`; the request goes
-    over the folder that the ranks write to.
+    Start the ranks with `record --on-trigger`. Steps are those that end with `ws.step()`; the request travels through the
+    folder that the ranks write to.
     """
     if folder is None:
         raise UsageError(

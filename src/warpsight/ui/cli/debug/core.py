@@ -9,7 +9,7 @@ import typer
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.formats.errors import decoding
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.debug.gpucore import GpuCore
@@ -18,35 +18,34 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GPU core dump, gzipped or not.")],
-    top: Annotated[int, typer.Option(min=0, help="Places to show, 0 for all.")] = 12,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GPU core dump, possibly gzipped.")],
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 12,
     device: Annotated[int | None, typer.Option(help="A thread on this device.")] = None,
     sm: Annotated[int | None, typer.Option("--sm", help="… on this multiprocessor.")] = None,
-    warp: Annotated[int | None, typer.Option(help="… in this warp of it (the hardware's number).")] = None,
+    warp: Annotated[int | None, typer.Option(help="… in this hardware warp.")] = None,
     lane: Annotated[int | None, typer.Option(help="… in this lane.")] = None,
     grid: Annotated[int | None, typer.Option(help="… of this grid.")] = None,
     block: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… of this block.")] = None,
     thread: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… with this index.")] = None,
     memory: Annotated[int, typer.Option(metavar="BYTES", min=0,
-                      help="Bytes of the thread's shared and local memory to show.")] = 0,
-    warps: Annotated[bool, typer.Option("--warps", help="List the warps with their lanes.")] = False,
-    modules: Annotated[bool, typer.Option("--modules", help="List the modules of code.")] = False,
+                      help="Bytes of shared and local memory to show.")] = 0,
+    warps: Annotated[bool, typer.Option("--warps", help="List warps with their lanes.")] = False,
+    modules: Annotated[bool, typer.Option("--modules", help="List code modules.")] = False,
     extract: Annotated[Path | None, typer.Option(metavar="DIR",
-                       help="Write the code of each module into a folder, as a cubin.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare with cuda-gdb, where it is installed.")] = False,
-    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Also look for source files here; repeatable.")] = None,
+                       help="Write each module's code to this folder, as a cubin.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare with an installed cuda-gdb.")] = False,
+    source: options.Sources = None,
     ptx: Annotated[list[Path] | None, typer.Option(metavar="PATH",
-                   help="PTX of the kernels, or a folder with it: Triton's call sites; its cache by default.")] = None,
-    sass: Annotated[bool, typer.Option(help="Show instructions in full, by nvdisasm, which takes half a second.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+                   help="PTX (file or folder) with Triton's call sites; by default Triton's cache.")] = None,
+    sass: Annotated[bool, typer.Option(help="Show full instructions, with nvdisasm.")] = False,
+    as_json: options.JsonFrames = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Say what a GPU core dump holds: the fault or hang, and where every lane is.
 
-    Needs no GPU, CUDA or debugger. One of --device … --thread shows that thread: registers, predicates, calls, parameters,
-    memory. --sass shows instructions in full (nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit).
+    Needs no GPU, CUDA or debugger. Any of --device … --thread shows one thread: registers, predicates, calls, parameters,
+    memory. --sass needs nvdisasm (wheel nvidia-cuda-nvdisasm, or a toolkit).
     """
     from warpsight.debug.gpucore import GpuCore
     from warpsight.debug.gpucore.summary import SummaryOptions

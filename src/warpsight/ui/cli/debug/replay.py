@@ -20,46 +20,53 @@ _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 
 def command(
-    capsule: Annotated[str, typer.Argument(metavar="CAPSULE|TRACE", help="What `capsule record` wrote; or any trace: its "
-                       "kernels then only wait for as long.")],
+    capsule: Annotated[str, typer.Argument(metavar="CAPSULE|TRACE", help="A capsule, or any trace: its kernels are then "
+                          "replaced by waits of the same "
+                       "length.")],
     repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100_000, help="Runs of each version.")] = 3,
     swap: Annotated[list[str] | None, typer.Option("--swap", metavar="KERNEL=FILE",
-                    help="Compare a kernel with another version of it (.cu, .ptx, .cubin); repeatable.")] = None,
+                    help="Compare a kernel with another version (.cu, .ptx, .cubin); repeatable.")] = None,
     operations: Annotated[str | None, typer.Option(metavar="A..B",
-                          help="Time operations A to B and end there; those before A run too, untimed.")] = None,
-    stream: Annotated[int | None, typer.Option(min=0, help="Only the operations of this stream of the capsule.")] = None,
-    schedule: Annotated[str, typer.Option(help="fast; original: no operation sooner than it was issued; graph: all operations "
-                        "as one CUDA graph.")] = "fast",
-    scale: Annotated[float, typer.Option(min=0, help="Of the host's times under --schedule original.")] = 1.0,
-    mode: Annotated[str, typer.Option(help="full; partial: --operations; stream: --stream; dry-run: execute nothing.")] = "full",
-    validate: Annotated[bool, typer.Option("--validate", help="Check that operations kept the order of their streams and "
-                        "came after what they depend on (exit code 8).")] = False,
-    under: Annotated[str | None, typer.Option(metavar="TOOL", help="Replay once under a tool: ncu, compute-sanitizer, "
-                     "cuda-gdb, with options in quotes.")] = None,
+                          help="Time operations A to B and stop; earlier ones run untimed.")] = None,
+    stream: Annotated[int | None, typer.Option(min=0, help="Run only this stream's operations.")] = None,
+    schedule: Annotated[str, typer.Option(help="fast; original: keep the recorded issue times; graph: all operations as one "
+                        "CUDA graph.")] = "fast",
+    scale: Annotated[float, typer.Option(min=0, help="Stretch the issue times of --schedule original by "
+                                                     "this factor.")] = 1.0,
+    mode: Annotated[str, typer.Option(help="full; partial (--operations); stream (--stream); dry-run: "
+                                           "execute nothing.")] = "full",
+    validate: Annotated[bool, typer.Option("--validate", help="Check that operations respected stream order and "
+                          "dependencies (exit code 8).")] = False,
+    under: Annotated[str | None, typer.Option(metavar="TOOL", help="Replay once under a tool: ncu, compute-sanitizer or "
+                          "cuda-gdb, with its options in "
+                     "quotes.")] = None,
     check_reach: Annotated[bool, typer.Option("--check-reach",
                            help="Also prove that no access leaves the capsule.")] = False,
-    writes: Annotated[bool, typer.Option("--writes", help="Also say which operation changes which memory, from the first of "
-                      "--operations on.")] = False,
-    delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Warps wait where this plan says (`race "
-                      "points`): outputs that change show a race.")] = None,
-    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Another schedule, measured beside what "
-                    "`simulate` predicts; repeatable. streams:NAME, overlap:copies, graphs, kernel:NAME=none, copy:KIND=none; "
-                    "merge, interleave, priority:NAME.")] = None,
-    gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
-                   "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
-    pause: Annotated[bool, typer.Option("--pause-on-error", help="When the GPU reports a failure, wait for a debugger (--gdb's "
-                     "port) before the operation that failed.")] = False,
-    dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
-    device: Annotated[int, typer.Option(min=0, help="Number of the GPU.")] = 0,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after so long.")] = None,
+    writes: Annotated[bool, typer.Option("--writes", help="Also list which operation changes which memory, starting at "
+                                                          "--operations.")] = False,
+    delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Delay warps by this plan (`race points`): "
+                          "outputs that change reveal a race.")] = None,
+    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Measure another schedule, beside "
+                          "the prediction of `simulate`; repeatable. "
+                    "streams:NAME, overlap:copies, graphs, kernel:NAME=none, copy:KIND=none; merge, "
+                    "interleave, priority:NAME.")] = None,
+    gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for gdb ('target remote "
+                          ":PORT') on this local port (0: any).")] = None,
+    pause: Annotated[bool, typer.Option("--pause-on-error", help="Wait for a debugger (port of --gdb) before an operation "
+                          "that fails.")] = False,
+    dtype: Annotated[str | None, typer.Option(help="Element type in reports of differences; guessed by "
+                                                   "default.")] = None,
+    device: Annotated[int, typer.Option(min=0, help="GPU number.")] = 0,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after this "
+                        "long.")] = None,
     top: Annotated[int, typer.Option(min=0, help="Rows of a table, 0 for all.")] = 20,
     as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Run a capsule's GPU work again, at its original addresses, and compare every output byte.
 
-    A capsule is code: replay only what you would run. It is checked whole before any of it is executed. Exits with 0 when the
-    outputs are those of the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure
-    and 7 when an access leaves the capsule.
+    A capsule is code: replay only what you would run. All of it is checked before any of it runs. Exits with 0 when the outputs
+    match the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure, and 7 when an
+    access leaves the capsule.
     """
     from warpsight.replay.capsule.store import MANIFEST
     from warpsight.replay.elements import TYPES

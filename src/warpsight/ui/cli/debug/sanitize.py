@@ -17,24 +17,23 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to check.")] = None,
     tool: Annotated[str, typer.Option(help="memcheck, racecheck, initcheck or synccheck.")] = "memcheck",
-    limit: Annotated[int, typer.Option(min=0, help="Reports of the tool at most, 0 for all.")] = 10_000,
-    top: Annotated[int, typer.Option(min=0, help="Findings to show, 0 for all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Most reports to take from the tool, 0 for all.")] = 10_000,
+    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
-                          help="Exit with this code when there are findings and the program itself ended with 0.")] = 0,
+                          help="Exit with this code when there are findings and the program exits with 0.")] = 0,
     option: Annotated[list[str] | None, typer.Option("--tool-option", metavar="OPTION",
-                      help="A further option for compute-sanitizer, as --leak-check=full; repeatable.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, text) there.")] = None,
-    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Also look for source files here; repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+                      help="Another option for compute-sanitizer, such as --leak-check=full; repeatable.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, "
+                        "text) here.")] = None,
+    source: options.Sources = None,
+    as_json: options.JsonFrames = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program under NVIDIA's Compute Sanitizer and explain its findings.
 
-    The program keeps its terminal and exit code; findings follow on standard error, or in the file of -o. Reports that differ
-    only in the thread are one finding. Build with -lineinfo to see lines. The program runs 10 to 100 times slower and cannot
-    be recorded at the same time.
+    Findings go to standard error or to -o; reports that differ only in the thread are one finding. Build with -lineinfo to see
+    lines. The program keeps its terminal and exit code, runs 10 to 100 times slower, and cannot be recorded at the same time.
     """
     from warpsight.debug.sanitizer import TOOLS, sanitize
 
@@ -68,6 +67,5 @@ def command(
         with output.text(out, force) as stream:
             sanitizer.show(run, stream, sources, top or len(run.findings))
     else:
-        sys.stdout.flush()
         sanitizer.show(run, sys.stderr, sources, top or len(run.findings))
     raise typer.Exit(run.code or (error_exit if run.findings else 0))

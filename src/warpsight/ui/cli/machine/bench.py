@@ -12,7 +12,7 @@ from warpsight.errors import UsageError, WarpsightError
 
 def command(
     launches: Annotated[
-        int, typer.Option("--launches", min=0, help="Launch this many kernels and record them.")
+        int, typer.Option("--launches", min=0, help="Launch and record this many kernels.")
     ] = 0,
     links: Annotated[bool, typer.Option("--links", help="Measure copies between host and devices.")] = False,
     device: Annotated[str, typer.Option("--device", help="auto, cuda or opencl.")] = "auto",
@@ -20,9 +20,9 @@ def command(
 ) -> None:
     """Measure what recording costs on this machine.
 
-    Launches 50000 real kernels on the best device: bare, recorded without stacks, and recorded with stacks, by three programs
-    in short turns, five times; lower quartiles count. Exit code 1 when a launch lacks its kernel or stack. --links measures
-    bandwidth instead and keeps the figures for analyses.
+    Launches 50000 real kernels on the best device, bare, recorded without stacks, and recorded with stacks, in short turns,
+    five times, and compares lower quartiles. Exit code 1 when a launch lacks its kernel or stack. --links measures bandwidth
+    instead and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
         raise UsageError(f"--device {device}: it is auto, cuda or opencl")

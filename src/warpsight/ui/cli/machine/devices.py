@@ -23,8 +23,8 @@ def command(
 ) -> None:
     """List the devices of this machine.
 
-    CUDA devices come from NVML and the driver, other vendors' from the kernel and their tools, the rest from OpenCL. Exit
-    code 1 when there is no device.
+    CUDA devices come from NVML and the driver, other vendors' from the kernel and their tools, the rest from OpenCL. Exit code
+    1 without a device.
     """
     from warpsight import machine
 
@@ -55,7 +55,8 @@ def command(
 
 
 def _without_secrets(process: Process) -> Process:
-    return replace(process, command=" ".join(secrets.arguments((process.command or "").split(" "))) or None)
+    words = secrets.arguments(secrets.secretless(process.command or "").split(" "))
+    return replace(process, command=" ".join(words) or None)
 
 
 def _device_lines(device: Device) -> list[str]:

@@ -9,12 +9,12 @@ import typer
 
 
 def command(
-    selftest: Annotated[bool, typer.Option("--selftest", help="Try every capability for real.")] = False,
+    selftest: Annotated[bool, typer.Option("--selftest", help="Try every capability.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what works here, what does not, and the command that fixes it.
 
-    Exit code 1 when nothing can be recorded here, or when a self-test fails.
+    Exit code 1 when nothing can be recorded here, or a self-test fails.
     """
     if selftest:
         _selftest(as_json)

@@ -17,29 +17,30 @@ if TYPE_CHECKING:
 _OPTIONS, _FAILS, _RUNS = "Options", "When a run has failed", "Runs"
 
 ExpectExit = Annotated[int, typer.Option("--expect-exit", metavar="CODE", rich_help_panel=_FAILS,
-                       help="Exit code when all is well. 125: the run cannot be judged.")]  # fmt: skip
+                       help="Exit code of success; 125 always means that the run cannot be judged.")]  # fmt: skip
 SameOutput = Annotated[bool, typer.Option("--same-output", rich_help_panel=_FAILS,
-                       help="Standard output must be that of a run without delays.")]  # fmt: skip
+                       help="Standard output must equal that of a run without delays.")]  # fmt: skip
 SameFile = Annotated[list[str] | None, typer.Option("--same-file", metavar="PATH", rich_help_panel=_FAILS,
-                     help="So must this file, which each run writes; .npy: as an array; repeatable.")]  # fmt: skip
+                     help="So must this file that each run writes (.npy: as an array); repeatable.")]  # fmt: skip
 Tolerance = Annotated[float, typer.Option("--tolerance", min=0, metavar="T", rich_help_panel=_FAILS,
-                      help="Numbers in those and in ws.race.output may differ by T · (1 + |value|).")]  # fmt: skip
+                      help="Allow numbers in these and in ws.race.output to differ by T · (1 + |value|).")]  # fmt: skip
 Timeout = Annotated[float, typer.Option("--timeout", metavar="S", rich_help_panel=_FAILS,
-                    help="A run that is still at work after this many seconds cannot be judged.")]  # fmt: skip
+                    help="Do not judge a run that takes longer, in seconds.")]  # fmt: skip
 Hang = Annotated[float, typer.Option("--hang-after", metavar="S", rich_help_panel=_FAILS,
-                 help="A run from which nothing comes for this long hangs, and has failed.")]  # fmt: skip
+                 help="A run that is silent for this many seconds hangs, and has failed.")]  # fmt: skip
 InProcess = Annotated[int, typer.Option("--in-process", min=1, metavar="N", rich_help_panel=_RUNS,
-                      help="Run functions with @ws.race.trial N times in a process, up to the first failure.")]  # fmt: skip
+                      help="Call functions marked @ws.race.trial N times per process, up to the first "
+                           "failure.")]  # fmt: skip
 Inject = Annotated[str, typer.Option("--inject", metavar="HOW", rich_help_panel=_RUNS,
-                   help="sanitizer: patch the kernels. none: the program delays itself, by the plan that WARPSIGHT_RACE_PLAN "
-                   "names.")]  # fmt: skip
+                   help="sanitizer: patch the kernels; none: the program delays itself by the plan in "
+                   "WARPSIGHT_RACE_PLAN.")]  # fmt: skip
 Gpus = Annotated[str | None, typer.Option("--gpus", metavar="N or LIST", rich_help_panel=_RUNS,
-                 help="Run on so many GPUs, or on these (as CUDA_VISIBLE_DEVICES names them), at the same time.")]  # fmt: skip
+                 help="Run on this many GPUs at once, or on these (as in CUDA_VISIBLE_DEVICES).")]  # fmt: skip
 Confidence = Annotated[float, typer.Option("--confidence", min=0.5, max=0.9999, rich_help_panel=_OPTIONS,
-                       help="That the answer is right.")]  # fmt: skip
+                       help="Confidence of the answer.")]  # fmt: skip
 Folder = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", rich_help_panel=_OPTIONS,
-                   help="Folder of the journal, the plans and what failing runs wrote; an interrupted experiment in it goes "
-                   "on.")]  # fmt: skip
+                   help="Folder for the journal, plans and failing runs' output; an interrupted experiment "
+                   "continues in it.")]  # fmt: skip
 Force = Annotated[bool, typer.Option("-f", "--force", rich_help_panel=_OPTIONS,
                   help="Begin anew in a folder that holds an experiment.")]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OPTIONS, help="Write JSON.")]

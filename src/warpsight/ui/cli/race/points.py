@@ -10,47 +10,55 @@ import typer
 
 from warpsight.api import files
 from warpsight.errors import UsageError
+from warpsight.ui.cli import options
 
+#: Numbers of CTAs and the like have 32 bits.
+_MOST = 2**32 - 1
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program.")] = None,
-    kinds: Annotated[str | None, typer.Option("--kind", metavar="KINDS", help="Classes or kinds of points, separated by commas: "
-                     "memory, barriers, blocks, mbarrier, tma, cluster, wgmma, shuffle, tcgen05, launch, or kinds within, as "
-                     "shared or bulk_load. All but launch by default.")] = None,
-    instructions: Annotated[list[str] | None, typer.Option("--any", metavar="REGEX", help="Instead: any instruction of the "
-                            "kernels that ran whose text matches, or '*', with NVBit; repeatable.")] = None,
+    kinds: Annotated[str | None, typer.Option("--kind", metavar="KINDS", help="Kinds of points, comma-separated: memory, "
+                          "barriers, blocks, mbarrier, tma, "
+                     "cluster, wgmma, shuffle, tcgen05, launch, or narrower ones such as shared or "
+                     "bulk_load. All but launch by default.")] = None,
+    instructions: Annotated[list[str] | None, typer.Option("--any", metavar="REGEX", help="Instead, with NVBit: every "
+                          "executed instruction whose text matches; "
+                            "repeatable.")] = None,
     opcodes: Annotated[list[str] | None, typer.Option("--opcode", metavar="PATTERN", help="Instructions such as 'STG*'; "
                        "repeatable.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Kernels whose mangled or demangled name matches; repeatable.")] = None,
+                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
     sources: Annotated[list[str] | None, typer.Option("--source", metavar="FILE[:LINE[-LINE]]",
-                       help="Source lines, also of calls that were inlined; repeatable.")] = None,
-    mode: Annotated[str, typer.Option(help="random: from floor to ceiling; fixed: the ceiling; pct: by the warp's priority.")]
+                       help="Source lines, inlined calls included; repeatable.")] = None,
+    mode: Annotated[str, typer.Option(help="random: floor to ceiling; fixed: ceiling; pct: by the warp's "
+                                           "priority.")]
           = "random",
-    depth: Annotated[int, typer.Option(min=1, max=16, help="Of bugs that --mode pct is for: priorities change at one step "
-                     "less.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
-    probability: Annotated[float, typer.Option(min=0, max=1, help="That a warp waits when it comes to a point.")] = 1.0,
+    depth: Annotated[int, typer.Option(min=1, max=16, help="Bug depth for --mode pct: priorities change at one step fewer.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    probability: Annotated[float, typer.Option(min=0, max=1, help="Probability that a warp waits at a "
+                        "point.")] = 1.0,
     floor_ns: Annotated[int, typer.Option(min=0, help="Shortest delay.")] = 0,
-    ceiling_ns: Annotated[int, typer.Option(min=0, help="Longest delay, up to 4 s; 0 patches without delays.")] = 100_000,
+    ceiling_ns: Annotated[int, typer.Option(min=0, help="Longest delay, up to 4 s; 0: patch without "
+                                                        "delays.")] = 100_000,
     ctas: Annotated[list[str] | None, typer.Option("--ctas", metavar="N or LOW..HIGH", help="Blocks of the grid that wait, "
-                    "x fastest; repeatable.")] = None,
-    warps: Annotated[str | None, typer.Option(metavar="LIST", help="Warps of a block that wait, as 0,4..8.")] = None,
+                          "x fastest; repeatable.")] = None,
+    warps: Annotated[str | None, typer.Option(metavar="LIST", help="Warps of a block that wait, such as "
+                        "0,4..8.")] = None,
     ranks: Annotated[str | None, typer.Option(metavar="LIST", help="Blocks of a cluster that wait.")] = None,
-    streams: Annotated[str | None, typer.Option(metavar="LIST", help="Streams whose launches wait, in the order in which they "
-                       "first launched such a kernel.")] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="Trace accesses too, and put those that conflict without an order "
-                        "first.")] = False,
+    streams: Annotated[str | None, typer.Option(metavar="LIST", help="Streams whose launches wait, numbered by first "
+                          "launch.")] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="Also trace accesses, and put unordered conflicting ones "
+                          "first.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New file; PROGRAM.plan.json by default.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program and write a delay plan with the instructions at which its warps can wait.
 
-    The plan is for `race replay`, `race stress` and `race reduce`, and can be edited. Instructions that were not executed are not
-    in it, nor are fences and bar.arrive, which cannot be patched: --any has these. Needs ptxas and NVIDIA's Sanitizer library
-    (pip install 'warpsight[nvidia]'), or for --any NVIDIA's NVBit (NVBIT_PATH) and nvcc.
+    You can edit the plan and give it to `race replay`, `race stress` and `race reduce`. It has only executed instructions,
+    without fences and bar.arrive, which cannot be patched; --any finds those. Needs ptxas and NVIDIA's Sanitizer library (pip
+    install 'warpsight[nvidia]'), or for --any NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
     from warpsight.formats.events.kinds import EXECUTED
     from warpsight.race import plan, points, prepare
@@ -68,7 +76,8 @@ def command(
         sources=tuple(sources or ()),
     )  # fmt: skip
     where = plan.Where(
-        ctas=tuple(_range(text, "--ctas") for text in ctas or ()) or None, warps=_numbers(warps, "--warps", 32),
+        ctas=tuple(options.bounds(text, "--ctas", _MOST) for text in ctas or ()) or None,
+        warps=_numbers(warps, "--warps", 32),
         ranks=_numbers(ranks, "--ranks", 16), streams=_numbers(streams, "--streams", 2**32),
     )  # fmt: skip
     found = points.discover(program, chosen.kernels, instructions or None)
@@ -86,8 +95,7 @@ def command(
         race.schedule(schedule)
     plan.write(made, target)
     race.points(made, target)
-    for note in found.notes:
-        terminal.warning(note)
+    terminal.warning(*found.notes)
     raise typer.Exit(found.exit_code)
 
 
@@ -105,25 +113,13 @@ def _words(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
 
 
-def _range(text: str, option: str) -> tuple[int, int]:
-    low, dots, high = text.partition("..")
-    try:
-        begin = int(low, 0)
-        end = int(high, 0) if dots else begin + 1
-    except ValueError:
-        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
-    if not 0 <= begin < end < 2**32:
-        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
-    return begin, end
-
-
 def _numbers(text: str | None, option: str, limit: int) -> tuple[int, ...] | None:
     """`0,4..8` as numbers below a limit; None without a text."""
     if text is None:
         return None
     found: list[int] = []
     for word in _words(text):
-        begin, end = _range(word, option)
+        begin, end = options.bounds(word, option, _MOST)
         if end > limit or end - begin > 1024:
             raise UsageError(f"{option} {text}: numbers are below {limit}")
         found += range(begin, end)

@@ -14,8 +14,9 @@ TAKES_PROGRAM = True
 
 
 def command(
-    words: Annotated[list[str] | None, typer.Argument(metavar="PLAN -- PROGRAM [ARGS]…", help="A plan with which the program "
-                     "fails, as failing.json of `race stress`, and the program.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="PLAN -- PROGRAM [ARGS]…", help="A plan that makes the "
+                          "program fail, such as failing.json of `race stress`, and the "
+                     "program.")] = None,
     confidence: oracles.Confidence = 0.95,
     folder: oracles.Folder = None,
     force: oracles.Force = False,
@@ -28,20 +29,20 @@ def command(
     hang_after: oracles.Hang = 60.0,
     in_process: oracles.InProcess = 1,
     inject: oracles.Inject = "sanitizer",
-    deterministic: Annotated[bool, typer.Option("--deterministic", rich_help_panel="Runs", help="Runs under the same plan always "
-                             "end the same: no run is repeated.")] = False,
-    points_only: Annotated[bool, typer.Option("--points-only", rich_help_panel="Runs", help="Do not search the smallest delay, "
-                           "warps and CTAs.")] = False,
-    warps: Annotated[int, typer.Option(min=0, max=32, metavar="N", rich_help_panel="Runs", help="Warps of a CTA to search, 0: "
-                     "those that waited.")] = 0,
-    ctas: Annotated[int, typer.Option(min=0, metavar="N", rich_help_panel="Runs", help="CTAs of the grid, likewise.")] = 0,
-    runs: Annotated[int, typer.Option(min=1, rich_help_panel="Runs", help="Runs of a search at most.")] = 20_000,
+    deterministic: Annotated[bool, typer.Option("--deterministic", rich_help_panel="Runs", help="Runs under one plan always "
+                          "end alike: repeat none.")] = False,
+    points_only: Annotated[bool, typer.Option("--points-only", rich_help_panel="Runs", help="Skip the search for the "
+                          "smallest delay, warps and CTAs.")] = False,
+    warps: Annotated[int, typer.Option(min=0, max=32, metavar="N", rich_help_panel="Runs", help="Warps of a CTA to search, "
+                          "0: those that waited.")] = 0,
+    ctas: Annotated[int, typer.Option(min=0, metavar="N", rich_help_panel="Runs", help="CTAs to search, "
+                        "likewise.")] = 0,
+    runs: Annotated[int, typer.Option(min=1, rich_help_panel="Runs", help="Most runs of a search.")] = 20_000,
 ) -> None:  # fmt: skip
     """Find the fewest points at which delays make a program fail, then the smallest delay, the fewest warps and CTAs.
 
-    Runs may fail now and then only: which run is next, and how many there are, follows from how often they do. Exit codes: 0
-    reduced, 11 natural (it fails without delays), 13 the plan does not make it fail. The reduced plan is kept for `race replay`.
-    After an interruption the same command goes on.
+    Works for programs that fail only sometimes. Exit codes: 0 reduced, 11 natural (fails without delays), 13 the plan does not
+    make it fail. The reduced plan is kept for `race replay`. After an interruption, the same command continues.
     """
     from warpsight.race import plan
     from warpsight.race.reduction import reduce

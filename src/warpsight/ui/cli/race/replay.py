@@ -15,17 +15,18 @@ TAKES_PROGRAM = True
 
 def command(
     plan_path: Annotated[Path, typer.Argument(metavar="PLAN", help="A delay plan.")],
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program; that of the plan "
-                       "by default.")] = None,
-    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the log of delays: FILE.PID of each process.")] = None,
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program; the plan's by "
+                          "default.")] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep each process's log of delays in "
+                        "FILE.PID.")] = None,
     table: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the delays as a table: .csv or .parquet.")] = None,
-    changed: Annotated[bool, typer.Option("--allow-changed", help="Find the plan's points in a program that was changed since, "
-                       "by source line and instruction. Costs a run.")] = False,
+    changed: Annotated[bool, typer.Option("--allow-changed", help="Find the plan's points in a changed program by source "
+                          "line and instruction, in "
+                       "an extra run.")] = False,
 ) -> None:  # fmt: skip
     """Run a program with a plan's delays, which are the same in each run.
 
-    Ends with the program's exit code. A kernel whose code is not the plan's ends the program with exit code 125, unless
-    --allow-changed.
+    Exits with the program's code, or with 125 when a kernel's code is not the plan's, unless --allow-changed.
     """
     from warpsight.race import prepare
     from warpsight.ui.render import terminal
@@ -37,8 +38,7 @@ def command(
     if words and words[0] != SIDES:
         raise UsageError(f"write -- before the program: warpsight race replay {plan_path} -- {words[0]}")
     replayed = prepare.replay(plan_path, words[1:], log, changed=changed)
-    for note in replayed.notes:
-        terminal.warning(note)
+    terminal.warning(*replayed.notes)
     race.replayed(replayed)
     if table is not None:
         race.write_table(replayed.delays, table)

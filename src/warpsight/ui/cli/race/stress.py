@@ -21,8 +21,8 @@ _LONGEST_STRESS_NS = 300_000
 
 
 def command(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program, which fails by its "
-                     "exit code or as the options say. Without a plan every point of `race points` is delayed.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program; without a "
+                          "plan, every point of `race points` is delayed.")] = None,
     confidence: oracles.Confidence = 0.95,
     folder: oracles.Folder = None,
     force: oracles.Force = False,
@@ -36,25 +36,27 @@ def command(
     in_process: oracles.InProcess = 1,
     inject: oracles.Inject = "sanitizer",
     gpus: oracles.Gpus = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs at most.", rich_help_panel="Runs")] = 1000,
-    seconds: Annotated[float, typer.Option("--for", metavar="S", help="Seconds at most.", rich_help_panel="Runs")] = 600.0,
-    rate: Annotated[float, typer.Option("--rate", min=0, max=1, metavar="R", rich_help_panel="Runs", help="Enough when delayed "
-                    "runs are shown to fail more seldom than this.")] = 0.0,
+    runs: Annotated[int, typer.Option(min=1, help="Most runs.", rich_help_panel="Runs")] = 1000,
+    seconds: Annotated[float, typer.Option("--for", metavar="S", help="Most seconds.", rich_help_panel="Runs")] = 600.0,
+    rate: Annotated[float, typer.Option("--rate", min=0, max=1, metavar="R", rich_help_panel="Runs", help="Stop once "
+                          "delayed runs are shown to fail less often than this.")] = 0.0,
     ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
-                        "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
-    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: accesses that conflict "
-                        "without an order come first, for `race reduce`. Traces every access of 64 launches.")] = False,
-    memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, kernels of their own "
-                      "that hammer memory beside the program's, whose code is not patched: for bugs of weak memory.")] = False,
-    depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a plan: "
-                     "delays by the warps' priorities, which change at DEPTH − 1 random steps.")] = 0,
+                        "delay to try; repeatable. By default 1/100, 1/10 and all of the plan's.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for the order of runs and their delays.", rich_help_panel="Runs")] = 0,
+    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: put unordered "
+                          "conflicting accesses first, for `race reduce`. "
+                        "Traces 64 launches.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, run kernels that "
+                          "hammer memory beside the unpatched program, "
+                      "for weak-memory bugs.")] = False,
+    depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a "
+                          "plan: delay by warp priorities that change at DEPTH − 1 random steps.")] = 0,
 ) -> None:  # fmt: skip
     """Find out whether delays make a program fail, by a randomized experiment against runs without delays.
 
-    Exit codes: 0 not reproduced (the output says which rate of failing is excluded), 10 reproduced, 11 natural (it fails without
-    delays as well), 12 the runs cannot be judged. The plan that failed is kept for `race replay` and `race reduce`. After an
-    interruption the same command goes on.
+    Exit codes: 0 not reproduced (the output gives the failure rate that is excluded), 10 reproduced, 11 natural (fails without
+    delays too), 12 the runs cannot be judged. The failing plan is kept for `race replay` and `race reduce`. After an
+    interruption, the same command continues.
     """
     from warpsight.race.stressing import Limits, stress
     from warpsight.ui.render.race import search as race_search

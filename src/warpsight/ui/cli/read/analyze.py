@@ -20,18 +20,13 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace, or a file of another tool; the newest trace here by default.", metavar="[TRACE]"
-        ),
-    ] = "",
+    trace: options.NewestTrace = "",
     names: Annotated[
         list[str] | None, typer.Argument(help="Analyses to run; --list names them.", metavar="[NAME]…")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the analyses.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every finding in full and every analysis, however long.")
+        bool, typer.Option("--all", help="Show every finding in full and every analysis.")
     ] = False,
     device: options.Device = None,
     stream: options.Stream = None,
@@ -39,18 +34,19 @@ def command(
     begin: options.Begin = None,
     end: options.EndOrTo = None,
     top: Annotated[
-        int | None, typer.Option(help="Rows of each table, 0 for all; otherwise what fits 30 lines.", min=0)
+        int | None,
+        typer.Option(help="Rows of each table, 0 for all; by default what fits in 30 lines.", min=0),
     ] = None,
     dot: Annotated[
         Path | None,
-        typer.Option("--dot", help="Also write critical-path's dependency graph as DOT to this new file."),
+        typer.Option("--dot", help="Also write the dependency graph as DOT to this new file."),
     ] = None,
     as_json: options.AsJson = False,
     as_sarif: Annotated[
         bool,
         typer.Option(
             "--sarif",
-            help="Write the verdict's findings as SARIF, for editors and code scanning: each at its line.",
+            help="Write the findings as SARIF, each at its line, for editors and code scanning.",
         ),
     ] = False,
     include_paths: options.IncludePaths = False,
@@ -60,8 +56,8 @@ def command(
 ) -> None:
     """Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.
 
-    Without a name: a verdict, an account of every device's time, and findings with evidence and advice: errors, the largest
-    shares of the time, then changes and what each saves at most.
+    Without a name: a verdict, an account of each device's time, and findings with evidence and advice: errors, the largest
+    shares of the time, then changes and the most each would save.
     """
     if listed:
         return _list(as_json, out, force)
@@ -175,7 +171,7 @@ def _tables(opened: StoredTrace, result: Result, top: int | None, target: IO[str
         tables.show(table, title=name if len(result.tables) > 1 else None, top=limit, stream=target)
 
 
-#: Columns that are moments, and tables whose column `time` is one too; people read them from the trace's begin on.
+#: Columns that are moments, and tables whose column `time` is one too; people read them from the trace's start on.
 _SINCE_BEGIN = ("start", "begin", "first", "last", "peak_time")
 _MOMENTS = ("usage", "errors", "pools")
 

@@ -24,8 +24,8 @@ def command(
     traces: Annotated[
         list[str],
         typer.Argument(
-            help="Runs of the first side, --, and runs of the second: traces, files of other tools, folders of them. "
-            "The -- may be left out between two.",
+            help="Runs of each side: traces, other tools' files, or folders of them. Between two arguments -- "
+            "is optional.",
             metavar="BEFORE… -- AFTER…",
             show_default=False,
         ),
@@ -43,8 +43,8 @@ def command(
         float | None,
         typer.Option(
             "--fail-if-slower",
-            help="Exit with 4 when an iteration is slower by this much or more, beyond noise, and with 5 when the "
-            "runs cannot decide.",
+            help="Exit with 4 when an iteration is slower by this much beyond noise, and with 5 when the runs "
+            "cannot tell.",
             metavar="PERCENT",
         ),
     ] = None,
@@ -52,7 +52,7 @@ def command(
         bool,
         typer.Option(
             "--untested",
-            help="With --fail-if-slower, judge runs that are too few for a test by their times.",
+            help="With --fail-if-slower: judge by the times alone when runs are too few for a test.",
         ),
     ] = False,
     as_json: options.AsJson = False,
@@ -61,9 +61,8 @@ def command(
 ) -> None:
     """Compare runs of two versions: what changed, and whether it is more than the noise between runs.
 
-    Noise is the difference between runs of one version, so record each version several times: at least four, better five,
-    in turn (A B A B …). Runs are compared per iteration of their steady state, along their common call tree. With fewer runs
-    nothing is tested.
+    Record each version at least four times, better five, in turn (A B A B …): noise is how runs of one version differ. Runs are
+    compared per iteration of their steady state, along their common call tree. With fewer runs nothing is tested.
     """
     if by is not None and by not in _TABLES:
         raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")

@@ -24,7 +24,7 @@ def command(
         typer.Option(
             "-o",
             "--output",
-            help="New file, `-` for standard output; NAME with the format's suffix in this folder by default.",
+            help="New file, or `-`; NAME with the format's suffix by default.",
         ),
     ] = None,
     force: options.Force = False,
@@ -41,28 +41,28 @@ def command(
     ] = None,
     process: options.Process = None,
     no_flows: Annotated[
-        bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
+        bool, typer.Option("--no-flows", help="Omit arrows from launches to their work.")
     ] = False,
-    no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    no_counters: Annotated[bool, typer.Option("--no-counters", help="Omit counters.")] = False,
     no_rows: Annotated[
         bool,
         typer.Option(
             "--no-rows",
-            help="Leave out the rows that let perfetto, chrome and kineto files be imported without loss.",
+            help="Omit the rows that make perfetto, chrome and kineto files importable without loss.",
         ),
     ] = False,
     critical_path: Annotated[
         bool,
         typer.Option(
             "--critical-path",
-            help="Draw the critical path over the timeline: a track of its segments and arrows along it (perfetto only).",
+            help="Draw the critical path: a track of segments, with arrows (perfetto only).",
         ),
     ] = False,
     findings: Annotated[
         bool,
         typer.Option(
             "--findings",
-            help="Mark what `analyze` finds: a track for each, where it shows best (perfetto only).",
+            help="Mark the findings of `analyze`, one track each (perfetto only).",
         ),
     ] = False,
     include_paths: options.IncludePaths = False,
@@ -72,9 +72,8 @@ def command(
 ) -> None:
     """Write a trace in another tool's format.
 
-    Writes everything that has a time, unless options select a part. An output whose name ends with .zst is compressed.
-    Kineto's format holds one process, so several become files (rank0.pt.trace.json, …) in a folder that HTA's
-    `TraceAnalysis(trace_dir=…)` loads. Private data is left out as in a report.
+    A name that ends with .zst is compressed. Kineto's format holds one process, so several become files (rank0.pt.trace.json,
+    …) in a folder that HTA's `TraceAnalysis(trace_dir=…)` loads. Private data is omitted as in a report.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.formats.registry import exporter

@@ -22,37 +22,37 @@ def command(
         typer.Option(
             "-w",
             "--weight",
-            help="time, launches, bytes, idle, allocated, samples (of the CPU), or pc-samples (of the GPU's warps).",
+            help="time, launches, bytes, idle, allocated, samples (CPU) or pc-samples (GPU warps).",
         ),
     ] = "time",
     to: Annotated[
         str | None,
         typer.Option(
             "--to",
-            help="html, svg, png, folded, speedscope or cpuprofile; by default what the name of -o says.",
+            help="html, svg, png, folded, speedscope or cpuprofile; by default the suffix of -o decides.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="New file, `-` for standard output; NAME.flame.html by default."),
+        typer.Option("-o", "--output", help="New file, or `-`; NAME.flame.html by default."),
     ] = None,
     force: options.Force = False,
     diff: Annotated[
-        str | None, typer.Option("--diff", help="An earlier trace to compare with.", metavar="BEFORE")
+        str | None, typer.Option("--diff", help="Earlier trace to compare with.", metavar="BEFORE")
     ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Split by device, stream, rank, process or thread; repeatable. Samples: process and thread."
+            help="Split by device, stream, rank, process or thread (samples: process, thread); repeatable."
         ),
     ] = None,
     level: Annotated[
         list[str] | None,
-        typer.Option(help="Only these levels above the leaves: stack, range, op; repeatable."),
+        typer.Option(help="Only these levels above kernels: stack, range, op; repeatable."),
     ] = None,
     names: options.Names = "demangled",
     merge_lines: Annotated[
-        bool, typer.Option("--merge-lines", help="One frame per function, whatever its lines.")
+        bool, typer.Option("--merge-lines", help="One frame per function instead of per line.")
     ] = False,
     device: options.Device = None,
     stream: options.Stream = None,
@@ -67,10 +67,10 @@ def command(
 ) -> None:
     """Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
 
-    Frames are the host stack, then ranges and operators, then the kernel. Work without a host stack has a frame of its own,
-    and the total is printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host threads end in
-    running or waiting; --name running leaves the waiting out. Samples of warps (record --pc-sampling) continue below the
-    kernel with source lines, instruction and stall reason; each is shared among the host stacks that launched its kernel then.
+    Frames are the host stack, then ranges and operators, then the kernel. Work without a host stack has a frame of its own.
+    With --diff, red frames grew since BEFORE and blue ones shrank. Host samples end in running or waiting; --name running drops
+    the waiting. Warp samples (record --pc-sampling) add source lines, instruction and stall reason below the kernel, shared
+    among the host stacks that launched it.
     """
     from warpsight.api import flames
     from warpsight.api.trace import open as open_trace

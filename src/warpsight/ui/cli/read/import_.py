@@ -17,33 +17,29 @@ if TYPE_CHECKING:
 def command(
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Files or folders; several make one trace with several processes.", metavar="FILE…"
-        ),
+        typer.Argument(help="Files or folders; several become processes of one trace.", metavar="FILE…"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The new trace folder; NAME.warp in this folder by default."),
+        typer.Option("-o", "--output", help="New trace folder; NAME.warp by default."),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(
-            "--from", help="Format of the files; found by their content by default.", metavar="FORMAT"
-        ),
+        typer.Option("--from", help="Format of the files; recognized by default.", metavar="FORMAT"),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", help="An option of the reader; repeatable.", metavar="KEY=VALUE"),
+        typer.Option("--option", help="Reader option; repeatable.", metavar="KEY=VALUE"),
     ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
     formats: Annotated[
-        bool, typer.Option("--formats", help="List the formats that can be read and their options.")
+        bool, typer.Option("--formats", help="List readable formats and their options.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was read as JSON.")] = False,
 ) -> None:
     """Read other tools' files into a trace.
 
-    Every reading verb also takes such files directly; importing once makes later questions quick.
+    Reading verbs also take such files directly; import once to make later questions fast.
     """
     from warpsight.formats.importing import import_files
 

@@ -14,21 +14,21 @@ from warpsight.ui.cli import app
 def command(
     roots: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders whose traces may be read; the current one by default.", metavar="[FOLDER]…"),
+        typer.Argument(help="Folders that may be read; the current one by default.", metavar="[FOLDER]…"),
     ] = None,
     skill: Annotated[
         Path | None,
         typer.Option(
             "--install-skill", metavar="FOLDER",
-            help="Install the agent skill into this folder (such as .claude/skills) and exit.",
+            help="Install the agent skill in this folder (such as .claude/skills) and exit.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a skill that differs.")] = False,
 ) -> None:  # fmt: skip
     """Serve traces to agents over the Model Context Protocol (standard input and output).
 
-    Tools: list_traces, info, analyze, stats, query, flame, diff. Read-only; rows are bounded; only files below the given folders
-    are opened, links followed.
+    Tools: list_traces, info, analyze, stats, query, flame, diff. Read-only, with bounded answers, for files below the given
+    folders.
     """
     # Front ends do not import each other; this verb is the one way in.
     if skill is not None:

@@ -21,23 +21,21 @@ def command(
         typer.Option(
             "-c",
             "--cpu",
-            help="Host stacks: extended folded, perf script, bpftrace, or a trace.",
+            help="Host stacks: extended folded, perf script, bpftrace or a trace.",
             metavar="FILE",
         ),
     ],
     gpu: Annotated[
         str,
-        typer.Option(
-            "-g", "--gpu", help="The GPU side: a trace, or any file that `import` reads.", metavar="FILE"
-        ),
+        typer.Option("-g", "--gpu", help="GPU side: a trace or another tool's file.", metavar="FILE"),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            help="New file of folded stacks, or NAME.warp for the GPU trace with the stacks on its launches and their work; "
-            "folded stacks on standard output by default.",
+            help="New file: folded stacks, or NAME.warp for the GPU trace with these stacks. By default "
+            "folded stacks go to standard output.",
         ),
     ] = None,
     tolerance: Annotated[
@@ -45,30 +43,29 @@ def command(
         typer.Option(
             "-t",
             "--tolerance",
-            help="Largest distance of a stack from its launch, with the clocks aligned.",
+            help="Largest distance between a stack and its launch, with clocks aligned.",
             metavar="MS",
             min=0,
         ),
     ] = 10.0,
     weight: Annotated[
         str | None,
-        typer.Option("-w", "--weight", help="Of folded stacks: count, time (ns; the default) or bytes."),
+        typer.Option("-w", "--weight", help="Weight of folded stacks: count, time (ns; default) or bytes."),
     ] = None,
     summary: Annotated[
-        bool, typer.Option("-s", "--summary", help="Show what was matched, the clocks, and kernels by name.")
+        bool, typer.Option("-s", "--summary", help="Show matches, clocks, and kernels by name.")
     ] = False,
     compat: Annotated[
         bool,
-        typer.Option("--compat", help="The output of bpf-developer-tutorial's merge script, byte for byte."),
+        typer.Option("--compat", help="Reproduce bpf-developer-tutorial's merge script byte for byte."),
     ] = False,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file or trace.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Put host stacks that another tool took on the GPU work they launched.
 
-    Stacks and launches are matched one to one in order of time, per process and thread; the offset of the clocks is found from
-    the files. Ambiguous stacks belong to no kernel. All device work is in the output: without a stack, below a root that says
-    why.
+    Matches stacks and launches one to one in time order, per process and thread, and finds the clock offset from the files.
+    Ambiguous stacks are not used. All device work appears; where there is no stack, below a root that says why.
     """
     for name in (cpu, gpu):
         if "://" not in name and not Path(name).exists():
@@ -97,7 +94,7 @@ def command(
         raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")
     for name in (cpu, gpu):
         if out is not None and out.exists() and Path(name).exists() and out.samefile(name):
-            raise UsageError(f"{out} is what is read; -o names another file")
+            raise UsageError(f"{out} is the input; name another file with -o")
     samples = load_samples(cpu)
     with open_any(gpu) as trace:
         merged = merge(samples, trace, int(tolerance * 1_000_000))
@@ -111,7 +108,7 @@ def command(
         else:
             with output.text(out, force) as stream:
                 lines = sorted(merged.folded(weight or "time").items())
-                stream.writelines(f"{stack} {value}\n" for stack, value in lines)
+                stream.writelines(f"{_secretless(stack)} {value}\n" for stack, value in lines)
         if as_json:
             found = {
                 "cpu": cpu,
@@ -149,12 +146,19 @@ def _print_result(merged: Merged, full: bool) -> None:
     loss.findings(result.findings)
 
 
+def _secretless(stacks: str) -> str:
+    """Folded stacks without secrets, which are looked for in each frame."""
+    from warpsight.model.sharing import secrets
+
+    return ";".join(map(secrets.secretless, stacks.split(";")))
+
+
 def _compat(cpu: str, gpu: str, out: Path | None, tolerance: float, summary: bool, force: bool) -> None:
     from warpsight.analysis.merge import compat
 
     path = out or Path("merged_trace.folded")
     printed_output = compat.merge(cpu, gpu, str(path), tolerance, summary)
     with output.binary(path, force) as stream:
-        stream.write(printed_output.folded.encode("utf-8", "surrogateescape"))
+        stream.write(_secretless(printed_output.folded).encode("utf-8", "surrogateescape"))
     if str(path) != "-":
         sys.stdout.write("".join(f"{line}\n" for line in printed_output.lines))

@@ -21,7 +21,7 @@ def command(
     trace: Annotated[
         str,
         typer.Argument(
-            help="A trace, or a file of another tool; the newest trace here by default.", metavar="[TRACE]"
+            help="A trace or another tool's file; the newest trace here by default.", metavar="[TRACE]"
         ),
     ] = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
@@ -29,13 +29,13 @@ def command(
         bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")
     ] = False,
     port: Annotated[
-        int, typer.Option(help="Port to listen on, a free one by default.", min=0, max=65535)
+        int, typer.Option(help="Port to listen on; a free one by default.", min=0, max=65535)
     ] = 0,
 ) -> None:
     """Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.
 
-    Serves on this machine only, under an address with a random token, until Ctrl-C. The pages load nothing from elsewhere. The
-    report shows paths and arguments as recorded.
+    Serves on this machine only, at an address with a random token, until Ctrl-C. The pages load nothing from elsewhere; paths
+    and arguments appear as recorded.
     """
     serve(trace or str(newest()), browser=not no_browser, perfetto=perfetto, port=port)
 
@@ -44,7 +44,7 @@ def newest(folder: Path | None = None) -> Path:
     """The trace in a folder (the current one) that was written last.
 
     Raises:
-        UsageError: when there is none.
+        UsageError: when it does not exist.
     """
     where = folder or Path()
     found = [*where.glob("*.warp/manifest.json"), *where.glob("*.warp.zip")]

@@ -25,24 +25,22 @@ def command(
     trace: options.TracePath,
     sql: Annotated[
         str | None,
-        typer.Argument(
-            help="One SQL statement that reads; views are named like the tables.", metavar="[SQL]"
-        ),
+        typer.Argument(help="One reading statement; views are named like the tables.", metavar="[SQL]"),
     ] = None,
-    table: Annotated[str, typer.Option(help="Table to ask without SQL.")] = "kernel",
+    table: Annotated[str, typer.Option(help="Table to read without SQL.")] = "kernel",
     filters: Annotated[
         list[str] | None,
         typer.Option(
             "--filter",
             help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
-            "Repeated: and; `|` within one: or.",
+            "Repeat for and; `|` within one is or.",
         ),
     ] = None,
     fields: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,
     group_by: Annotated[
-        str | None, typer.Option(help="Group by these columns: count and times of each group.")
+        str | None, typer.Option(help="Show count and times grouped by these columns.")
     ] = None,
-    count: Annotated[bool, typer.Option("--count", help="Only the number of rows (of each group).")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Show only the number of rows (per group).")] = False,
     top: Annotated[int | None, typer.Option(help="The N largest groups, or longest rows.", min=1)] = None,
     head: Annotated[int | None, typer.Option(help="The first N rows.", min=1)] = None,
     tail: Annotated[int | None, typer.Option(help="The last N rows.", min=1)] = None,
@@ -50,18 +48,18 @@ def command(
         bool,
         typer.Option("--all", help=f"All rows; by default tables on a terminal end after {DEFAULT_ROWS}."),
     ] = False,
-    no_header: Annotated[bool, typer.Option("--no-header", help="No line with column names.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="Omit the line of column names.")] = False,
     form: Annotated[
         str, typer.Option("--format", help="table, csv, json, ndjson, parquet or arrow.")
     ] = "table",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    compress: Annotated[str, typer.Option(help="Compress the output: none, gzip or zstd.")] = "none",
+    compress: Annotated[str, typer.Option(help="Compression: none, gzip or zstd.")] = "none",
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
     """Ask a trace with SQL or simple filters.
 
-    The SQL is DuckDB's; it can read the trace and nothing else.
+    SQL is DuckDB's and can read only the trace.
     """
     from warpsight.analysis.base import query
     from warpsight.api.trace import open as open_trace

@@ -17,12 +17,10 @@ def command(
     trace: options.TracePath,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="New file, `-` for standard output; NAME.report.html by default."
-        ),
+        typer.Option("-o", "--output", help="New file, or `-`; NAME.report.html by default."),
     ] = None,
     force: options.Force = False,
-    title: Annotated[str | None, typer.Option(help="Title of the page; the trace's name by default.")] = None,
+    title: Annotated[str | None, typer.Option(help="Page title; the trace's name by default.")] = None,
     begin: options.Begin = None,
     end: options.End = None,
     device: options.Device = None,
@@ -30,14 +28,14 @@ def command(
     include_paths: options.IncludePaths = False,
     include_arguments: options.IncludeArguments = False,
     include_environment: options.IncludeEnvironment = False,
-    no_source: Annotated[bool, typer.Option("--no-source", help="Embed no lines of source.")] = False,
+    no_source: Annotated[bool, typer.Option("--no-source", help="Omit source lines.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:
     """Write one HTML page that says what is wrong and shows it.
 
-    Verdict, findings, timeline, flame graph, kernels, idle time, memory, counters and source. The page opens offline and loads
-    nothing. Arguments, environment variables, private paths and names of people and hosts are left out unless an --include
-    option keeps them; secrets always.
+    The page has verdict, findings, timeline, flame graph, kernels, idle time, memory, counters and source, and opens offline.
+    It omits arguments, environment variables, private paths, and names of people and hosts unless an --include option keeps
+    them; it always omits secrets.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.ui.render import loss

@@ -21,8 +21,8 @@ def command(
             "-w",
             "--what",
             metavar="WHAT",
-            help="A change; repeatable, applied in this order. SUBJECT[:NAME][CHANGE]: kernel:NAME/2, kernel:NAME*1.5, "
-            "kernel:NAME=none, copy:HtoD/2, launch/2, sync:NAME, host:NAME=none, graphs, fuse:RANGE=200us, overlap:copies, "
+            help="A change; repeatable, applied in order: kernel:NAME/2, kernel:NAME*1.5, kernel:NAME=none, "
+            "copy:HtoD/2, launch/2, sync:NAME, host:NAME=none, graphs, fuse:RANGE=200us, overlap:copies, "
             "streams:NAME, batch*2, device:H100.",
         ),
     ] = None,
@@ -30,12 +30,12 @@ def command(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="A step's time without the recorder, to correct for its cost: 4.8ms.",
+            help="A step's time without the recorder, such as 4.8ms, to correct for its cost.",
         ),
     ] = None,
     process: options.Process = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the re-timed recording as this new trace.")
+        Path | None, typer.Option("-o", "--output", help="Write the re-timed recording to this new trace.")
     ] = None,
     force: options.Force = False,
     top: Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)] = None,
@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Say how long a program's steps would take if something in it were different.
 
-    Every launch, kernel, copy and wait of the recording happens again, as soon as its dependencies allow. NAME is a regular
-    expression; for `host`, `graphs`, `fuse` and `batch` it names ranges.
+    Replays every launch, kernel, copy and wait of the recording as soon as its dependencies allow. NAME is a regular
+    expression; for `host`, `graphs`, `fuse` and `batch` it matches ranges.
     """
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace

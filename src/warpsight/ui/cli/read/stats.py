@@ -29,13 +29,13 @@ def command(
     by: Annotated[
         str,
         typer.Option(
-            help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack; operators by "
-            "name, shapes, family or forward; modules by name or class."
+            help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack; "
+            "ops by name, shapes, family or forward; modules by name or class."
         ),
     ] = "name",
     names: options.Names = "demangled",
     latency: Annotated[
-        bool, typer.Option("--latency", help="Add the wait between launch call and kernel.")
+        bool, typer.Option("--latency", help="Add the wait between launch and kernel.")
     ] = False,
     device: options.Device = None,
     stream: options.Stream = None,
@@ -45,7 +45,7 @@ def command(
     name: options.Name = None,
     top: Annotated[
         int | None,
-        typer.Option(help="Rows to give, 0 for all. By default 20; all with --csv and --json.", min=0),
+        typer.Option(help="Rows, 0 for all; 20 by default, all with --csv and --json.", min=0),
     ] = None,
     csv: options.Csv = False,
     as_json: options.AsJson = False,
@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
 
-    Times are exact, percentiles interpolated. `ops` are a framework's operators: host and device time, estimated FLOP and
-    bytes, and the share of the device's peak. `modules` are a PyTorch model's modules as a tree, backward with its forward.
+    Times are exact, percentiles interpolated. `ops` lists a framework's operators: host and device time, estimated FLOP and
+    bytes, and the share of the device's peak. `modules` is the tree of a PyTorch model, with backward counted with its forward.
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")

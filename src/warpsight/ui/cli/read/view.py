@@ -24,16 +24,16 @@ _PIPE_WIDTH = 120
 def command(
     trace: options.TracePath,
     listed: Annotated[
-        bool, typer.Option("--list", help="Print single events in time order instead of a picture.")
+        bool, typer.Option("--list", help="Print single events in time order instead.")
     ] = False,
     count: Annotated[
-        int | None, typer.Option("-n", "--count", help="Events to print, 50 by default; 0 for all.", min=0)
+        int | None, typer.Option("-n", "--count", help="Events to print, 0 for all; 50 by default.", min=0)
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, memory or counter; "
-            "repeatable, with --list."
+            help="With --list, only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, "
+            "memory or counter; repeatable."
         ),
     ] = None,
     device: options.Device = None,
@@ -44,19 +44,17 @@ def command(
     end: options.EndOrTo = None,
     width: Annotated[
         int | None,
-        typer.Option(help="Columns of the picture, 40 to 400; the terminal's by default.", min=40, max=400),
+        typer.Option(help="Columns of the picture, 40 to 400.", min=40, max=400),
     ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Print the picture instead of opening it, on a terminal too.")
-    ] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print the picture on a terminal too.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Use ASCII characters only.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="With --list: write CSV, times in ns.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON, times in ns.")] = False,
 ) -> None:
     """Show the timeline: a row per device and stream, or single events with --list.
 
-    On a terminal it opens a view that zooms, moves, searches and shows details (? lists the keys); in a pipe it prints the
-    picture. Times are relative to the begin of the recording.
+    On a terminal it opens an interactive view (? lists the keys); in a pipe it prints the picture. Times count from the start
+    of the recording.
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")

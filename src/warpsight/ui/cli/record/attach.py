@@ -23,18 +23,19 @@ def command(
     pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")],
     path: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write; pid-PID.warp by default.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
-    duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after this many seconds; 0: at Ctrl-C, "
-                        "`warpsight detach` or the process's end.")] = 0.0,
+    duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after this many seconds; 0: on Ctrl-C, "
+                          "`detach` or the process's end.")] = 0.0,
     sample: Annotated[float, typer.Option(metavar="HZ", help="Samples of host threads per second; 0: none.")] = 100.0,
-    counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters per second, or which.")] = "10",
-    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Keep only the last 30s, 500MB or both; "
-                    "`warpsight trigger` writes traces of them.")] = "",
+    counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters: samples per "
+                        "second, or names.")] = "10",
+    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Keep only the last 30s, 500MB or both; `trigger` writes "
+                          "them as a trace.")] = "",
 ) -> None:  # fmt: skip
     """Record a process that runs already.
 
-    Until it is detached, or ends. The process needs WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so in its
-    environment from the start, or is a CPython from 3.14 on. Its environment also sets the options (WARPSIGHT_STACKS, …). Graphs
-    and modules created earlier have no stacks. A dormant process of a running `warpsight record` joins that recording.
+    The process must have started with WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so, or be CPython 3.14 or
+    newer. Its environment also sets the options (WARPSIGHT_STACKS, …). Graphs and modules created earlier have no stacks. A
+    dormant process of a running `warpsight record` joins that recording.
     """
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener

@@ -22,17 +22,19 @@ PROGRAMS = {"cuda": "warpsight.recorder.demo.heat_cuda", "opencl": "warpsight.re
 
 def command(
     path: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path("demo.warp"),
-    device: Annotated[str, typer.Option(help="cuda, opencl, or auto: the best one here.")] = "auto",
-    keep: Annotated[bool, typer.Option("--keep", help="Refuse to replace an earlier demo.")] = False,
+    device: Annotated[str, typer.Option(help="cuda, opencl or auto.")] = "auto",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep an earlier demo: fail instead of replacing it.")
+    ] = False,
 ) -> None:
     """Record a small program on the best available device and show the result.
 
-    Heat spreads over a plate: with PyTorch or CuPy on an NVIDIA GPU, otherwise in OpenCL, which also runs on a CPU.
+    The program simulates heat: with PyTorch or CuPy on an NVIDIA GPU, otherwise with OpenCL, which also runs on a CPU.
     """
     if device not in (*PROGRAMS, "auto"):
         raise UsageError(f"--device is cuda, opencl or auto, not {device!r}")
     chosen = _best() if device == "auto" else device
-    program = python_command(PROGRAMS[chosen])
+    program = python_command(PROGRAMS[chosen], site=True)
     terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")
     code = record(path, program, Settings(backend=chosen), force=not keep)
     from warpsight.recorder.launch import check_uninterrupted  # which needs POSIX, as a recording does

@@ -12,8 +12,8 @@ from warpsight.ui.render import terminal
 def command(pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")]) -> None:
     """End the recording of an attached process.
 
-    The process goes on at no cost, and `warpsight attach` completes its trace. A process of a running `warpsight record` only
-    pauses; you can attach to it again.
+    The process runs on at no cost, and `attach` completes its trace. In a running `warpsight record` the process only pauses;
+    attach to it again to go on.
     """
     from warpsight.recorder import attach, find
     from warpsight.recorder.drain import listener

@@ -18,18 +18,18 @@ _LOOK_S, _DUMP_S, _TRACE_S = 30.0, 60.0, 60.0
 
 
 def command(
-    pid: Annotated[int, typer.Argument(metavar="PID", help="The process; its children are included.")],
-    gpu: Annotated[bool, typer.Option("--gpu", help="Take GPU core dumps too, which ends the kernels that run.")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, "
-                      ".txt and .json into this new folder.")] = None,
+    pid: Annotated[int, typer.Argument(metavar="PID", help="The process (with its children).")],
+    gpu: Annotated[bool, typer.Option("--gpu", help="Also take GPU core dumps; this ends running kernels.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, .txt and .json to "
+                          "this new folder.")] = None,
     gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:  # fmt: skip
     """Say what a running process is doing, on the host and on the GPU.
 
-    Prints the Python and native stacks of every thread of the process and its children. If it is recorded with --ring, also
-    the last seconds as a trace and the outstanding launches. --gpu needs a process started with
-    CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `warpsight watch --on-hang dump` does.
+    Prints the Python and native stacks of every thread of the process and its children; if it is recorded with --ring, also the
+    last seconds as a trace and the outstanding launches. --gpu needs a process started with
+    CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `watch --on-hang dump` does.
     """
     from warpsight.ui.cli.output import json_text
     from warpsight.ui.render.dump import hang_page

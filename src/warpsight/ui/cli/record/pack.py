@@ -10,15 +10,15 @@ import typer
 
 def command(
     trace: Annotated[
-        Path, typer.Argument(help="A trace folder; with --unpack a packed file.", metavar="TRACE")
+        Path, typer.Argument(help="A trace folder, or with --unpack a packed file.", metavar="TRACE")
     ],
     out: Annotated[Optional[Path], typer.Option("-o", "--output", help="Where to write it.")] = None,  # noqa: UP045
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
-    unpack: Annotated[bool, typer.Option("--unpack", help="Make a folder of a packed file again.")] = False,
+    unpack: Annotated[bool, typer.Option("--unpack", help="Turn a packed file back into a folder.")] = False,
 ) -> None:
     """Make one file of a trace folder.
 
-    To send or keep a trace. The file, by default NAME.warp.zip, opens like the folder; its checksums are verified then.
+    The file, NAME.warp.zip by default, opens like the folder; opening verifies its checksums.
     """
     from warpsight.errors import TraceError
     from warpsight.model.sharing import pack

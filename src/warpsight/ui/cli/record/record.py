@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Record a program into a trace.
 
-    The program keeps its terminal, signals and exit code. `--` before it is optional. Inside another recording, or as a further
+    The program keeps its terminal, signals and exit code; `--` before it is optional. Inside another recording, or as another
     rank of a job that records into the same folder, it joins that recording.
     """
     program = program or []

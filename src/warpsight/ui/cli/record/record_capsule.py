@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from warpsight.recorder.ring.recorder import RingRecorder
     from warpsight.replay.capsule.recording import CapsuleChoice
 
-#: What processes get when the flight recorder's trigger fires; without the library that cuts out they ignore it.
-SIGNAL = signal.SIGURG
 _TRIGGER = "trigger"
 
 
@@ -44,7 +40,7 @@ def cutting(
             with suppress(OSError):  # it has ended, or uses no GPU
                 if hung is not None:
                     (folder / str(pid) / "hung").write_text(f"{hung.oldest} {hung.returned} {hung.thread}\n")
-                os.kill(pid, SIGNAL)
+            recording.trigger(folder, pid)
 
         if ring is not None:
             ring.on_trigger = pass_on
@@ -76,8 +72,9 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
             raise UsageError(
                 "--capsule trigger goes with --ring: it takes the first step after a trigger, or what hangs"
             )
-        hangs = bool(triggers.parse(settings.triggers).hang_s)
-        return CapsuleChoice(range=STEP, signal=int(SIGNAL), hangs=hangs)
+        hang_s = triggers.parse(settings.triggers).hang_s
+        patience = hang_s or CapsuleChoice.patience
+        return CapsuleChoice(range=STEP, trigger=True, hangs=bool(hang_s), patience=patience)
     subject, _, text = what.partition(":")
     least = {"step": 1, "frame": 0}.get(subject)
     if least is None or not text.isdecimal() or int(text) < least:

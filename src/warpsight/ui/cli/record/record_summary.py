@@ -50,8 +50,7 @@ def print_summary(summary: RecordingSummary) -> None:
         found = None
     for line in lines(summary, found):
         print(line, file=sys.stderr)
-    for text in (*unmatched(summary), *losses(summary)):
-        terminal.warning(text)
+    terminal.warning(*unmatched(summary), *losses(summary))
     path = shlex.quote(str(summary.path))
     print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
 

@@ -13,8 +13,8 @@ def command(
 ) -> None:
     """Make a trace of what an interrupted recording left.
 
-    For a recording whose launcher was killed: everything that reached the disk becomes readable. You can interrupt it and run
-    it again; a complete trace stays unchanged.
+    Use it when the launcher was killed: everything that reached the disk becomes readable. It can be interrupted and repeated;
+    a complete trace stays unchanged.
     """
     from warpsight.api.made import recover
 

@@ -23,12 +23,12 @@ def command(
     recording: Annotated[
         str | None,
         typer.Argument(
-            help="A recorded process, its launcher, or the folder that is recorded to; by default the youngest recording in "
-            "this folder.",
+            help="A recorded process, its launcher, or the recording's folder; the newest recording here by "
+            "default.",
             metavar="PID|FOLDER",
         ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one snapshot and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one snapshot and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON and end.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between snapshots.", min=0.1, max=3600)] = 1.0,
     window: Annotated[
@@ -38,9 +38,8 @@ def command(
 ) -> None:
     """Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.
 
-    On a terminal it shows kernels, live flame graphs of the code that asked for the GPU's time and of the host's samples, and
-    counters; keys sort, filter, zoom and hold (? lists them). Reads what the recording has written so far, without disturbing
-    it. Ends with the recording, or with q.
+    On a terminal: kernels, live flame graphs of GPU time by launching code and of host samples, and counters; ? lists the keys.
+    It reads only what the recording has written, without disturbing it, and ends with the recording or with q.
     """
     from warpsight.recorder.live.recording import Live, find
 

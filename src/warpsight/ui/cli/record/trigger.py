@@ -13,13 +13,13 @@ _PATIENCE_S = 600.0
 
 def command(
     recording: Annotated[str, typer.Argument(metavar="PID|DIR",
-                         help="A recorded process, its launcher, or its folder.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the trace and its name.")] = "asked for",
+                         help="A recorded process, its launcher, or the recording's folder.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept in the trace and its name.")] = "asked for",
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:  # fmt: skip
     """Have a flight recorder write a trace of its window.
 
-    Needs a recording with `--ring`. Prints the trace's folder once it is readable; with `--after S`, S seconds later.
+    Needs a recording with `--ring`. Prints the trace's folder once it can be read.
     """
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener

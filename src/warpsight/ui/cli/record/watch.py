@@ -17,30 +17,35 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to watch.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for reports; PROGRAM.watch by default. "
-                      "Removed if there is nothing to report.")] = None,
+                          "Removed if empty.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing folder of reports.")] = False,
-    hang_after: Annotated[float, typer.Option(metavar="S", help="Seconds without completion that count as a "
-                          "hang; 0: never.")] = 60.0,
-    kernel_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when one kernel runs this long; "
-                              "0: never.")] = 0.0,
-    no_data_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when nothing is recorded for "
-                               "this long while a kernel runs; 0: never.")] = 0.0,
-    on_hang: Annotated[str, typer.Option(help="report: touch nothing; dump: take a GPU core dump, which ends the stuck kernel; "
-                       "kill: that, and end the program.")] = "report",
-    dumps: Annotated[bool, typer.Option("--dumps", help="Arm GPU core dumps for crashes too (as do --on-hang dump and kill). "
-                     "Device work is not recorded then.")] = False,
-    dump_memory: Annotated[str, typer.Option(help="Memory in a dump: none, stack, shared (and stack) or all.")] = "stack",
-    dump_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for dumps; the reports' by default.")] = None,
+    hang_after: Annotated[float, typer.Option(metavar="S", help="Report a hang after this many seconds without progress; 0: "
+                          "never.")] = 60.0,
+    kernel_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when a kernel runs this long; 0: "
+                          "never.")] = 0.0,
+    no_data_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when a kernel runs and nothing is "
+                          "recorded for this "
+                               "long; 0: never.")] = 0.0,
+    on_hang: Annotated[str, typer.Option(help="report: leave the program alone; dump: also take a GPU core dump, which ends the "
+                       "stuck kernel; kill: dump, then end the program.")] = "report",
+    dumps: Annotated[bool, typer.Option("--dumps", help="Also arm GPU core dumps for crashes, as --on-hang dump and kill "
+                                                        "do. Device work is "
+                     "then not recorded.")] = False,
+    dump_memory: Annotated[str, typer.Option(help="Memory in a dump: none, stack, shared (with stack) or "
+                                                  "all.")] = "stack",
+    dump_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for dumps; by default that "
+                        "of the reports.")] = None,
     gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
-    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Time or size of a report's trace.")] = "30s",
+    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Length of a report's trace, as time or "
+                        "size.")] = "30s",
     stacks: Annotated[str, typer.Option(help="Host stacks of launches: python, native, both or off.")] = "python",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the reports.")] = False,
 ) -> None:  # fmt: skip
     """Run a program, and say what it was doing when it hangs or crashes.
 
-    The report has the stacks of every thread, the last seconds as a trace, outstanding launches with their host stacks and,
-    with core dumps armed, what the GPU was executing. If the program is stuck in the driver, Ctrl-C makes a report; a second
-    one ends the program. The exit code is the program's.
+    The report has the stacks of every thread, the last seconds as a trace, outstanding launches and, with core dumps armed,
+    what the GPU was executing. If the program is stuck in the driver, Ctrl-C writes a report; a second Ctrl-C ends the program.
+    The exit code is the program's.
     """
     from warpsight.recorder.signals import without_signals
 

@@ -15,8 +15,6 @@ _MOST_FRAMES, _MOST_THREADS, _MOST_PLACES, _MOST_WORK = 40, 60, 16, 10
 _AROUND = 2
 #: Layout of the timeline's picture in its own units.
 _WIDTH, _LABEL, _LANE, _GAP = 1000, 150, 18, 6
-_STATES = {"R": "running", "S": "sleeping", "D": "in the kernel, not interruptible", "T": "stopped", "t": "held by a debugger",
-           "Z": "ended"}  # fmt: skip
 
 
 def page(report: dict[str, Any]) -> str:
@@ -149,7 +147,7 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
 def _process(process: dict[str, Any]) -> dict[str, Any]:
     threads = sorted(process["threads"], key=lambda thread: (not thread["python"], thread["thread"]))
     shown = [
-        {**thread, "said": _STATES.get(thread["state"], thread["state"]), "python": _frames(thread["python"]),
+        {**thread, "said": core.STATES.get(thread["state"], thread["state"]), "python": _frames(thread["python"]),
          "native": [{"function": short(demangle(frame["function"])) or hex(frame["address"]),
                      "place": os.path.basename(frame["module"]) or "?"} for frame in thread["native"][:_MOST_FRAMES]]}
         for thread in threads[:_MOST_THREADS]

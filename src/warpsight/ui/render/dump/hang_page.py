@@ -139,7 +139,7 @@ def _threads(group: list[dict[str, Any]]) -> Iterator[str]:
     gil = ", holds the GIL" if first["gil"] else ""
     where = f", in the kernel at {first['kernel']}" if first["kernel"] not in ("", "0") else ""
     more = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
-    yield f"  thread {first['thread']} {first['name']}{more}: {_state(first['state'])}{gil}{where}"
+    yield f"  thread {first['thread']} {first['name']}{more}: {core.STATES.get(first['state'], first['state'])}{gil}{where}"
     if first["python"]:
         yield "    Python:"
         yield from _frames(first["python"], "      ")
@@ -180,12 +180,6 @@ def _native(frames: list[dict[str, Any]], indent: str) -> Iterator[str]:
         yield f"{indent}{function} ({os.path.basename(frame['module']) or '?'})"
     if len(shown) > _MOST_FRAMES:
         yield f"{indent}… {len(shown) - _MOST_FRAMES} frames more"
-
-
-def _state(letter: str) -> str:
-    words = {"R": "running", "S": "sleeping", "D": "in the kernel, not interruptible", "T": "stopped", "t": "held by a debugger",
-             "Z": "ended"}  # fmt: skip
-    return words.get(letter, letter)
 
 
 def _dimensions(values: list[int] | tuple[int, ...] | None) -> str:

@@ -12,6 +12,9 @@ from warpsight.ui.render.terminal import colored
 
 _INTERNAL = re.compile(r"_INTERNAL_[0-9a-f]+_\d+_\w+?_[0-9a-f]{8}::|\(anonymous namespace\)::")
 _LONGEST_KERNEL = 160
+#: States of threads, by /proc's letters.
+STATES = {"R": "running", "S": "sleeping", "D": "in the kernel, not interruptible", "T": "stopped", "t": "held by a debugger",
+          "Z": "ended"}  # fmt: skip
 _BOLD, _RED, _DIM, _RESET = "\033[1m", "\033[1;31m", "\033[2m", "\033[0m"
 
 

@@ -15,7 +15,7 @@ Column = NDArray[Any]
 
 
 def preorder(graph: FlameGraph) -> Column:
-    """Nodes with each followed by everything below it; the heaviest child comes first, equals by label."""
+    """Nodes in preorder, the heaviest child first, ties by label."""
     weight = graph.total.sum(axis=1)
     order = np.lexsort(
         (graph.label, -weight, graph.parent)
@@ -93,7 +93,7 @@ class _Box:
 
 
 def boxes(graph: FlameGraph, width: float, least: float) -> list[_Box]:
-    """Frames at least `least` pixels wide of a picture `width` pixels wide; a differential one is as wide as after."""
+    """Frames at least `least` pixels wide in a picture `width` pixels wide; a differential picture is as wide as after."""
     column = graph.total[:, -1]
     whole = int(column[0])
     if not whole:

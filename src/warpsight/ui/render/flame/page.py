@@ -34,7 +34,7 @@ _HINT = "Click a frame to zoom or to open what is folded, hover for its numbers,
 
 
 def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> tuple[dict[str, Any], int]:
-    """What `flame.js` draws, and how many frames are too small to be in it; `text` redacts labels.
+    """The data that `flame.js` draws, and the number of frames left out as too small; `text` redacts labels.
 
     Nodes are in preorder, so that depths alone give the tree; only own weights are written, the page sums them up. `runs` are
     parts of these weights in the order of time.

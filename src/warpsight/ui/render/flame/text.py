@@ -20,7 +20,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def write_folded(graph: FlameGraph, stream: IO[str]) -> int:
-    """One line per stack: `frame;frame;… weight`, for flamegraph.pl and everything after it; returns the lines.
+    """One line per stack, `frame;frame;… weight`, for flamegraph.pl and similar tools; returns the number of lines.
 
     A differential graph gives two weights, before and after, as difffolded.pl writes them. The format separates frames
     by `;`, so a `;` inside a name becomes `:`.

@@ -15,7 +15,6 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Input, Static
 
 from warpsight.ui.render import numbers, palette, terminal
-from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.live import flame as live_flame
 from warpsight.ui.render.live import view as live_view
 from warpsight.ui.render.terminal_app import TerminalApp
@@ -48,7 +47,7 @@ class _Body(Static):
     """The picture of the chosen view."""
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what is under the mouse; a second click zooms."""
+        """Select the frame under the mouse; a second click zooms."""
         app: Any = self.app
         app.point(event.x, event.y)
 
@@ -57,7 +56,7 @@ class TopApp(TerminalApp):
     """A running recording; ends with it."""
 
     TITLE = "warpsight top"
-    ENABLE_COMMAND_PALETTE = False
+    keys = _HELP
     CSS = """
     #head, #views { height: auto; }
     #views { background: $panel; }
@@ -122,10 +121,6 @@ class TopApp(TerminalApp):
         self.query_one("#scroll").can_focus = False
         self.show()
         self.set_interval(self.interval, self._look)
-
-    def on_resize(self) -> None:
-        """Draw again."""
-        self.call_after_refresh(self.show)
 
     def _look(self) -> None:
         self.run_worker(self._looked, thread=True, exclusive=True, group="look", exit_on_error=False)
@@ -306,7 +301,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def action_hold(self) -> None:
-        """Keep the picture, or go on with what is there now."""
+        """Hold the picture, or continue with the current state."""
         self.held = not self.held
         if not self.held:
             self.shown = self.newest
@@ -349,7 +344,7 @@ class TopApp(TerminalApp):
             scroll.scroll_to(y=max(line - height // 2, 0), animate=False)
 
     def point(self, x: int, y: int) -> None:
-        """Choose what is at a place of the picture; zoom into what is chosen already."""
+        """Select the frame at a place of the picture, or zoom into it if it is selected."""
         if self.view == 0:
             self.kernel = max(y - 1, 0)
         elif self.view in (1, 2) and y < len(self.lines):
@@ -379,9 +374,7 @@ class TopApp(TerminalApp):
 
     def action_filter(self) -> None:
         """Open the filter's field."""
-        field = self.query_one("#filter", Input)
-        field.add_class("shown")
-        field.focus()
+        self.open_field("#filter")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while it is typed."""
@@ -395,7 +388,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def action_ask(self, what: str) -> None:
-        """Have the recording do something; its answer comes as a notification."""
+        """Send a request to the recording; its answer appears as a notification."""
         if what in self.actions:
             self.notify(f"{what}…")
             self.run_worker(lambda: self._ask(what), thread=True, group=what, exit_on_error=False)
@@ -407,10 +400,6 @@ class TopApp(TerminalApp):
             self.call_from_thread(self.notify, self.actions[what](self.newest), timeout=20)
         except (WarpsightError, OSError) as error:
             self.call_from_thread(self.notify, str(error), severity="error", timeout=20)
-
-    def action_help(self) -> None:
-        """Show the keys."""
-        self.push_screen(KeyHelp(_HELP))
 
 
 def spark(values: Iterable[float], width: int, most: float) -> str:

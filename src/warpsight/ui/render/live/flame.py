@@ -18,7 +18,7 @@ _LEAVES = {"copy": "copy", "set": "set", "running": "running", "waiting": "waiti
 
 @dataclass
 class FlameNode:
-    """A frame with everything above it; children stand in the order of their names, so that they stay where they are."""
+    """A frame with everything above it; children are ordered by name, so that they stay in place."""
 
     label: str
     kind: str
@@ -37,7 +37,7 @@ class TerminalBox:
 
 
 def tree(stacks: Sequence[TopStack], root: str = "all") -> FlameNode:
-    """The stacks as a tree; frames of a library that follow each other are one frame."""
+    """The stacks as a tree; adjacent frames of a library are merged."""
     top = FlameNode(root, "root")
     for stack in stacks:
         top.weight += stack.weight
@@ -82,7 +82,7 @@ def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
 
 
 def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
-    """The lines of the picture: the frames on the way to the focus at full width, then what is above it."""
+    """The lines of the picture: the frames on the way to the focus at full width, then everything above."""
     focus, chosen = found(root, focus)
     lines, at = [], root
     for depth in range(len(focus) + 1):
@@ -109,7 +109,7 @@ def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
 
 
 def label_of(node: FlameNode, width: int) -> str:
-    """The text inside a box: as much of it as tells most, a function before its file."""
+    """The text inside a box: the most informative part that fits, a function before its file."""
     text = terminal.printable(node.label).removeprefix("void ")
     function, _, place = text.partition(" (")
     if len(text) > width and place:

@@ -1,4 +1,4 @@
-"""A running recording as text: what `top` prints into a pipe, and the words of its screen."""
+"""A running recording as text: the output of `top` in a pipe, and the words of its screen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def text(shown: Snapshot, width: int = 120) -> str:
 
 
 def head(shown: Snapshot) -> str:
-    """What is recorded and since when."""
+    """The recorded program, and since when."""
     state = "recording" if shown.recording else "ended"
     pids = ", ".join(map(str, shown.processes[:6])) + (" …" if len(shown.processes) > 6 else "")
     return f"{shown.folder}  {state} for {shown.elapsed_s:.0f} s  processes {pids or 'none yet'}"

@@ -17,7 +17,7 @@ from warpsight.ui.render import terminal
 
 
 def points(plan: Plan, path: Path) -> None:
-    """Say how many points of which kind a plan has."""
+    """Say how many points of each kind a plan has."""
     kinds = Counter(point.kind for point in plan.points)
     kernels = len({point.kernel for point in plan.points})
     listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
@@ -27,7 +27,7 @@ def points(plan: Plan, path: Path) -> None:
 
 
 def schedule(made: PrioritySchedule) -> None:
-    """Say for which bugs a schedule by priorities is, and how often it shows one at least."""
+    """Say which bugs a priority schedule is for, and how often it shows one at least."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
         f"at least one of {1 / made.bound:,.0f} launches, where waits outlast what other warps do meanwhile"
@@ -62,7 +62,7 @@ def write_table(delays: pa.Table, path: Path) -> None:
 
 
 def verdict(found: RaceVerdict, top: int) -> str:
-    """The verdict of `race check`: the races with their repairs, what each way of looking came to, and disagreements."""
+    """The verdict of `race check`: races with repairs, each detector's result, and disagreements."""
     count = len(found.suspects)
     lines = (
         [f"{count} race{'s' * (count != 1)}"]
@@ -94,7 +94,7 @@ def verdict(found: RaceVerdict, top: int) -> str:
 
 
 def said(arm: DetectorResult) -> str:
-    """What a detector found, in words."""
+    """A detector's findings, in words."""
     if arm.findings is None:
         return "could not look"
     return f"{arm.findings:,} finding{'s' * (arm.findings != 1)}" if arm.findings else "nothing found"

@@ -1,4 +1,4 @@
-"""What `race stress` and `race reduce` found, as text and as JSON, and how far they are."""
+"""The results of `race stress` and `race reduce` as text and JSON, and their progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY_S = 10.0
 
 
 class SearchProgress:
-    """Says how far an experiment is: on one line of a terminal that is written over, else every ten seconds."""
+    """Shows an experiment's progress: on one line of a terminal, else every ten seconds."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -37,7 +37,7 @@ class SearchProgress:
 
 
 def searched(what: str, runs: int, outcome: RunOutcome) -> None:
-    """Says now and then how far a search is."""
+    """Shows a search's progress now and then."""
     if sys.stderr.isatty() and terminal.verbosity() >= 0:
         sys.stderr.write(f"\r{_NAMES[what]}: run {runs}, {outcome.kind}\033[K")
         sys.stderr.flush()
@@ -49,7 +49,7 @@ _NAMES = {"points": "points", "delay_ns": "longest delay", "warps": "warps", "ct
 
 
 def stress(result: stressing.StressResult) -> str:
-    """The verdict with what it rests on."""
+    """The verdict with its evidence."""
     _clear_line()
     told = f"{result.verdict.capitalize()}: {result.why}"
     told += f" ({result.example})" if result.verdict == "reproduced" else ""
@@ -74,7 +74,7 @@ def stress(result: stressing.StressResult) -> str:
 
 
 def reduce(result: reduction.ReduceResult) -> str:
-    """The points with their source lines, and what else is left of the plan."""
+    """The points with their source lines, and the rest of the plan."""
     _clear_line()
     if result.verdict == "natural":
         return f"Natural: it fails without any delay, in {result.runs} runs\n"

@@ -140,7 +140,7 @@ def _verdict(material: Material, text: _Text) -> dict[str, str]:
     found = material.verdict
     if found is None:
         return {
-            "headline": "There is no verdict on this trace.",
+            "headline": "This trace has no verdict.",
             "summary": material.failed.get("verdict", ""),
         }
     return {"headline": _sentence(text(found.headline)), "summary": _sentence(text(found.summary))}
@@ -216,71 +216,63 @@ def _evidence(shown: str | Mapping[str, object], text: _Text) -> str:
     return text(", ".join(f"{key} {value}" for key, value in shown.items() if value is not None))
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """A table of the page: which result it shows, its columns as `name=Heading`, and how many rows at most."""
+
+    result: str
+    table: str
+    identity: str
+    caption: str
+    columns: str
+    top: int = 100
+    bar: str | None = None
+    wide: tuple[str, ...] = ()
+    #: Names in it are of kernels, shown without the type that they return.
+    kernels: bool = False
+
+
+_TABLES = {
+    "account": _Wanted("account", "account", "account-table", "The account by class and name",
+                       "class=Class, name=What, percent=Share, time=Time, count=Count", _ACCOUNT, "percent", ("name",), True),
+    "kernels": _Wanted("kernels", "kernels", "kernel-table", "Kernels by total time",
+                       "name=Kernel, count=Count, total=Total, share=Share, mean=Mean, median=Median, p95=p95, max=Max",
+                       _KERNELS, "total", ("name",), True),
+    "copies": _Wanted("copies", "copies", "copy-table", "Copies and sets",
+                      "kind=Direction, count=Count, bytes=Bytes, bandwidth=Bandwidth, total=Total, mean=Mean, max=Max",
+                      bar="total", wide=("kind",)),
+    "causes": _Wanted("gaps", "causes", "cause-table", "Idle time by cause",
+                      "class=Cause, name=What, gaps=Gaps, time=Time, longest=Longest", bar="time", wide=("name",)),
+    "gaps": _Wanted("gaps", "top", "gap-table", "Longest gaps",
+                    "begin=At, duration=Length, device=Device, causes=Causes, host=The host was in, call=Ended by, "
+                    "next=Then came",
+                    _GAPS, "duration", ("causes", "host", "next")),
+    "iterations": _Wanted("iterations", "summary", "iteration-table", "Iterations of each process",
+                          "process=Process, source=Found by, iterations=All, steady=Steady, median=Median, mean=Mean, "
+                          "std=Deviation, min=Min, max=Max, outliers=Outliers", wide=("source",)),
+}  # fmt: skip
+
+
 def _tables(material: Material, text: _Text) -> dict[str, cells.ReportTable | None]:
     """The tables by name; None for those the trace has no rows for."""
-    origin = material.begin
-    out: dict[str, cells.ReportTable | None] = dict.fromkeys(
-        ("account", "kernels", "copies", "causes", "gaps", "iterations")
+    return {name: _table(wanted, material, text) for name, wanted in _TABLES.items()}
+
+
+def _table(wanted: _Wanted, material: Material, text: _Text) -> cells.ReportTable | None:
+    source = getattr(material, wanted.result).tables.get(wanted.table)
+    if source is None or not len(source):
+        return None
+    return cells.table(
+        wanted.identity,
+        wanted.caption,
+        shares.with_percent(source) if wanted.result == "account" else source,
+        dict(column.split("=") for column in wanted.columns.split(", ")),
+        top=wanted.top,
+        text=(lambda name: text(name).removeprefix("void ")) if wanted.kernels else text,
+        bar=wanted.bar,
+        origin=material.begin,
+        wide=wanted.wide,
     )
-    timing = {
-        "count": "Count",
-        "total": "Total",
-        "share": "Share",
-        "mean": "Mean",
-        "median": "Median",
-        "p95": "p95",
-        "max": "Max",
-    }
-    kernels = material.kernels.tables.get("kernels")
-    if kernels is not None and len(kernels):
-        out["kernels"] = cells.table("kernel-table", "Kernels by total time", kernels, {"name": "Kernel", **timing},
-                                     top=_KERNELS, text=lambda name: text(name).removeprefix("void "), bar="total",
-                                     wide=("name",))  # fmt: skip
-    copies = material.copies.tables.get("copies")
-    if copies is not None and len(copies):
-        head = {"kind": "Direction", "count": "Count", "bytes": "Bytes", "bandwidth": "Bandwidth", "total": "Total",
-                "mean": "Mean", "max": "Max"}  # fmt: skip
-        out["copies"] = cells.table(
-            "copy-table", "Copies and sets", copies, head, top=100, text=text, bar="total", wide=("kind",)
-        )
-    account = material.account.tables.get("account")
-    if account is not None and len(account):
-        head = {"class": "Class", "name": "What", "percent": "Share", "time": "Time", "count": "Count"}
-        out["account"] = cells.table("account-table", "The account by class and name", shares.with_percent(account), head,
-                                     top=_ACCOUNT, text=lambda name: text(name).removeprefix("void "), bar="percent",
-                                     wide=("name",))  # fmt: skip
-    causes, top = (material.gaps.tables.get(name) for name in ("causes", "top"))
-    if causes is not None and len(causes):
-        head = {"class": "Cause", "name": "What", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
-        out["causes"] = cells.table(
-            "cause-table", "Idle time by cause", causes, head, top=100, text=text, bar="time", wide=("name",)
-        )
-    if top is not None and len(top):
-        head = {
-            "begin": "At",
-            "duration": "Length",
-            "device": "Device",
-            "causes": "Causes",
-            "host": "The host was in",
-            "call": "Ended by",
-            "next": "Then came",
-        }
-        out["gaps"] = cells.table("gap-table", "Longest gaps", top, head, top=_GAPS, text=text, bar="duration", origin=origin,
-                                  wide=("causes", "host", "next"))  # fmt: skip
-    summary = material.iterations.tables.get("summary")
-    if summary is not None and len(summary):
-        head = {"process": "Process", "source": "Found by", "iterations": "All", "steady": "Steady", "median": "Median",
-                "mean": "Mean", "std": "Deviation", "min": "Min", "max": "Max", "outliers": "Outliers"}  # fmt: skip
-        out["iterations"] = cells.table(
-            "iteration-table",
-            "Iterations of each process",
-            summary,
-            head,
-            top=100,
-            text=text,
-            wide=("source",),
-        )
-    return out
 
 
 def _notes(material: Material, text: _Text) -> list[str]:
@@ -358,16 +350,20 @@ def _sections(
     material: Material, tables: dict[str, cells.ReportTable | None], lines: Sequence[Any]
 ) -> list[tuple[str, str]]:
     """Sections the page has, for its navigation: id and title."""
-    there = {
-        "verdict": True, "account": tables["account"] is not None, "findings": bool(material.findings),
-        "timeline": material.scene is not None and bool(material.scene.rows),
-        "flame": _flame_note(material, 0) is not None, "kernels": tables["kernels"] is not None,
-        "idle": bool(tables["causes"] or tables["gaps"]), "iterations": tables["iterations"] is not None,
-        "memory": bool(material.memory), "copies": tables["copies"] is not None, "counters": bool(material.counters),
-        "source": bool(lines), "environment": True, "loss": True,
-    }  # fmt: skip
-    titles = {"verdict": "Verdict", "account": "Account", "findings": "Findings", "timeline": "Timeline",
-              "flame": "Flame graph", "kernels": "Kernels",
-              "idle": "Idle time", "iterations": "Iterations", "memory": "Memory", "copies": "Copies", "counters": "Counters",
-              "source": "Source", "environment": "Environment", "loss": "What is missing"}  # fmt: skip
-    return [(name, titles[name]) for name, shown in there.items() if shown]
+    there = (
+        ("verdict", "Verdict", True),
+        ("account", "Account", tables["account"]),
+        ("findings", "Findings", material.findings),
+        ("timeline", "Timeline", material.scene is not None and material.scene.rows),
+        ("flame", "Flame graph", _flame_note(material, 0)),
+        ("kernels", "Kernels", tables["kernels"]),
+        ("idle", "Idle time", tables["causes"] or tables["gaps"]),
+        ("iterations", "Iterations", tables["iterations"]),
+        ("memory", "Memory", material.memory),
+        ("copies", "Copies", tables["copies"]),
+        ("counters", "Counters", material.counters),
+        ("source", "Source", lines),
+        ("environment", "Environment", True),
+        ("loss", "What is missing", True),
+    )
+    return [(name, title) for name, title, shown in there if shown]

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _NONE = Result({})
-#: Kernels and calls from which analyses run one at a time: two at once would need more than 4 GB at 20 million.
+#: Kernels and calls from which those that need the account run alone: with others they would need more than 3 GB at 20 million.
 _LARGE = 10_000_000
+_OF_ACCOUNT = ("verdict", "account", "gaps")
 
 
 @dataclass
 class Material:
-    """Results by section; a section whose analysis could not answer is in `failed` with the reason."""
+    """Results by section; `failed` has the sections whose analysis failed, with the reason."""
 
     begin: int
     contents: dict[str, Any] = field(default_factory=dict)
@@ -55,110 +56,54 @@ class Material:
 def collect(trace: StoredTrace, rows: Rows) -> Material:
     """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
 
-    What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time, and
-    the account is given up once those have it that need it.
+    What each needs beside the shared columns adds up, so with a large trace (:data:`_LARGE`) what needs the account runs alone,
+    and then the account is given up.
     """
     from warpsight.analysis.account.account import forget
 
     material = Material(begin_of(trace))
     large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
-    with workers(1 if large else 2, "report") as pool:
-        # What needs the account comes first, then the longest: nothing long is left alone at the end.
-        jobs = {name: pool.submit(job, trace, rows) for name, job in _JOBS.items()}
-        for name, job in jobs.items():
-            try:
-                setattr(material, name, job.result())
-                if large and name == "gaps":
-                    forget(trace, rows)
-            except WarpsightError as error:
-                material.failed[name] = str(error)
+    # What needs the account comes first, and the timeline last: its rows are as large as the work and the calls.
+    every = _jobs()
+    groups = (
+        [_OF_ACCOUNT, tuple(name for name in every if name not in _OF_ACCOUNT)] if large else [tuple(every)]
+    )
+    for group in groups:
+        with workers(1 if large and group is _OF_ACCOUNT else 2, "report") as pool:
+            jobs = {name: pool.submit(every[name], trace, rows) for name in group}
+            for name, job in jobs.items():
+                try:
+                    setattr(material, name, job.result())
+                except WarpsightError as error:
+                    material.failed[name] = str(error)
+        if large:
+            forget(trace, rows)
     return material
 
 
-def _verdict(trace: StoredTrace, rows: Rows) -> Verdict:
-    from warpsight.analysis.rules.verdict import verdict
-
-    return verdict(trace, rows)
-
-
-def _account(trace: StoredTrace, rows: Rows) -> Result:
-    from warpsight.analysis.account.questions import spans
-
-    return spans(trace, rows)
-
-
-def _gaps(trace: StoredTrace, rows: Rows) -> Result:
-    from warpsight.analysis.account.questions import gaps
-
-    return gaps(trace, rows, every=False)
-
-
-def _flame(trace: StoredTrace, rows: Rows) -> FlameGraph:
+def _jobs() -> dict[str, Callable[[StoredTrace, Rows], object]]:
+    """What is collected → who answers it."""
+    from warpsight.analysis.account.questions import gaps, spans
     from warpsight.analysis.flame.graph import flame
-
-    return flame(trace, rows)
-
-
-def _iterations(trace: StoredTrace, rows: Rows) -> Result:
-    from warpsight.analysis.steps.iterations import iterations
-
-    return iterations(trace, rows)
-
-
-def _scene(trace: StoredTrace, rows: Rows) -> Scene:
-    from warpsight.analysis.timeline.scene import scene
-
-    return scene(trace, rows)
-
-
-def _kernels(trace: StoredTrace, rows: Rows) -> Result:
-    from warpsight.analysis.stats.sums import stats
-
-    return stats(trace, "kernels", rows)
-
-
-def _copies(trace: StoredTrace, rows: Rows) -> Result:
-    from warpsight.analysis.stats.sums import stats
-
-    return stats(trace, "copies", rows)
-
-
-def _memory(trace: StoredTrace, rows: Rows) -> list[OverviewSeries]:
-    from warpsight.analysis.stats.overview_series import memory
-
-    return memory(trace, rows)
-
-
-def _counters(trace: StoredTrace, rows: Rows) -> list[OverviewSeries]:
-    from warpsight.analysis.stats.overview_series import counters
-
-    return counters(trace, rows)
-
-
-def _contents(trace: StoredTrace, rows: Rows) -> dict[str, Any]:
+    from warpsight.analysis.rules.verdict import verdict
     from warpsight.analysis.stats.contents import contents
-
-    return contents(trace)
-
-
-def _lost(trace: StoredTrace, rows: Rows) -> list[tuple[str, str, int]]:
+    from warpsight.analysis.stats.overview_series import counters, memory
+    from warpsight.analysis.stats.sums import stats
+    from warpsight.analysis.steps.iterations import iterations
+    from warpsight.analysis.timeline.scene import scene
     from warpsight.ui.render.loss import lost
 
-    return lost(trace)
-
-
-#: What is collected → who answers it.
-_JOBS: dict[str, Callable[[Any, Any], Any]] = {
-    "verdict": _verdict,
-    "account": _account,
-    "gaps": _gaps,
-    "iterations": _iterations,
-    "flame": _flame,
-    "scene": _scene,
-    "kernels": _kernels,
-    "copies": _copies,
-    "memory": _memory,
-    "counters": _counters,
-    "contents": _contents,
-    "lost": _lost,
-}
+    return {
+        "verdict": verdict,
+        "account": spans,
+        "gaps": lambda trace, rows: gaps(trace, rows, every=False),
+        "flame": flame,
+        "kernels": lambda trace, rows: stats(trace, "kernels", rows),
+        "memory": memory,
+        "copies": lambda trace, rows: stats(trace, "copies", rows),
+        "counters": counters,
+        "contents": lambda trace, rows: contents(trace),
+        "lost": lambda trace, rows: lost(trace),
+        "iterations": iterations,
+        "scene": scene,
+    }

@@ -1,4 +1,4 @@
-"""Data of the report's pictures in compact form: bins as bytes, times relative to the begin."""
+"""Data of the report's pictures in compact form: bins as bytes, times relative to the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_ITERATIONS = 600
 
 
 def lines(series: Sequence[OverviewSeries], origin: int, text: Callable[[str], str]) -> list[dict[str, Any]]:
-    """What `charts.js` draws as lines, times relative to `origin`."""
+    """The data that `charts.js` draws as lines, times relative to `origin`."""
     return [
         {"name": text(s.name), "unit": s.unit, "device": s.device, "step": s.step, "rows": s.rows,
          "time": packed(s.time - origin, "f8"), "value": packed(s.value, "f4"),

@@ -118,7 +118,7 @@ class TraceServer:
         self.close()
 
     def answer(self, path: str, query: str = "") -> tuple[bytes, str] | None:
-        """Body and type of the page at a path below the token, None when there is none."""
+        """Body and type of the page at a path below the token, or None."""
         if path in ("", "index.html"):
             return self._report, _HTML
         if path == _SHARED:
@@ -184,7 +184,7 @@ class TraceServer:
                 self._send(body=True)
 
             def do_HEAD(self) -> None:
-                """Send what a GET would, without it."""
+                """Send the header of a GET response."""
                 self._send(body=False)
 
             def log_message(self, format: str, *args: object) -> None:

@@ -48,7 +48,7 @@ class _StackedBars:
 
 
 def of(account: Result) -> _StackedBars | None:
-    """The account as bars, None where it has no time."""
+    """The account as bars, or None if it has no time."""
     table = account.tables.get("devices")
     rows = [row for row in (table.to_pylist() if table is not None else ()) if row["span"]]
     if not rows:

@@ -1,4 +1,4 @@
-"""The lines of source that the GPU's time comes from, with an excerpt where the file is here."""
+"""The source lines behind the GPU's time, with an excerpt if the file is here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUFFIXES = (".py", ".pyx")
 
 @dataclass(frozen=True)
 class HotLine:
-    """One line of source: `own` is the weight asked for by the line itself, `total` with what it calls."""
+    """One source line: `own` is the weight requested by the line itself, `total` includes its callees."""
 
     function: str
     file: str
@@ -39,7 +39,7 @@ class HotLine:
 
 
 def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool) -> list[HotLine]:
-    """The Python lines with most weight of their own: those that the innermost Python frame of a stack was at.
+    """The Python lines with the most weight of their own: those of innermost Python frames.
 
     Args:
         graph: A plain graph whose labels are as recorded.

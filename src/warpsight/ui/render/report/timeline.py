@@ -1,4 +1,4 @@
-"""Data of the report's timeline: rows, windows of them, and where findings lie; times relative to the trace's begin."""
+"""Data of the report's timeline: rows, windows of them, and places of findings; times relative to the trace's start."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Timeline:
         self._stacks = host_stacks.load(trace)
 
     def data(self, judged: tuple[int, int] | None) -> dict[str, Any]:
-        """What `timeline.js` draws: all of a short recording, else an overview and the begin of the judged window."""
+        """The data that `timeline.js` draws: all of a short recording, else an overview and the judged window."""
         scene = self._scene
         bins = _BINS
         while bins > 64 and bins * max(len(scene.rows), 1) > _CELLS:
@@ -59,13 +59,13 @@ class Timeline:
         }  # fmt: skip
 
     def asked(self, begin: int, end: int) -> dict[str, Any]:
-        """A window that a page asked for, relative to the trace's begin."""
+        """A window requested by a page, relative to the trace's start."""
         scene = self._scene
         begin, end = self._clipped(begin, end)
         return self.part(part(scene, begin, end, slices=_ASKED, bins=_ASKED_BINS))
 
     def sums(self, begin: int, end: int) -> dict[str, Any]:
-        """What happened in a window: covered time by row, and the device work with most time."""
+        """The contents of a window: covered time by row, and the device work with the most time."""
         found = sums(self._scene, *self._clipped(begin, end))
         names = self._scene.names
         return {"busy": found.busy, "names": [
@@ -73,10 +73,10 @@ class Timeline:
             for name, time, count in found.names]}  # fmt: skip
 
     def matches(self, pattern: str) -> dict[str, Any]:
-        """Where device work whose name matches a regular expression stands.
+        """The places of device work whose name matches a regular expression.
 
         Raises:
-            re.error: when it is none.
+            re.error: for an invalid pattern.
         """
         found = self._scene.matching(pattern)
         time = int((found[:, 2] - found[:, 1]).sum())
@@ -146,7 +146,7 @@ class Timeline:
 
 
 def place(begin: int, end: int) -> str:
-    """Address within the report of a stretch of time, ns since the trace's begin: the stretch is selected, with room around."""
+    """Address within the report of a stretch of time, ns since the trace's start: the stretch is selected, with room around."""
     room = max((end - begin) // 4, 2_000)
     window = f"from={moment(max(begin - room, 0), 9)}&until={moment(end + room, 9)}"
     return f"#timeline?{window}&select={moment(begin, 9)}..{moment(end, 9)}"

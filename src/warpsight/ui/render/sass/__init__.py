@@ -1,1 +1,1 @@
-"""What is known of single instructions, for people."""
+"""Facts about single instructions, for display."""

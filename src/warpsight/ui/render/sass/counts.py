@@ -6,17 +6,15 @@ import csv
 from collections.abc import Sequence
 from typing import IO
 
-from warpsight.device_code.debug_info.inline_chain import source_line
 from warpsight.sass.code_place import COLUMNS
-from warpsight.sass.counts.kernels import CountedKernel, CountedPlace, Counts
+from warpsight.sass.counts.kernels import CountedKernel, Counts
 from warpsight.sass.counts.roofline import Roofline
 from warpsight.ui.render import numbers
-from warpsight.ui.render.sass.hotspots import where
+from warpsight.ui.render.sass.hotspots import place_lines
 
 _WARP = 32
 #: Operations shown of a kernel.
 _OPERATIONS = 8
-_SOURCE_WIDTH = 100
 
 
 def show(
@@ -38,7 +36,10 @@ def show(
             stream.writelines(f"        {line}\n" for line in _roofline(by_name[kernel.name]))
         for level, places in kernel.levels.items():
             for place in places[: top or None]:
-                stream.writelines(line + "\n" for line in _place(place, level, kernel))
+                shown = place_lines(
+                    place, level, kernel.demangled, f"{place.executions:>14,}", _threads(place)
+                )
+                stream.writelines(line + "\n" for line in shown)
             left = len(places) - (top or len(places))
             if left > 0:
                 stream.write(f"          … {left:,} more ({level}); --top 0 shows all\n")
@@ -108,25 +109,6 @@ def _roofline(roof: Roofline) -> list[str]:
         shares = ", ".join(f"{one.name} {100 * one.seconds / roof.seconds:.0f}%" for one in roof.roofs)
         lines.append(f"roof: {roof.roofs[0].name}; of the device's peak: {shares}")
     return lines
-
-
-def _place(place: CountedPlace, level: str, kernel: CountedKernel) -> list[str]:
-    if level == "line":
-        shown = where(place.frames[0], kernel.demangled)
-        source = source_line(place.frames[0].file, place.frames[0].line, ()) or ""
-        shown += "  " + source[:_SOURCE_WIDTH] if source else ""
-    elif level == "ptx":
-        shown = f"PTX line {place.ptx_line}  {place.ptx}"
-    else:
-        shown = f"+{place.pc:#06x}  {place.sass}"
-    lines = [f"  {place.executions:>14,}  {shown}", f"                  {_threads(place)}"]
-    if level != "line" and place.frames:
-        lines.insert(1, f"                  {where(place.frames[0], kernel.demangled)}")
-    for inner, frame in zip(place.frames, place.frames[1:], strict=False):
-        lines.append(
-            f"                  {'inlined into' if inner.file else 'called from'} {where(frame, kernel.demangled)}"
-        )
-    return [line for line in lines if line.strip()]
 
 
 def write_csv(kernels: Sequence[CountedKernel], stream: IO[str]) -> None:

@@ -1,4 +1,4 @@
-"""Event traces as text: what accesses cost, races, events one by one."""
+"""Event traces as text: the cost of accesses, races, single events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {"global": "sectors", "local": "sectors"}
 
 
 def memory(rows: Sequence[MemoryAccess], top: int) -> str:
-    """A line for each memory instruction."""
+    """Write one line per memory instruction."""
     if not rows:
         return "no accesses\n"
     shown = rows[:top] if top else rows

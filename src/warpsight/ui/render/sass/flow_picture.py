@@ -22,7 +22,7 @@ _STYLE = (
 
 
 def svg(listing: Listing) -> str:
-    """The picture; ids `block-N` are those of the page's rows."""
+    """The picture; ids `block-N` match the page's rows."""
     blocks: dict[int, list[ListingRow]] = {}
     for row in listing.rows:
         blocks.setdefault(row.block, []).append(row)

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.device_code.debug_info.inline_chain import Frame, source_line
-from warpsight.sass.code_place import COLUMNS
+from warpsight.sass.code_place import COLUMNS, CodePlace
 from warpsight.sass.hotspots import Hotspots, SampleCounts, SampledKernel, Spot
 from warpsight.ui.render import numbers
 
@@ -78,24 +78,28 @@ def _reasons(counts: SampleCounts) -> str:
 
 def _spot(spot: Spot, level: str, kernel: SampledKernel, sources: tuple[str, ...]) -> list[str]:
     share = _share(spot.samples, kernel.samples)
-    place = _place(spot, level, kernel)
-    text = _source(spot, sources) if level == "line" else ""
-    lines = [f"  {share:>6}  {place}{'  ' + text if text else ''}", f"          {_reasons(spot)}"]
-    if level != "line" and spot.frames:
-        lines.insert(1, f"          {where(spot.frames[0], kernel.demangled)}")
-    for inner, frame in zip(spot.frames, spot.frames[1:], strict=False):
-        lines.append(
-            f"          {'inlined into' if inner.file else 'called from'} {where(frame, kernel.demangled)}"
-        )
-    return lines
+    return place_lines(spot, level, kernel.demangled, f"{share:>6}", _reasons(spot), sources)
 
 
-def _place(spot: Spot, level: str, kernel: SampledKernel) -> str:
+def place_lines(
+    place: CodePlace, level: str, kernel: str, number: str, figures: str, sources: tuple[str, ...] = ()
+) -> list[str]:
+    """A place with its number in the margin, the figures of it and the calls around it."""
+    indent = " " * (len(number) + 4)
+    first = where(place.frames[0], kernel) if place.frames else ""
     if level == "line":
-        return where(spot.frames[0], kernel.demangled)
-    if level == "ptx":
-        return f"PTX line {spot.ptx_line}  {spot.ptx}"
-    return f"+{spot.pc:#06x}  {spot.sass}"
+        frame = place.frames[0]
+        source = (source_line(frame.file, frame.line, sources) or "")[:_SOURCE_WIDTH]
+        lines = [first + ("  " + source if source else "")]
+    else:
+        lines = [
+            f"PTX line {place.ptx_line}  {place.ptx}" if level == "ptx" else f"+{place.pc:#06x}  {place.sass}"
+        ]
+        lines += [first] if first else []
+    lines += [figures] if figures else []
+    for inner, outer in zip(place.frames, place.frames[1:], strict=False):
+        lines.append(f"{'inlined into' if inner.file else 'called from'} {where(outer, kernel)}")
+    return [f"  {number}  {lines[0]}", *(indent + line for line in lines[1:])]
 
 
 def where(frame: Frame, kernel: str) -> str:
@@ -104,12 +108,6 @@ def where(frame: Frame, kernel: str) -> str:
         return frame.function
     inside = f" in {frame.function}" if frame.function and frame.function != kernel else ""
     return f"{PurePath(frame.file).name}:{frame.line}{inside}"
-
-
-def _source(spot: Spot, sources: tuple[str, ...]) -> str:
-    """The line of source, where it is here."""
-    frame = spot.frames[0]
-    return (source_line(frame.file, frame.line, sources) or "")[:_SOURCE_WIDTH]
 
 
 def write_csv(found: Hotspots, stream: IO[str]) -> None:

@@ -52,7 +52,7 @@ class _Drawing:
         self.chains: list[list[int]] = []
 
     def forward(self) -> list[tuple[int, int]]:
-        """The edges with those that go back turned around, found by a depth-first search from the first node."""
+        """The edges with back edges reversed, found by depth-first search from the first node."""
         ahead: dict[int, list[int]] = {node: [] for node in self.sizes}
         for source, target in self.edges:
             ahead[source].append(target)
@@ -97,7 +97,7 @@ class _Drawing:
                     ready.append(target)
 
     def add_empty_nodes(self, forward: Sequence[tuple[int, int]]) -> None:
-        """Split edges over several layers; chains keep what each passes, from its upper to its lower end."""
+        """Split edges over several layers; chains keep the nodes that each passes, from upper to lower end."""
         fresh = max(self.sizes, default=0) + 1
         for source, target in forward:
             chain = [source]
@@ -180,7 +180,7 @@ class _Drawing:
         x: Mapping[int, float],
         y: Mapping[int, float],
     ) -> tuple[tuple[float, float], ...]:
-        """The points of an edge that goes back: out of one side of its source, up, and into the same side of its target."""
+        """The points of a back edge: out of one side of its source, up, and into the same side of its target."""
         lower, upper = edge
         beside = passed[0][0] if passed else max(x[lower], x[upper])
         side = 1 if beside >= (x[lower] + x[upper]) / 2 else -1

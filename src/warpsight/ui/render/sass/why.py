@@ -43,7 +43,7 @@ class _Page:
         self._foot()
 
     def line(self, text: str = "") -> None:
-        """One line, cut to the width unless everything is wanted."""
+        """One line, cut to the width unless everything is requested."""
         shown = text if self.everything or len(text) <= self.width else text[: self.width - 1] + "…"
         self.stream.write(shown.rstrip() + "\n")
 

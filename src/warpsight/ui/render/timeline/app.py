@@ -16,7 +16,6 @@ from textual.widgets import Footer, Input, Static
 from warpsight.analysis.base.words import moment
 from warpsight.model.work import KINDS
 from warpsight.ui.render import numbers, terminal
-from warpsight.ui.render.key_help import KeyHelp
 from warpsight.ui.render.terminal_app import TerminalApp
 from warpsight.ui.render.timeline.text import STYLES, frame
 
@@ -68,7 +67,7 @@ class TimelineApp(TerminalApp):
     """A trace's device work, a row per device and stream."""
 
     TITLE = "warpsight view"
-    ENABLE_COMMAND_PALETTE = False
+    keys = _HELP
     CSS = """
     #lanes { height: auto; }
     #scroll { height: 1fr; }
@@ -123,10 +122,6 @@ class TimelineApp(TerminalApp):
         self.query_one("#scroll").can_focus = False
         self.show()
 
-    def on_resize(self) -> None:
-        """Draw again: bins are columns."""
-        self.call_after_refresh(self.show)
-
     def show(self) -> None:
         """Draw the window and describe what is under the cursor."""
         width = max(self.size.width, 20)
@@ -166,7 +161,7 @@ class TimelineApp(TerminalApp):
 
     @property
     def tall(self) -> int:
-        """Lines of a lane: more than one where all lanes fit above the details."""
+        """Lines of a lane: several if all lanes fit above the details."""
         return max(1, min(_TALLEST, (self.size.height - _DETAILS) // max(len(self.picture.lanes), 1)))
 
     def column_window(self) -> tuple[int, int]:
@@ -176,7 +171,7 @@ class TimelineApp(TerminalApp):
         return first, max(begin + (self.cursor + 1) * (end - begin) // self.columns, first + 1)
 
     def event(self) -> tuple[int | None, int]:
-        """The event visited last if it is under the cursor, else the longest (a row number), and how many there are."""
+        """The last visited event if it is under the cursor, else the longest (a row number), and their count."""
         if not self.picture.lanes:
             return None, 0
         rows = self.picture.between(self.row, *self.column_window())
@@ -247,7 +242,7 @@ class TimelineApp(TerminalApp):
         return self._stacks.get(stack, ())
 
     def point(self, x: int, y: int) -> None:
-        """Put the cursor at a place of the picture: two lines stand above the lanes."""
+        """Put the cursor at a place of the picture, two lines below the top."""
         drawn_label = frame(self.picture, *self.window, max(self.size.width, 20)).label
         self.row = min(max(y - 2, 0) // self.tall, max(len(self.picture.lanes) - 1, 0))
         self.cursor = x - drawn_label - 1
@@ -340,9 +335,7 @@ class TimelineApp(TerminalApp):
 
     def action_search(self) -> None:
         """Open the search field."""
-        field = self.query_one("#search", Input)
-        field.add_class("shown")
-        field.focus()
+        self.open_field("#search")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Find the next kernel of this name."""
@@ -359,7 +352,7 @@ class TimelineApp(TerminalApp):
             self.set_focus(None)
 
     def action_again(self) -> None:
-        """Go to the next event whose name matches, in any row, from the cursor on; then from the begin."""
+        """Go to the next event, in any row after the cursor, whose name matches; then from the start."""
         if not self.pattern:
             return
         try:
@@ -384,7 +377,3 @@ class TimelineApp(TerminalApp):
         row = int(rows[place])
         self.row = self.picture.lane_of(row)
         self.visit(row)
-
-    def action_help(self) -> None:
-        """Show the keys."""
-        self.push_screen(KeyHelp(_HELP))

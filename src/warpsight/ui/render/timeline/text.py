@@ -50,7 +50,7 @@ class _DrawnWindow:
 
 
 def label_width(width: int, longest: int) -> int:
-    """Columns of labels: what the longest needs, at most three tenths of the width, so that 40 columns show a picture."""
+    """Columns of labels: the longest label, at most three tenths of the width, so that 40 columns show a picture."""
     return min(max(min(width * 3 // 10, longest), 10), 32)
 
 
@@ -106,7 +106,7 @@ def lane_label(lane: Lane, width: int) -> str:
 
 
 def axis(begin: int, end: int, columns: int) -> str:
-    """Times under the bins as options take them: as many as fit, at round numbers, since the begin of the trace."""
+    """Times under the bins in the form of options: as many as fit, at round numbers, since the trace's start."""
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
@@ -145,7 +145,7 @@ def _round_step(least: float) -> int:
 
 
 def plain(picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False) -> str:
-    """The whole timeline as text, with what the characters mean."""
+    """The whole timeline as text, with a legend."""
     if not picture.lanes:
         return "no device work\n"
     drawn = frame(picture, begin, end, width, ascii_only=ascii_only)

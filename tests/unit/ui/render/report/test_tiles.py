@@ -7,6 +7,7 @@ import pytest
 from tests.unit.analysis.rules.program import US, Program
 from warpsight.model.selection import Rows
 from warpsight.ui.render import numbers
+from warpsight.ui.render.report import collect as collecting
 from warpsight.ui.render.report.build import _tiles
 from warpsight.ui.render.report.collect import collect
 
@@ -41,3 +42,14 @@ def test_tiles_and_sentences_are_of_the_same_time(program, part):
     assert tiles["GPU idle"]["value"] == numbers.duration(idle)
     shares = [finding.share_ns for finding in found.leading if finding.kind is not None]
     assert shares and shares[0] <= found.account.span == found.length
+
+
+def test_a_large_trace_is_told_the_same(program, monkeypatch):
+    with program.open() as trace:
+        usual = collect(trace, Rows())
+        trace.kept.forget()
+        monkeypatch.setattr(collecting, "_LARGE", 0)
+        found = collect(trace, Rows())
+    assert not found.failed and found.findings == usual.findings
+    assert _tiles(found) == _tiles(usual)
+    assert found.flame is not None and found.scene is not None and found.iterations.tables

@@ -1,0 +1,60 @@
+"""What a verb of `sass` reads: a recording, or a program that is recorded now."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options
+
+if TYPE_CHECKING:
+    from warpsight.recorder.options.types import RunOptions
+
+
+def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
+    """The recording that words name, or the program behind `--`.
+
+    Raises:
+        UsageError: when there is neither or both.
+    """
+    if options.SIDES not in words:
+        if len(words) != 1:
+            raise UsageError(
+                f"name one recording, or a program behind `--`: warpsight sass {verb} -- ./program"
+            )
+        return words[0], []
+    place = words.index(options.SIDES)
+    program = list(words[place + 1 :])
+    if words[:place] or not program:
+        raise UsageError("name a recording or, behind `--`, a program; not both")
+    return None, program
+
+
+@contextmanager
+def recording(
+    words: Sequence[str], verb: str, keep: Path | None, force: bool, recorded: RunOptions
+) -> Iterator[tuple[str, int]]:
+    """The trace to read, and the exit code: that of the program, when there is one to record first.
+
+    Args:
+        words: as on the command line.
+        verb: which verb of `sass` asks.
+        keep: where the recording of a program stays.
+        force: whether it may replace a trace there.
+        recorded: how a program is recorded.
+    """
+    path, program = split(words, verb)
+    if path is not None:
+        if keep is not None:
+            raise UsageError("--keep is for a program that is recorded now")
+        yield path, 0
+        return
+    from warpsight.api.run import run
+
+    with tempfile.TemporaryDirectory(prefix=f"warpsight-{verb}-") as folder:
+        done = run(program, keep or Path(folder, "run.warp"), force=force, **recorded)
+        yield str(done.path), done.returncode
