@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: A new file, or an open binary stream.
 Output = str | os.PathLike[str] | IO[bytes]
-REPORT_SUFFIX = ".report.html"
+_REPORT_SUFFIX = ".report.html"
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Writing(Questions):
         }
         rows = choice.rows(self, begin, end, device, (), process)
         options = ReportOptions(tuple(name for name, on in included.items() if on), source, title)
-        path = Path(first_name(self.path) + REPORT_SUFFIX) if out is None else out
+        path = Path(_first_name(self.path) + _REPORT_SUFFIX) if out is None else out
         with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
             stream.write(render(self, rows, options))
         return _written(path, {})
@@ -185,7 +185,7 @@ class Writing(Questions):
         selection = Selection(
             part.begin, part.end, part.devices, part.streams, part.processes, choice.words(kind), flows, counters, rows
         )  # fmt: skip
-        path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
+        path = Path(_trace_stem(self.path) + chosen.suffix) if out is None else out
         if isinstance(path, (str, os.PathLike)) and _same(path, self.path):
             raise UsageError(f"{path} is the input; name another file")
         parts = chosen.parts(self, selection)
@@ -294,12 +294,12 @@ def opened(out: Output, force: bool) -> Iterator[IO[bytes]]:
         yield file
 
 
-def first_name(path: str) -> str:
+def _first_name(path: str) -> str:
     """The name of a trace up to its first dot."""
     return Path(path.rstrip("/")).name.split(".")[0] or "trace"
 
 
-def trace_stem(path: str) -> str:
+def _trace_stem(path: str) -> str:
     """The name of a trace without the endings of packed, compressed and foreign files."""
     name = Path(path.rstrip("/")).name
     for end in (".gz", ".zst", ".zstd", ".zip"):

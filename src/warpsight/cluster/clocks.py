@@ -21,7 +21,7 @@ from warpsight.cluster.summary import RankSummary
 
 Column = NDArray[Any]
 #: Stands for a limit that an event does not have.
-NOT_SAID = np.iinfo(np.int64).min
+_NOT_SAID = np.iinfo(np.int64).min
 SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
 
 
@@ -139,7 +139,7 @@ def _fits(
     for (clock, hub), shared in wanted.items():
         parts = [_constraints(group, *times[id(group)], of, clock, hub) for group in shared]
         parts += [_messages(group, *times[id(group)], of, clock, hub) for group in shared]
-        found = fit_of(parts)
+        found = _fit_of(parts)
         if found is not None:
             out[clock, hub] = found
     return out
@@ -148,15 +148,15 @@ def _fits(
 _Parts = tuple[Column, Column, Column, Column]
 
 
-def fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
+def _fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
     """The fit of the constraints of several groups: moments, least and most offsets, differences of ends, all int64 ns."""
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
         return None
-    known_bounds = np.concatenate([low[low != NOT_SAID], high[high != NOT_SAID]])
+    known_bounds = np.concatenate([low[low != _NOT_SAID], high[high != _NOT_SAID]])
     base = int(np.median(known_bounds))
     least, most, ends = (
-        np.where(column == NOT_SAID, unknown, (column - base).astype(np.float64))
+        np.where(column == _NOT_SAID, unknown, (column - base).astype(np.float64))
         for column, unknown in ((low, -np.inf), (high, np.inf), (end, np.nan))
     )
     return fit(Constraints(at, least, most, ends, base))
@@ -199,7 +199,7 @@ def _messages(
         limit = (
             start[rows, mine] - end[rows, other] if sender == mine else end[rows, mine] - start[rows, other]
         )
-        unknown = np.full(len(limit), NOT_SAID)
+        unknown = np.full(len(limit), _NOT_SAID)
         low, high = (limit, unknown) if sender == mine else (unknown, limit)
         parts.append((end[rows, other] if sender == mine else start[rows, other], low, high, unknown))
     at, low, high, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))

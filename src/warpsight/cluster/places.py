@@ -85,7 +85,7 @@ def _inside(folder: Path) -> Iterator[tuple[str, str]]:
                 yield "unfinished", str(path)
             elif path.name == "nccl":
                 yield from (("dump", one) for one in _dumps(path))
-            elif is_foreign_folder(path):
+            elif _is_foreign_folder(path):
                 yield "trace", str(path)
         elif str(path) in files or (path.name.endswith(_OTHERS) and _readable(path)):
             yield "trace", str(path)
@@ -93,7 +93,7 @@ def _inside(folder: Path) -> Iterator[tuple[str, str]]:
             yield "dump", str(path)
 
 
-def is_foreign_folder(path: Path) -> bool:
+def _is_foreign_folder(path: Path) -> bool:
     """Whether a folder is another tool's recording."""
     with Source(path) as source:
         return registry.sniff(source) is not None

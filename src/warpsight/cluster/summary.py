@@ -35,7 +35,7 @@ Column = NDArray[Any]
 VERSION = 7
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
-OTHERS = "others"
+_OTHERS = "others"
 #: A row per stretch between two collectives (`interval`), class of the account and name.
 _ACCOUNT = "interval:int32 class:int16 name:string time:int64:ns count:int64"
 _KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
@@ -312,7 +312,7 @@ def _largest(texts: list[str], total: Column) -> tuple[list[str], Column]:
     order = np.argsort(-total, kind="stable")
     onto = np.full(len(texts), _NAMES, np.int64)
     onto[order[:_NAMES]] = np.arange(_NAMES)
-    return [*(texts[i] for i in order[:_NAMES].tolist()), OTHERS], onto
+    return [*(texts[i] for i in order[:_NAMES].tolist()), _OTHERS], onto
 
 
 def _idle(found: Account) -> _Part:

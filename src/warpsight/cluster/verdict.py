@@ -124,7 +124,7 @@ def _summary(job: Job, listed: Steps) -> str:
     return text
 
 
-def rank_name(job: Job, place: int) -> str:
+def _rank_name(job: Job, place: int) -> str:
     """A rank with its host and device, as far as known."""
     about = job.summaries[place].about
     several = len({one.about.host for one in job.summaries}) > 1
@@ -202,7 +202,7 @@ def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length
     chosen, when = _when(own)
     found = cause(job, listed, place, chosen)
     total = int(own.sum())
-    text = f"straggler: {rank_name(job, place)} makes the others wait {words.duration(total)}"
+    text = f"straggler: {_rank_name(job, place)} makes the others wait {words.duration(total)}"
     text += f", {when}" if when else ""
     text += f": {found.text}" if found is not None else ""
     evidence = list(found.evidence if found else ())
@@ -294,10 +294,10 @@ def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     steps = _pacing(waiting, listed, place, each)
     found = cause(job, listed, place, steps[0]) if steps is not None else None
     if steps is None or found is None:
-        text += f", {rank_name(job, worst)} most"
+        text += f", {_rank_name(job, worst)} most"
     else:
         when = f", {steps[1]}" if steps[1] else ""
-        text += f"; the stage of {rank_name(job, place)} sets the pace{when}: {found.text}"
+        text += f"; the stage of {_rank_name(job, place)} sets the pace{when}: {found.text}"
         values |= {"rank": job.summaries[place].about.rank, "cause": found.kind, "name": found.name}
         advice, name = found.advice or advice, found.name
     return [

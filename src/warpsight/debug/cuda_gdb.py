@@ -47,7 +47,7 @@ class _GdbKernel:
 
 
 @dataclass(frozen=True)
-class Threads:
+class _Threads:
     """A row of `info cuda threads`: consecutive threads at one PC."""
 
     kernel: int
@@ -84,7 +84,7 @@ class GdbState:
     """
 
     kernels: tuple[_GdbKernel, ...]
-    threads: tuple[Threads, ...]
+    threads: tuple[_Threads, ...]
     focus: _Focus | None
     exception: str | None
     error_pc: int | None
@@ -106,7 +106,7 @@ def parse(text: str) -> GdbState:
         elif match := _THREADS.match(line):
             n = [int(number) for number in match.groups()[1:13]]
             threads.append(
-                Threads(current, _triple(n[:3]), _triple(n[3:6]), _triple(n[6:9]), _triple(n[9:]), int(match[14]),
+                _Threads(current, _triple(n[:3]), _triple(n[3:6]), _triple(n[6:9]), _triple(n[9:]), int(match[14]),
                         int(match[15], 16), match[16].strip(), int(match[17]))
             )  # fmt: skip
     triggered = _TRIGGERED.search(text)

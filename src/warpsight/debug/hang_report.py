@@ -17,7 +17,7 @@ from warpsight.recorder.watch.event import Incident
 #: Launches, and last device work, that a report lists.
 _LISTED = 10
 #: CUDA's sticky errors: the context is gone after one of them (driver_types.h).
-STICKY = {
+_STICKY = {
     214: "uncorrectable ECC error", 219: "NVLink uncorrectable error", 700: "illegal memory access", 702: "launch timeout",
     709: "context is destroyed", 710: "device-side assert", 714: "hardware stack error", 715: "illegal instruction",
     716: "misaligned address", 717: "invalid address space", 718: "invalid program counter", 719: "launch failure",
@@ -56,7 +56,7 @@ def build(
 
 def device_error(trace: StoredTrace) -> dict[str, Any] | None:
     """The first sticky CUDA error that a call of the program returned; None when there was none."""
-    codes = ", ".join(map(str, STICKY))
+    codes = ", ".join(map(str, _STICKY))
     rows = []
     for table in ("launch", "api"):
         rows += trace.sql(
@@ -67,7 +67,7 @@ def device_error(trace: StoredTrace) -> dict[str, Any] | None:
         return None
     start, function, result, thread, pid, stack = min(rows)
     frames = stuck_launches.frames_of(trace, [stack]).get(stack, ())
-    return {"time": start, "function": function, "code": result, "meaning": STICKY[result], "thread": thread, "pid": pid,
+    return {"time": start, "function": function, "code": result, "meaning": _STICKY[result], "thread": thread, "pid": pid,
             "frames": list(frames)}  # fmt: skip
 
 

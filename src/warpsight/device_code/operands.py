@@ -20,7 +20,7 @@ _PREDICATE = re.compile(r"^U?P(?:\d+|T)$")
 _REGISTER = re.compile(r"^U?R(?:\d+|Z)(?:\.[A-Za-z0-9_]+)*$")
 
 #: Operations whose first operand is not a result: stores, branches, barriers, what only changes memory or control flow.
-WITHOUT_RESULT = frozenset({
+_WITHOUT_RESULT = frozenset({
     "ST", "STG", "STS", "STL", "STSM", "SUST", "SURED", "STT", "STTM", "STAS", "RED", "REDG", "REDAS", "BRA", "BRX",
     "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "BSYNC", "BREAK", "BAR", "WARPSYNC", "DEPBAR", "LDGDEPBAR",
     "LDGSTS", "NANOSLEEP", "NOP", "MEMBAR", "FENCE", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL", "CCTLT", "YIELD", "BPT",
@@ -105,7 +105,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 def _results(operation: str, operands: tuple[str, ...]) -> int:
     """How many of the first operands are results."""
-    if operation in WITHOUT_RESULT or not operands:
+    if operation in _WITHOUT_RESULT or not operands:
         return 0
     at = 0
     most = _PREDICATE_RESULTS.get(operation, len(operands))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PART_ROWS = 1 << 19
 PART_BYTES = 64 << 20
 #: Bytes of all tables together that wait.
-WAITING_BYTES = 128 << 20
+_WAITING_BYTES = 128 << 20
 #: Parts that are in work or done and not looked at; each holds its rows.
 _WRITERS = 2
 #: What columns of a launch shape hold is below this, as is what is below zero.
@@ -171,7 +171,7 @@ class Target:
         self._sizes[table] = count + len(data), size + data.nbytes
         if self._sizes[table][0] >= PART_ROWS or self._sizes[table][1] >= PART_BYTES:
             self._write(table)
-        elif sum(waiting for _, waiting in self._sizes.values()) >= WAITING_BYTES:
+        elif sum(waiting for _, waiting in self._sizes.values()) >= _WAITING_BYTES:
             self._write(max(self._sizes, key=lambda name: self._sizes[name][1]))
 
     def _without_gaps(self, table: str, rows: pa.Table) -> pa.Table:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from warpsight.errors import WarpsightError
 
 #: CUdevice_attribute of cuda.h
-ATTRIBUTES = {
+_ATTRIBUTES = {
     "warp_size": 10,
     "clock_khz": 13,
     "multiprocessors": 16,
@@ -120,7 +120,7 @@ def _device(driver: ctypes.CDLL, ordinal: int) -> CudaDevice:
     driver.cuDeviceGetName(name, 256, handle)
     driver.cuDeviceTotalMem_v2(ctypes.byref(total), handle)
     attributes = {}
-    for key, number in ATTRIBUTES.items():
+    for key, number in _ATTRIBUTES.items():
         value = ctypes.c_int()
         if driver.cuDeviceGetAttribute(ctypes.byref(value), number, handle) == 0:
             attributes[key] = value.value

@@ -8,7 +8,7 @@ from warpsight.errors import WarpsightError
 from warpsight.machine import cuda_driver
 
 #: Stores 1 to the first element; every driver since CUDA 11 compiles it for its device.
-TOUCH_PTX = b"""
+_TOUCH_PTX = b"""
 .version 7.0
 .target sm_52
 .address_size 64
@@ -53,7 +53,7 @@ class CudaSession:
         if code:
             raise WarpsightError(f"{function} failed: {cuda_driver.error_name(self._driver, code)}")
 
-    def kernel(self, ptx: bytes = TOUCH_PTX, name: str = "touch") -> ctypes.c_void_p:
+    def kernel(self, ptx: bytes = _TOUCH_PTX, name: str = "touch") -> ctypes.c_void_p:
         """Compile PTX and take one kernel of it."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.do("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))

@@ -16,8 +16,8 @@ from warpsight.machine import cuda_driver
 from warpsight.machine.cuda_session import CudaSession
 from warpsight.machine.opencl_session import OpenclSession
 
-COPY_BYTES = 64 << 20
-REPEATS = 8
+_COPY_BYTES = 64 << 20
+_REPEATS = 8
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Link:
         return asdict(self)
 
 
-def results_path() -> Path:
+def _results_path() -> Path:
     """Where results are kept: the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpsight" / "links.json"
 
 
-def measure(size: int = COPY_BYTES, platform: str = "auto") -> list[Link]:
+def measure(size: int = _COPY_BYTES, platform: str = "auto") -> list[Link]:
     """Every path of a platform: cuda, opencl, or auto for the best one here.
 
     Raises:
@@ -54,7 +54,7 @@ def measure(size: int = COPY_BYTES, platform: str = "auto") -> list[Link]:
 
 def keep(links: list[Link], path: Path | None = None) -> Path:
     """Write results for later analyses; returns where."""
-    target = path or results_path()
+    target = path or _results_path()
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     document = {
         "time": int(time.time()),
@@ -71,12 +71,12 @@ def keep(links: list[Link], path: Path | None = None) -> Path:
 def kept(path: Path | None = None) -> list[Link]:
     """The results of the last measurement, or empty."""
     try:
-        document = json.loads((path or results_path()).read_text())
+        document = json.loads((path or _results_path()).read_text())
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise WarpsightError(
-            f"{path or results_path()} cannot be read ({error}); run warpsight bench --links again"
+            f"{path or _results_path()} cannot be read ({error}); run warpsight bench --links again"
         ) from error
     return [Link(**link) for link in document["links"]]
 
@@ -86,7 +86,7 @@ def _rate(copy: Callable[[], None], wait: Callable[[], None], size: int) -> floa
     copy()
     wait()
     best = float("inf")
-    for _ in range(REPEATS):
+    for _ in range(_REPEATS):
         begin = time.perf_counter()
         copy()
         wait()

@@ -16,7 +16,7 @@ _MEMORY, _LOCAL = 0x101F, 0x1023
 _NAME, _VENDOR, _DRIVER, _VERSION = 0x102B, 0x102C, 0x102D, 0x102F
 _UUID, _PCI, _NV_MAJOR, _NV_MINOR, _NV_WARP, _AMD_WAVEFRONT = 0x106A, 0x410F, 0x4000, 0x4001, 0x4003, 0x4043
 _PLATFORM_VERSION, _PLATFORM_NAME = 0x0901, 0x0902
-NVIDIA_VENDOR = 0x10DE
+_NVIDIA_VENDOR = 0x10DE
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def devices() -> list[OpenclDevice]:
 
 def _device(loader: ctypes.CDLL, platform: ctypes.c_void_p, handle: ctypes.c_void_p) -> OpenclDevice:
     info = loader.clGetDeviceInfo
-    nvidia = _number(info, handle, _VENDOR_ID) == NVIDIA_VENDOR
+    nvidia = _number(info, handle, _VENDOR_ID) == _NVIDIA_VENDOR
     kinds = _number(info, handle, _TYPE, ctypes.c_ulong) or 0
     uuid, pci, major = (
         _bytes(info, handle, _UUID, 16),

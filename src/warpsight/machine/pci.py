@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SYS_PCI = Path("/sys/bus/pci/devices")
+_SYS_PCI = Path("/sys/bus/pci/devices")
 #: Classes of display controllers (03) and processing accelerators (12).
 DISPLAY, ACCELERATOR = 0x03, 0x12
 
@@ -39,13 +39,13 @@ class PciDevice:
             return None
 
 
-def readable(root: Path = SYS_PCI) -> bool:
+def readable(root: Path = _SYS_PCI) -> bool:
     """Whether this system shows its PCI devices at all."""
     return root.is_dir()
 
 
 def devices(
-    vendor: int, kinds: tuple[int, ...] = (DISPLAY, ACCELERATOR), root: Path = SYS_PCI
+    vendor: int, kinds: tuple[int, ...] = (DISPLAY, ACCELERATOR), root: Path = _SYS_PCI
 ) -> Iterator[PciDevice]:
     """Graphics cards and accelerators of a vendor, by address; virtual functions are devices of their own."""
     if not root.is_dir():
@@ -63,7 +63,7 @@ def devices(
             )  # fmt: skip
 
 
-def numa_node(pci: str | None, root: Path = SYS_PCI) -> int | None:
+def numa_node(pci: str | None, root: Path = _SYS_PCI) -> int | None:
     """The NUMA node of a PCI device; None when the kernel does not know."""
     if not pci:
         return None

@@ -17,21 +17,21 @@ SOURCE = "__kernel void touch(__global int* out) { out[get_global_id(0)] = 1; }"
 ITEMS, GROUP = 64, 64
 
 
-def launch_one(launch: Callable[[], None]) -> None:
+def _launch_one(launch: Callable[[], None]) -> None:
     """The innermost frame."""
     launch()
 
 
-def launch_many(launch: Callable[[], None], count: int) -> None:
+def _launch_many(launch: Callable[[], None], count: int) -> None:
     """The frame with the loop."""
     for _ in range(count):
-        launch_one(launch)
+        _launch_one(launch)
 
 
 def run(platform: str, count: int) -> dict[str, float | int | str]:
     """Launch `count` kernels and wait for them; the first, which compiles, is not timed."""
     launch, finish, name = _opencl() if platform == "opencl" else _cuda()
-    launch_many(launch, 1)
+    _launch_many(launch, 1)
     finish()
     return {"platform": platform, "device": name, **timed(launch, finish, count - 1), "launches": count}
 
@@ -39,7 +39,7 @@ def run(platform: str, count: int) -> dict[str, float | int | str]:
 def timed(launch: Callable[[], None], finish: Callable[[], None], count: int) -> dict[str, float | int | str]:
     """Launch `count` kernels and wait for them."""
     begin = time.perf_counter()
-    launch_many(launch, count)
+    _launch_many(launch, count)
     issued = time.perf_counter()
     finish()
     return {"launches": count, "issue_s": issued - begin, "total_s": time.perf_counter() - begin}

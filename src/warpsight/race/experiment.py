@@ -22,7 +22,7 @@ from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, TestedProce
 from warpsight.race.plan import Plan
 
 #: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
-Injection = Callable[[Path, Path | None], Mapping[str, str]]
+_Injection = Callable[[Path, Path | None], Mapping[str, str]]
 
 
 def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ class Experiment:
 
     folder: Path
     oracle: Oracle
-    injection: Injection
+    injection: _Injection
     read_log: Callable[[Plan, Path], Mapping[str, npt.NDArray[Any]]] | None = None
     changes: Callable[[Plan], Path | None] = lambda _: None
     gpus: tuple[str, ...] = ()

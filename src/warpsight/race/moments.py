@@ -21,7 +21,7 @@ _COPIES = frozenset(kind.name for kind in CLASSES["tma"]) | {"copy_async"}
 
 
 @dataclass(frozen=True)
-class Moment:
+class _Moment:
     """An instruction of a warp.
 
     Attributes:
@@ -41,7 +41,7 @@ class WarpMoments:
     """A warp's actions, in order."""
 
     name: str
-    moments: tuple[Moment, ...]
+    moments: tuple[_Moment, ...]
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def _rows(trace: EventTrace, seat: _Seat) -> tuple[Events, list[int]]:
     return events, own[max(at - _AROUND, 0) : at + _AROUND + 1].tolist()
 
 
-def _moment(trace: EventTrace, seat: _Seat, events: Events, row: int, begin: int) -> Moment:
+def _moment(trace: EventTrace, seat: _Seat, events: Events, row: int, begin: int) -> _Moment:
     place = trace.places(seat.launch, events.pc[row : row + 1])[0]
     kind, flags = KINDS[int(events.kind[row])], int(events.flags[row])
-    return Moment(
+    return _Moment(
         int(events.time[row]) - begin, _sort(kind.name, kind.space, flags), trace.sass(place) or kind.name,
         line_of(trace.chain(place)), row == seat.event,
     )  # fmt: skip

@@ -38,7 +38,7 @@ _LIBC = ctypes.CDLL(None) if os.name == "posix" else None
 
 Kind = Literal["pass", "fail", "crash", "hang", "timeout", "broken"]
 #: Outcomes that count as failures, and those that say nothing.
-FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
+_FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
 BROKEN: tuple[Kind, ...] = ("timeout", "broken")
 
 
@@ -83,7 +83,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
     @property
     def failed(self) -> bool:
         """Whether it counts as a failure."""
-        return self.kind in FAILURES
+        return self.kind in _FAILURES
 
 
 @dataclass

@@ -25,11 +25,11 @@ LONGEST_NS = 4_000_000_000
 _LARGEST_FILE = 256 << 20
 
 Name = Annotated[str, Meta(min_length=1)]
-Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Count32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+_Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+_Count32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Nanoseconds = Annotated[int, Meta(ge=0, le=LONGEST_NS)]
 #: From the first to before the second.
-Range = tuple[Count32, Count32]
+Range = tuple[_Count32, _Count32]
 Warp = Annotated[int, Meta(ge=0, le=31)]
 Rank = Annotated[int, Meta(ge=0, le=15)]
 
@@ -48,8 +48,8 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     kernel: Name
-    code: Checksum
-    pc: Count32
+    code: _Checksum
+    pc: _Count32
     kind: Name
     opcode: str = ""
     source: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     ctas: Annotated[tuple[Range, ...], Meta(min_length=1)] | None = None
     warps: Annotated[tuple[Warp, ...], Meta(min_length=1)] | None = None
     ranks: Annotated[tuple[Rank, ...], Meta(min_length=1)] | None = None
-    streams: Annotated[tuple[Count32, ...], Meta(min_length=1)] | None = None
+    streams: Annotated[tuple[_Count32, ...], Meta(min_length=1)] | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,10 +100,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     floor_ns: Nanoseconds
     ceiling_ns: Nanoseconds
     depth: Annotated[int, Meta(ge=0, le=16)] = 0
-    steps: Count32 = 0
+    steps: _Count32 = 0
     points: tuple[Point, ...]
     where: Where = Where()
-    code: dict[Name, tuple[Checksum, ...]] = {}
+    code: dict[Name, tuple[_Checksum, ...]] = {}
     versions: dict[str, str] = {}
     command: tuple[str, ...] = ()
 

@@ -33,7 +33,7 @@ _PRIVATE = "local"
 #: Kinds that read or write memory themselves: a race is between two of these.
 ACCESSES = frozenset(kind.name for name in ("memory", "tma", "wgmma") for kind in CLASSES[name])
 #: What points can be selected by: kinds, classes of them, and the host's launches.
-KIND_NAMES = (
+_KIND_NAMES = (
     *PATCHED,
     *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
     EXECUTED.name,
@@ -61,7 +61,7 @@ class Chosen:
     """Which points are selected; an empty condition selects all.
 
     Attributes:
-        kinds: of :data:`KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.
+        kinds: of :data:`_KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.
         sources: `FILE`, `FILE:LINE` or `FILE:LOW-HIGH`, of any line of the source chain; FILE may lack folders in front.
     """
 
@@ -72,10 +72,10 @@ class Chosen:
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind that does not exist, or a source without lines."""
-        unknown = [kind for kind in self.kinds if kind not in KIND_NAMES]
+        unknown = [kind for kind in self.kinds if kind not in _KIND_NAMES]
         if unknown:
             raise UsageError(
-                f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}"
+                f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(_KIND_NAMES))}"
             )
         for source in self.sources:
             _lines_of(source)
@@ -148,10 +148,10 @@ def points_of(trace: EventTrace) -> set[Point]:
         places = trace.places(launch, np.array([pc for pc, _ in pairs], np.uint32))
         for place, (_, kind) in zip(places, pairs, strict=True):
             name = KINDS[kind].name
-            point = point_of(trace, place, name)
+            point = _point_of(trace, place, name)
             if point is not None and name not in (_PRIVATE, DELAY.name):
                 found.add(point)
-        host = point_of(
+        host = _point_of(
             trace, TracedInstruction(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH
         )
         if host is not None:
@@ -167,12 +167,12 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
         for offset, text, _ in said["instructions"]:
             if any(pattern.search(text) for pattern in compiled):
                 place = TracedInstruction(int(said["module"]), str(said["name"]), int(offset))
-                point = point_of(trace, place, EXECUTED.name)
+                point = _point_of(trace, place, EXECUTED.name)
                 found |= {point} if point is not None else set()
     return found
 
 
-def point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
+def _point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
     """The point of an instruction; None where its code is not in the trace."""
     found = trace.section(place.module, place.function)
     if found is None:

@@ -29,7 +29,7 @@ Verdict = Literal["reproduced", "natural", "not reproduced", "broken run"]
 EXIT_CODES: dict[Verdict, int] = {"not reproduced": 0, "reproduced": 10, "natural": 11, "broken run": 12}
 
 #: Ceilings that are tried, as parts of the plan's.
-LADDER = (0.01, 0.1, 1.0)
+_LADDER = (0.01, 0.1, 1.0)
 #: The share of runs without delays, before and after the first failure.
 _CONTROL_BEFORE, _CONTROL_AFTER = 0.2, 0.5
 #: The same for trials inside a process, which cost next to nothing beside its start: a failure is then worth more.
@@ -259,7 +259,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
-    ladder = LADDER[1:] if plan.mode == "memory" else LADDER
+    ladder = _LADDER[1:] if plan.mode == "memory" else _LADDER
     ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in ladder}))
     if not plan.points and plan.mode != "memory" and experiment.injection is not programs_own:
         raise UsageError("the plan has no points, so there is nothing to delay")

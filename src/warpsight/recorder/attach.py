@@ -16,7 +16,7 @@ from warpsight.errors import WarpsightError
 from warpsight.recorder.drain import listener
 from warpsight.recorder.find import environment
 
-DORMANT = "WARPSIGHT"
+_DORMANT = "WARPSIGHT"
 _ANSWER_S = 15.0
 #: sys.remote_exec came with this version.
 _REMOTE_EXEC = (3, 14)
@@ -27,7 +27,7 @@ ctypes.CDLL({library!r}).ws_start({socket!r})
 """
 
 
-def check_allowed(pid: int) -> None:
+def _check_allowed(pid: int) -> None:
     """Refuse processes that could attack us: another user's, because root would run files that the user can write.
 
     Neither could they connect: the recording's socket is for its own user.
@@ -111,7 +111,7 @@ def start(pid: int, launcher: str) -> str:
     Raises:
         WarpsightError: when it cannot be, with what would make it possible.
     """
-    check_allowed(pid)
+    _check_allowed(pid)
     waiting = door(pid)
     if waiting is not None:
         knock(waiting, f"record 1 {launcher}")
@@ -230,5 +230,5 @@ def _advice(pid: int, why: str) -> str:
     environment(
         pid
     )  # separates a process that does not exist, or is not ours, from one that cannot be attached to
-    return (f"process {pid} cannot be attached to: {why}. Programs started with {DORMANT}=dormant and "
+    return (f"process {pid} cannot be attached to: {why}. Programs started with {_DORMANT}=dormant and "
             f"CUDA_INJECTION64_PATH={library} in the environment wait for it, at no cost")  # fmt: skip

@@ -17,7 +17,7 @@ from warpsight.recorder.options.table import Option
 #: Options of a recording that a vendor's recorder may take over.
 _SHARED = ("backend", "duration", "delay")
 #: Options that some vendors' recorders take and others do not.
-TOOL_OPTIONS = ("duration", "delay", "template", "pid")
+_TOOL_OPTIONS = ("duration", "delay", "template", "pid")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def fitting(given: Given, choice: BackendChoice) -> Given:
 
 def _applies(option: Option, choice: BackendChoice) -> bool:
     """Whether the recorder acts on an option."""
-    if choice.external and choice.backend is not None and option.name in TOOL_OPTIONS:
+    if choice.external and choice.backend is not None and option.name in _TOOL_OPTIONS:
         return option.name in choice.backend.tool_options
     if option.scope == options.RECORDING and not choice.external:
         return acts_on(choice.backend.name if choice.backend is not None else "auto", option)
@@ -115,7 +115,7 @@ def request(backend: Backend, given: Given) -> ToolRequest:
     Raises:
         UsageError: for something it cannot do.
     """
-    for name in TOOL_OPTIONS:
+    for name in _TOOL_OPTIONS:
         if given.get(name) and name not in backend.tool_options:
             raise UsageError(
                 f"--backend {backend.name}: {backend.program} takes no {options.BY_NAME[name].flag}"

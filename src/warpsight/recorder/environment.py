@@ -17,7 +17,7 @@ OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
 #: What NCCL and RCCL load as their profiler.
 NCCL = "NCCL_PROFILER_PLUGIN"
 #: Holds nothing but a `sitecustomize` that hands on to the user's own one.
-HOOK_FOLDER = str(Path(__file__).parents[1] / "inside" / "python_hook")
+_HOOK_FOLDER = str(Path(__file__).parents[1] / "inside" / "python_hook")
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
@@ -45,8 +45,8 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
 
 def python_path(present: str) -> str:
     """PYTHONPATH with the hook of `--ranges torch` first: operators of torch become NVTX ranges, in an unchanged program."""
-    parts = [part for part in present.split(os.pathsep) if part and part != HOOK_FOLDER]
-    return os.pathsep.join([HOOK_FOLDER, *parts])
+    parts = [part for part in present.split(os.pathsep) if part and part != _HOOK_FOLDER]
+    return os.pathsep.join([_HOOK_FOLDER, *parts])
 
 
 def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:

@@ -141,7 +141,7 @@ class LaunchedProgram:
         """
         changed = {**self._server.environment(dict(os.environ)), **self._extra}
         environment = {name: value for name, value in changed.items() if value is not None}
-        become_subreaper()
+        _become_subreaper()
         self._server.start()  # its threads inherit the blocked mask, so signals come to us
         with signals.open_for_child():
             self._pid = _spawn(command, environment, self._server.restore_limits)
@@ -238,7 +238,7 @@ def exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def become_subreaper() -> None:
+def _become_subreaper() -> None:
     """Make orphaned descendants our children, so that their ends are noticed."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -28,7 +28,7 @@ WORLD_SIZE = (
     "SLURM_NTASKS",
 )
 #: Ranks on this host.
-LOCAL_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE",
+_LOCAL_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE",
               "PALS_LOCAL_SIZE")  # fmt: skip
 #: Hosts of the job (Slurm's step, Flux, torchrun's configuration by Kubeflow, an indexed job of Kubernetes).
 HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES", "PET_NNODES")
@@ -47,7 +47,7 @@ class Rank:
 def of(environment: Mapping[str, str]) -> Rank:
     """The rank that an environment describes; all None outside of a job."""
     rank, local, size = (_first(environment, names) for names in (RANK, LOCAL_RANK, WORLD_SIZE))
-    here, hosts = _first(environment, LOCAL_SIZE), _first(environment, HOSTS)
+    here, hosts = _first(environment, _LOCAL_SIZE), _first(environment, HOSTS)
     if here is not None and size is not None:
         several = size > here
     elif hosts is not None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
 _FROM_KERNEL = 0x80
 _TICK_S = 0.25
@@ -31,7 +31,7 @@ class Signals:
     """Holds back signals from entry on, so that none is lost around the program's start."""
 
     def __init__(self) -> None:
-        self._held = {s for s in FORWARDED if signal.getsignal(s) is not signal.SIG_IGN}
+        self._held = {s for s in _FORWARDED if signal.getsignal(s) is not signal.SIG_IGN}
         self._waited = {*self._held, signal.SIGCHLD}
         self._before: set[signal.Signals] = set()
         #: Signals that came, the newest last.

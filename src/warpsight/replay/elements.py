@@ -13,7 +13,7 @@ TYPES: dict[str, str] = {
     "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int64": "<i8", "int32": "<i4",
     "int16": "<i2", "uint8": "<u1",
 }  # fmt: skip
-FLOATS = ("float64", "float32", "float16", "bfloat16")
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
 _SAMPLE = 1 << 16
 #: Standard deviation of log2|x| of normally distributed x; other common data are not far from it.
 _USUAL_SPREAD = 1.6
@@ -108,7 +108,7 @@ def distance(wanted: npt.NDArray[np.uint8], found: npt.NDArray[np.uint8], dtype:
     first = int(places[0])
     left, right = a[places], b[places]
     numbers = np.ones(len(places), bool)
-    if dtype in FLOATS:
+    if dtype in _FLOATS:
         numbers = ~(_not_number(left, dtype) | _not_number(right, dtype))
         left, right = _ordered(left), _ordered(right)
     elif dtype.startswith("int"):

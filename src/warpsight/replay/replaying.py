@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 #: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
-TOLERANCE_NS = 1_000.0
+_TOLERANCE_NS = 1_000.0
 #: The log of the delays that were made, in a replay's folder.
 _DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
@@ -88,7 +88,7 @@ def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
         UsageError: when the request does not fit the capsule.
         WarpsightError: when it cannot be replayed here.
     """
-    return replay_opened(Capsule.open(path), request)
+    return _replay_opened(Capsule.open(path), request)
 
 
 def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
@@ -102,17 +102,17 @@ def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
     request = replace(request, operations=None)
     if request.dry:
         steps = sequence(made.manifest, None, request.stream)
-        checked = validate(steps, made.begin, made.end, TOLERANCE_NS) if request.validate else None
+        checked = validate(steps, made.begin, made.end, _TOLERANCE_NS) if request.validate else None
         said = f"{sum(step.operation is not None for step in steps.steps):,} operations on {len(made.manifest.streams)} streams"
         return ReplayOutcome("", (), None, (said, *made.notes), validation=checked, executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
-        found = replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
+        found = _replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
     span = np.nanmax(made.end) - np.nanmin(made.begin)
     said = f"the recording took {span / 1e6:,.3f} ms from its first operation to the end of its last"
     return replace(found, notes=(said, *made.notes, *found.notes))
 
 
-def replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
+def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
     """:func:`replay` of an open capsule."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
@@ -163,7 +163,7 @@ def _outcome(
     delayed = _delayed(files.folder / _DELAYS) if request.delays is not None else ()
     return ReplayOutcome(
         _device(found), tuple(versions), _failure(files.manifest, files.written, found), (*notes, *delayed),
-        validation=validate(steps, *_measured(steps, found), TOLERANCE_NS) if request.validate else None,
+        validation=validate(steps, *_measured(steps, found), _TOLERANCE_NS) if request.validate else None,
     )  # fmt: skip
 
 

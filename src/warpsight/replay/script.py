@@ -29,26 +29,26 @@ TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL
 FUNCTION = np.dtype(
     [("module", "<u4"), ("name", "<u4"), ("replacement", "<u4"), ("attributes", "<u4"), ("attribute", "<i4", (7, 2))]
 )  # fmt: skip
-MODULE = np.dtype([("offset", "<u8"), ("size", "<u8")])
+_MODULE = np.dtype([("offset", "<u8"), ("size", "<u8")])
 GLOBAL = np.dtype([("module", "<u4"), ("name", "<u4"), ("size", "<u8"), ("before", "<u8"), ("after", "<u8")])
 PATCH = np.dtype(
     [("place", "<u4"), ("index", "<u4"), ("offset", "<u8"), ("global", "<u4"), ("unused", "<u4"), ("addend", "<u8")]
 )  # fmt: skip
 STREAM = np.dtype([("flags", "<u4"), ("priority", "<i4")])
-OPERATION = np.dtype(
+_OPERATION = np.dtype(
     [("kind", "<u4"), ("stream", "<u4"), ("function", "<u4"), ("grid", "<u4", 3), ("block", "<u4", 3),
      ("shared", "<u4"), ("parameters", "<u8"), ("parameter_bytes", "<u4"), ("attributes", "<u4"),
      ("attribute", "<u8"), ("to", "<u8"), ("from", "<u8"), ("width", "<u8"), ("height", "<u8"), ("to_pitch", "<u8"),
      ("from_pitch", "<u8"), ("element", "<u4"), ("after_count", "<u4"), ("after", "<u8"), ("issued_ns", "<u8")]
 )  # fmt: skip
-ATTRIBUTE = np.dtype([("id", "<u4"), ("unused", "<u4"), ("value", "V64")])
+_ATTRIBUTE = np.dtype([("id", "<u4"), ("unused", "<u4"), ("value", "V64")])
 _LAUNCH, _COPY, _UPLOAD, _FILL, _RECORD, _WAIT, _DOWNLOAD, _GRAPH, _EMPTY = range(9)
 _IN_MEMORY, _IN_PARAMETERS, _IN_GLOBAL, _TO, _FROM = range(5)
 
 #: Launch attributes that mean the same in another process: no handles.
-KNOWN_LAUNCH_ATTRIBUTES = frozenset((1, 2, 4, 5, 6, 8, 9, 10, 11, 14, 16))
+_KNOWN_LAUNCH_ATTRIBUTES = frozenset((1, 2, 4, 5, 6, 8, 9, 10, 11, 14, 16))
 #: Function attributes that can be set.
-KNOWN_FUNCTION_ATTRIBUTES = frozenset((8, 9, 11, 12, 13, 14, 15))
+_KNOWN_FUNCTION_ATTRIBUTES = frozenset((8, 9, 11, 12, 13, 14, 15))
 _STACK_LIMIT, _HEAP_LIMIT = 0, 2
 #: The driver queues about a thousand operations; behind a closed gate one more would wait for ever.
 _MOST_GATED = 400
@@ -187,15 +187,17 @@ class _Builder:
             graphs.append((len(rows), len(graph.nodes)))
             rows += [self._node(len(rows) + i, node) for i, node in enumerate(graph.nodes)]
         return {
-            "modules": np.array(modules, MODULE),
+            "modules": np.array(modules, _MODULE),
             "functions": np.array(functions, FUNCTION),
             "globals": np.array(held, GLOBAL),
             "patches": np.array(self.patches, PATCH),
             "streams": np.array([(0, s.priority) for s in steps.streams], STREAM),
-            "operations": np.concatenate([np.zeros(0, OPERATION), *rows]) if rows else np.zeros(0, OPERATION),
-            "graphs": np.array(graphs, MODULE),
+            "operations": np.concatenate([np.zeros(0, _OPERATION), *rows])
+            if rows
+            else np.zeros(0, _OPERATION),
+            "graphs": np.array(graphs, _MODULE),
             "edges": np.array(self.edges, "<u4"),
-            "attributes": np.array(self.attributes, ATTRIBUTE),
+            "attributes": np.array(self.attributes, _ATTRIBUTE),
             "bytes": np.frombuffer(bytes(self.bytes), np.uint8),
         }
 
@@ -219,7 +221,7 @@ class _Builder:
         return modules, functions
 
     def _function(self, function: m.Function, module: int, name: str, itself: int) -> tuple[Any, ...]:
-        unknown = set(function.attributes) - KNOWN_FUNCTION_ATTRIBUTES
+        unknown = set(function.attributes) - _KNOWN_FUNCTION_ATTRIBUTES
         if unknown:
             raise CapsuleError(
                 f"function {function.name} has the attribute {min(unknown)}, which cannot be set"
@@ -239,7 +241,7 @@ class _Builder:
         self.patches += [(place, index, base + r.offset, r.target, 0, r.addend) for r in relocations]
 
     def _node(self, index: int, node: m.GraphNode) -> npt.NDArray[np.void]:
-        row = np.zeros(1, OPERATION) if node.work is None else self._operation(index, node.work, 0)
+        row = np.zeros(1, _OPERATION) if node.work is None else self._operation(index, node.work, 0)
         if node.work is None:
             row["kind"] = _EMPTY
         row["stream"], row["after"], row["after_count"] = 0, len(self.edges), len(node.after)
@@ -247,7 +249,7 @@ class _Builder:
         return row
 
     def _operation(self, index: int, work: m.Operation, start: int) -> npt.NDArray[np.void]:
-        row = np.zeros(1, OPERATION)
+        row = np.zeros(1, _OPERATION)
         row["stream"] = work.stream
         row["issued_ns"] = max(0, round((work.host_time - start) * self.scale))
         if isinstance(work, m.Launch):
@@ -267,7 +269,7 @@ class _Builder:
         return row
 
     def _launch(self, row: npt.NDArray[np.void], index: int, work: m.Launch) -> None:
-        unknown = {a.id for a in work.attributes} - KNOWN_LAUNCH_ATTRIBUTES
+        unknown = {a.id for a in work.attributes} - _KNOWN_LAUNCH_ATTRIBUTES
         if unknown:
             raise CapsuleError(f"a launch has the attribute {min(unknown)}, which a replay does not know")
         self.bytes += bytes(-len(self.bytes) % 64)

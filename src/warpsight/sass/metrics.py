@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 #: Stands for the metrics of :mod:`warpsight.sass.counts.roofline`.
-ROOFLINE = "roofline"
+_ROOFLINE = "roofline"
 _REFUSED = 2
 _CHOOSE = """
 import json, sys
@@ -32,7 +32,7 @@ except UsageError as error:
     print(error, file=sys.stderr)
     sys.exit(2)
 """
-NOT_MEASURED = (
+_NOT_MEASURED = (
     "no hardware metrics; measure some with: warpsight sass metrics -m NAMES -- PROGRAM (NVIDIA, CUPTI)"
 )
 
@@ -96,11 +96,11 @@ def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tu
     from warpsight.sass.counts.roofline import METRICS
 
     kind = SAMPLING if sampling else RANGES
-    wanted = [name for name in names if name != ROOFLINE]
+    wanted = [name for name in names if name != _ROOFLINE]
     if chip is not None:
         for name in wanted:
             _check(chip, name, kind)
-    if ROOFLINE in names:
+    if _ROOFLINE in names:
         wanted += [name for name in METRICS if chip is None or profiler_host.passes(chip, [name], kind)]
     wanted = list(dict.fromkeys(wanted))
     passes = profiler_host.passes(chip, wanted, kind) if chip is not None else None
@@ -146,4 +146,4 @@ def measured(trace: StoredTrace) -> pa.Table:
     if trace.sql("SELECT count(*) FROM counter WHERE source = 'pm sampling'").fetchall() != [(0,)]:
         return trace.sql(_SAMPLES).to_arrow_table()
     lost = trace.sql("SELECT cause FROM loss WHERE source = 'metrics'").fetchall()
-    raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_MEASURED}")
+    raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else _NOT_MEASURED}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 << 20
 #: The first chunk: enough for the first records.
-FIRST_BYTES = 1 << 18
+_FIRST_BYTES = 1 << 18
 _NEWLINE, _BRACE = b"\n{"
 
 
@@ -65,7 +65,7 @@ def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
     rest: list[bytes] = []
     first = 1
     with source.open() as file:
-        wanted = min(FIRST_BYTES, size)
+        wanted = min(_FIRST_BYTES, size)
         while block := file.read(wanted):
             wanted = size
             cut = block.rfind(b"\n") + 1

@@ -13,10 +13,10 @@ import msgspec
 #: Hexadecimal text. The pattern stands in the schema only: checking it while decoding takes longer than decoding, so
 #: :data:`HEX_FIELDS` are checked once per distinct text instead.
 HEX = r"^(0x)?[0-9a-fA-F]+$"
-Hex = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": HEX})]
+_Hex = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": HEX})]
 HEX_FIELDS = ("ctx", "pc", "active_mask")
 Natural = Annotated[int, msgspec.Meta(ge=0)]
-Triple = Annotated[list[int], msgspec.Meta(min_length=3, max_length=3)]
+_Triple = Annotated[list[int], msgspec.Meta(min_length=3, max_length=3)]
 Lanes = Annotated[list[Natural], msgspec.Meta(min_length=32, max_length=32)]
 _LaneValues = Annotated[list[list[Natural]], msgspec.Meta(min_length=32, max_length=32)]
 
@@ -31,18 +31,18 @@ class InstructionRecord(_Record, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an instruction."""
 
     trace_index: Natural
-    cta: Triple
+    cta: _Triple
     warp: Natural
-    pc: Hex
+    pc: _Hex
     sass: str | None = None
     ipoint: str | None = None
-    active_mask: Hex | None = None
+    active_mask: _Hex | None = None
 
 
 class ExecutedRecord(InstructionRecord, kw_only=True, frozen=True, gc=False):
     """The fields of every record of an executed instruction."""
 
-    ctx: Hex
+    ctx: _Hex
     timestamp: Natural
     grid_launch_id: Natural
     opcode_id: Natural
@@ -51,16 +51,16 @@ class ExecutedRecord(InstructionRecord, kw_only=True, frozen=True, gc=False):
 class OpcodeOnly(InstructionRecord, tag="opcode_only", kw_only=True, frozen=True, gc=False):
     """An executed instruction, or a warp seen by cuda-gdb; only executed ones have the fields in :data:`TRACED`."""
 
-    ctx: Hex | None = None
+    ctx: _Hex | None = None
     timestamp: Natural | None = None
     grid_launch_id: Natural | None = None
     opcode_id: Natural | None = None
     cuda_warp_slot: int | None = None
-    first_active_threadidx: Triple | None = None
-    pc_runtime: Hex | None = None
+    first_active_threadidx: _Triple | None = None
+    pc_runtime: _Hex | None = None
     pc_address_space: Literal["kernel_offset", "absolute"] | None = None
-    observed_pc: Hex | None = None
-    observed_pc_runtime: Hex | None = None
+    observed_pc: _Hex | None = None
+    observed_pc_runtime: _Hex | None = None
     observed_sass: str | None = None
     source_type: Literal["gdb_trace", "gdb_direct", "gdb_inferred"] | None = None
     pc_semantics: str | None = None
@@ -92,7 +92,7 @@ class MemAddrTrace(ExecutedRecord, tag="mem_addr_trace", kw_only=True, frozen=Tr
 
     addrs: Lanes
     static_memory_space: str | int | None = None
-    cluster_shared_mask: Hex | int | None = None
+    cluster_shared_mask: _Hex | int | None = None
     issuer_cluster_rank: int | None = None
     target_cluster_ranks: list[int] | None = None
     cluster_attribution: Any = None
@@ -112,7 +112,7 @@ class TmaTrace(ExecutedRecord, tag="tma_trace", kw_only=True, frozen=True, gc=Fa
     """A bulk or tensor copy, with the decoded descriptor."""
 
     tma_param_size: int | None = None
-    desc_addr: Hex | None = None
+    desc_addr: _Hex | None = None
     tma_transfer_info: dict[str, Any] | None = None
     desc_raw: list[int] | None = None
 
@@ -122,13 +122,13 @@ class KernelMetadata(_Record, tag="kernel_metadata", kw_only=True, frozen=True, 
 
     mangled_name: str
     unmangled_name: str
-    kernel_checksum: Hex
-    func_addr: Hex
+    kernel_checksum: _Hex
+    func_addr: _Hex
     nregs: Natural
     shmem_static: Natural
     shmem_dynamic: Natural
-    grid: Triple
-    block: Triple
+    grid: _Triple
+    block: _Triple
     cubin_path: str | None = None
     cpu_callstack: list[str] | None = None
     cpu_callstack_source: str | None = None
@@ -163,8 +163,8 @@ class KernelLaunch(_Record, tag="kernel_launch", kw_only=True, frozen=True, gc=F
     kernel_launch_id: Natural
     kernel_name: str
     kernel_checksum: str
-    grid: Triple
-    block: Triple
+    grid: _Triple
+    block: _Triple
     nregs: Natural
     shmem: Natural
     stream_id: int

@@ -11,14 +11,14 @@ from pathlib import Path
 from warpsight.recorder.external.tool import Tool, ToolRequest, given
 from warpsight_plugins.instruments.export import xctrace
 
-TEMPLATES = ("Metal System Trace", "GPU Driver", "Game Performance", "Animation Hitches")
+_TEMPLATES = ("Metal System Trace", "GPU Driver", "Game Performance", "Animation Hitches")
 _BUNDLE = "run.trace"
 
 
 def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> list[str]:
     own = ["record"]
     if not given(request.arguments, "--template", "--instrument"):
-        own += ["--template", request.template or TEMPLATES[0]]
+        own += ["--template", request.template or _TEMPLATES[0]]
     own += ["--output", str(folder / _BUNDLE)]
     if request.duration:
         own += ["--time-limit", f"{round(request.duration * 1000)}ms"]

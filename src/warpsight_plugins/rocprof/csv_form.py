@@ -87,7 +87,7 @@ class _Reader:
 
     def _processes(self, rows: Columns) -> Array:
         pids = rows.numbers(*_PID, fill=self._file_pid)
-        return csv_numbers(pids, lambda pid: self._target.process(pid, scope=self._scope))
+        return _csv_numbers(pids, lambda pid: self._target.process(pid, scope=self._scope))
 
     def _threads(self, rows: Columns, process: Array) -> Array:
         tids = rows.numbers(*_TID, fill=0)
@@ -239,7 +239,7 @@ class _Reader:
         )  # fmt: skip
 
 
-def csv_numbers(values: Array, function: Callable[..., object]) -> Array:
+def _csv_numbers(values: Array, function: Callable[..., object]) -> Array:
     """`function` of every value, called once for each distinct one."""
     distinct, places = np.unique(values, return_inverse=True)
     return np.array([function(value) for value in distinct.tolist()], np.int64)[places]

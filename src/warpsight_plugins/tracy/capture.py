@@ -34,14 +34,14 @@ def read(source: Source, target: Target, options: Options) -> None:
     kind = _MAGIC.get(source.head[:4])
     if kind is None:
         raise source.error("is not a Tracy capture: it begins with none of Tracy's magic numbers", offset=0)
-    version = version_of(source.head)
+    version = _version_of(source.head)
     raise source.error(
         f"is a capture of Tracy {version or kind}, whose layout only Tracy of that version reads: run its "
         "`tracy-csvexport -u FILE > zones.csv` (or -g for GPU zones, -m for messages) and import that"
     )
 
 
-def version_of(head: bytes) -> str:
+def _version_of(head: bytes) -> str:
     """The version in the first block's own header; empty when it cannot be seen.
 
     The first block says `tracy` and three numbers. With zstd it is unpacked, with LZ4 these bytes are literals.

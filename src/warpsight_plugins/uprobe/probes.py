@@ -30,7 +30,7 @@ FUNCTIONS = (
     "hipEventSynchronize",
 )  # fmt: skip
 #: Tracepoints of drivers about GPU work and memory, where the kernel has them.
-TRACEPOINTS = (
+_TRACEPOINTS = (
     "nvidia_uvm:uvm_fault", "nvidia_uvm:uvm_migrate", "nvidia_uvm:uvm_evict", "nvidia_uvm:uvm_prefetch",
     "amdgpu:amdgpu_cs_ioctl", "amdgpu:amdgpu_vm_bo_map", "amdgpu:amdgpu_vm_bo_unmap", "amdgpu:amdgpu_bo_move",
     "gpu_scheduler:drm_sched_job", "gpu_scheduler:drm_sched_process_job", "dma_fence:dma_fence_emit",
@@ -132,9 +132,9 @@ def tracepoints() -> tuple[list[str], list[str]]:
     """Tracepoints that can be opened here, and those that cannot."""
     folder = tracefs()
     there = [
-        t for t in TRACEPOINTS if folder and os.access(f"{folder}/events/{t.replace(':', '/')}/id", os.R_OK)
+        t for t in _TRACEPOINTS if folder and os.access(f"{folder}/events/{t.replace(':', '/')}/id", os.R_OK)
     ]
-    return there, [t for t in TRACEPOINTS if t not in there]
+    return there, [t for t in _TRACEPOINTS if t not in there]
 
 
 def targets(paths: Iterable[str]) -> dict[str, dict[str, int]]:

@@ -60,7 +60,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
 VALUES = ("double_value", "uint64_value", "int64_value", "str_value", "bytes_value", "ref_value")
 
 
-class Messages(NamedTuple):
+class _Messages(NamedTuple):
     """The classes a reader parses with."""
 
     plane: Any
@@ -68,7 +68,7 @@ class Messages(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def messages() -> Messages:
+def messages() -> _Messages:
     """The protobuf classes, made once."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -98,4 +98,4 @@ def messages() -> Messages:
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
         for name in ("XPlane", "XLine")
     }
-    return Messages(made["XPlane"], made["XLine"])
+    return _Messages(made["XPlane"], made["XLine"])

@@ -56,7 +56,7 @@ class Estimates:
 
 
 @dataclass(frozen=True)
-class Fit:
+class _Fit:
     """A difference of the sides with its standard error and degrees of freedom."""
 
     change: Column
@@ -91,7 +91,7 @@ def headline(values: Column, design: Design) -> tuple[Estimates, float]:
     return Estimates(plain, low, high, p, called), float((needed * fits[0].error)[0])
 
 
-def sides(values: Column, design: Design) -> list[Fit]:
+def sides(values: Column, design: Design) -> list[_Fit]:
     """The difference between the sides, allowing for the order in which the runs were taken.
 
     Sides that took turns: the mean difference of neighbors in time, which no drift of the machine from pair to pair reaches; once
@@ -100,7 +100,7 @@ def sides(values: Column, design: Design) -> list[Fit]:
     """
     if design.in_turn:
         return [paired(values, design), paired(values, design, drift=True)]
-    return [regressed(values, design, design.drift())]
+    return [_regressed(values, design, design.drift())]
 
 
 def family(values: Column, design: Design, drift: float | Column = LEVEL) -> Estimates:
@@ -122,7 +122,7 @@ def family(values: Column, design: Design, drift: float | Column = LEVEL) -> Est
     fits = [(plain - limit * error, plain + limit * error, p)]
     fits.append(_better_t(filled, design))
     if not design.in_turn:
-        line, levels = regressed(filled, design, design.drift()), np.broadcast_to(drift, good.shape)[good]
+        line, levels = _regressed(filled, design, design.drift()), np.broadcast_to(drift, good.shape)[good]
         fits.append((*line.interval(levels), line.p() * LEVEL / levels))
     lows, highs, ps = (np.stack(parts) for parts in zip(*fits, strict=True))
     called: Column = np.all(lows > 0, axis=0) | np.all(highs < 0, axis=0)
@@ -139,7 +139,7 @@ def _better_t(values: Column, design: Design) -> tuple[Column, Column, Column]:
     plain, robust = trimmed(values, design, 0.0), trimmed(values, design, _TRIM)
     one, two = plain.p(), robust.p()
     better = one <= two
-    best = Fit(np.where(better, plain.change, robust.change), np.where(better, plain.error, robust.error),
+    best = _Fit(np.where(better, plain.change, robust.change), np.where(better, plain.error, robust.error),
                np.where(better, plain.freedom, robust.freedom))  # fmt: skip
     share = FALSE_SHARE if design.in_turn else FALSE_SHARE_APART
     adjusted, level = benjamini_hochberg(np.minimum(2 * np.minimum(one, two), 1.0), share)
@@ -159,7 +159,7 @@ def difference(values: Column, design: Design) -> Column:
     return out
 
 
-def paired(values: Column, design: Design, *, drift: bool = False) -> Fit:
+def paired(values: Column, design: Design, *, drift: bool = False) -> _Fit:
     """The mean difference of neighbors in time.
 
     With `drift`, the slope of a line through the means of the pairs is taken off: where one side always came second (A B A B …),
@@ -174,14 +174,14 @@ def paired(values: Column, design: Design, *, drift: bool = False) -> Fit:
         differences = differences - slope[:, None] * (design.order[two] - design.order[one])
     count = differences.shape[1]
     error = np.sqrt(differences.var(axis=1, ddof=1) / count + FLOOR**2)
-    return Fit(differences.mean(axis=1), error, np.full(len(values), count - 1.0))
+    return _Fit(differences.mean(axis=1), error, np.full(len(values), count - 1.0))
 
 
-def regressed(values: Column, design: Design, beside: Column) -> Fit:
+def _regressed(values: Column, design: Design, beside: Column) -> _Fit:
     """The coefficient of the side in a least-squares fit with other columns `beside` it (runs × columns)."""
     _, error, change = _regression(values, design.after[None], beside)
     freedom = len(design) - beside.shape[1] - 1.0
-    return Fit(change[:, 0], error[:, 0], np.full(len(values), freedom))
+    return _Fit(change[:, 0], error[:, 0], np.full(len(values), freedom))
 
 
 def _regression(values: Column, labels: Column, beside: Column) -> tuple[Column, Column, Column]:
@@ -226,7 +226,7 @@ def largest_t(values: Column, design: Design) -> tuple[Column, float, Column]:
     return p, limit * (1 + 1e-9), np.concatenate([*errors, np.zeros(0)])
 
 
-def trimmed(values: Column, design: Design, share: float) -> Fit:
+def trimmed(values: Column, design: Design, share: float) -> _Fit:
     """Yuen's test (1974): difference of trimmed means, its error by winsorized variances, Welch's degrees of freedom.
 
     `share` of the runs of a side is left out at each end; 0 gives Welch's test of means.
@@ -244,7 +244,7 @@ def trimmed(values: Column, design: Design, share: float) -> Fit:
     total = errors[0] + errors[1]
     parts = errors[0] ** 2 / freedoms[0] + errors[1] ** 2 / freedoms[1]
     freedom = np.where(parts > 0, total**2 / np.where(parts > 0, parts, 1), sum(freedoms))
-    return Fit(means[0] - means[1], np.sqrt(total + FLOOR**2), freedom)
+    return _Fit(means[0] - means[1], np.sqrt(total + FLOOR**2), freedom)
 
 
 def benjamini_hochberg(p: Column, share: float) -> tuple[Column, float]:

@@ -39,7 +39,7 @@ BY = ("device", "stream", "rank", "process", "thread")
 #: Forms of kernel names.
 NAMES = ("demangled", "short", "mangled")
 #: Stands for a frame that the trace does not describe.
-UNKNOWN_FRAME = "?"
+_UNKNOWN_FRAME = "?"
 NO_STACK = "[no host stack]"
 _ALL = Rows()
 
@@ -382,7 +382,7 @@ def _frame_labels(trace: StoredTrace, shape: Shape, labels: NumberedLabels) -> C
     used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]
     out = np.full(max(used, *(row[0] for row in rows), 0) + 1, -1, np.int64)
     if len(rows) < used:  # frames that nothing describes
-        out[:] = labels("native", UNKNOWN_FRAME)
+        out[:] = labels("native", _UNKNOWN_FRAME)
     for number, kind, function, file, line in rows:
         place = (
             "" if file is None else f" ({file}:{line})" if line is not None and shape.lines else f" ({file})"

@@ -24,9 +24,9 @@ Column = NDArray[Any]
 #: What the lines of a folded file can count.
 WEIGHTS = ("count", "time", "bytes")
 NO_STACK = "[no host stack]"
-UNSURE = "[host stack ambiguous]"
+_UNSURE = "[host stack ambiguous]"
 NO_CALL = "[launch not recorded]"
-PENDING = "[GPU_Launch_Pending]"
+_PENDING = "[GPU_Launch_Pending]"
 #: Frames that say nothing.
 DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main", "<no-symbol>"))
 
@@ -77,7 +77,7 @@ class Merged:
             for number, count in zip(
                 *(c.tolist() for c in np.unique(waiting, return_counts=True)), strict=True
             ):
-                line = f"{self._root(number)};{PENDING}"
+                line = f"{self._root(number)};{_PENDING}"
                 lines[line] = lines.get(line, 0) + count
         return lines
 
@@ -117,7 +117,7 @@ class Merged:
 
     def _root(self, number: int) -> str:
         if number < 0:
-            return (NO_STACK, UNSURE, NO_CALL)[-1 - number]
+            return (NO_STACK, _UNSURE, NO_CALL)[-1 - number]
         frames = [frame[0].replace(";", ":") for frame in self.samples.stacks[number]]
         return ";".join(f for f in frames if f not in DROPPED) or NO_STACK
 

@@ -29,7 +29,7 @@ _ALL = Rows()
 #: How operators can be grouped.
 BY = ("name", "shapes", "family", "forward")
 #: In the column `model` of an operator that has none and whose figures are those of operators inside it.
-CHILDREN = "children"
+_CHILDREN = "children"
 _FIGURES = """calls:int64 host:int64:ns host_self:int64:ns kernels:int64 device_own:int64:ns device_total:int64:ns share:float64:%
     flops:float64:FLOP bytes:float64:B counted:int64 flops_per_s:float64:FLOP/s bytes_per_s:float64:B/s
     intensity:float64:FLOP/B dtype:string compute_share:float64:% memory_share:float64:% bound:string"""
@@ -118,7 +118,7 @@ def _groups(found: Figures, by: str) -> _Groups:
     below[found.ops.call[found.from_children]] = True
     for place, (call, one) in enumerate(zip(found.ops.calls, found.estimates, strict=True)):
         key: Any = (
-            call.name if by == "name" else CHILDREN if below[place] else one.family if one.known else UNKNOWN
+            call.name if by == "name" else _CHILDREN if below[place] else one.family if one.known else UNKNOWN
         )
         if by == "shapes":
             key = call.name, shapes(call), types(call), one.detail
@@ -137,7 +137,7 @@ def _models(found: Figures, groups: _Groups) -> list[str]:
     below = np.zeros(count, bool)
     below[groups.of_call[found.ops.call[found.from_children]]] = True
     return [
-        found.estimates[i].family if known[place] else CHILDREN if below[place] else UNKNOWN
+        found.estimates[i].family if known[place] else _CHILDREN if below[place] else UNKNOWN
         for place, i in enumerate(groups.first)
     ]
 

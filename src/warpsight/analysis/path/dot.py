@@ -49,7 +49,7 @@ def write_dot(trace: StoredTrace, rows: Rows, file: IO[str]) -> None:
 
 def _text(trace: StoredTrace, rows: Rows) -> tuple[str, int, int]:
     graph = dependency.build(trace, rows)
-    nodes, source, target, kind = contracted(graph)
+    nodes, source, target, kind = _contracted(graph)
     if len(nodes) > MOST_NODES:
         raise UsageError(
             f"the graph has {len(nodes):,} nodes, more than {MOST_NODES:,}: choose a part with --from and --until"
@@ -99,7 +99,7 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def contracted(graph: DependencyGraph) -> tuple[Column, Column, Column, Column]:
+def _contracted(graph: DependencyGraph) -> tuple[Column, Column, Column, Column]:
     """Points to draw, and the edges between them as places among the points, with their kinds.
 
     A call whose return follows from nothing but its begin is one node; one that waited, or in which another call was made, is

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 #: (source device or None for the host, destination) → bytes per second, and how it is known.
-Speeds = dict[tuple[int | None, int | None], tuple[float, str]]
+_Speeds = dict[tuple[int | None, int | None], tuple[float, str]]
 #: Kinds of copies by which ends are a device.
 _HOST_TO_DEVICE, _DEVICE_TO_HOST = ("HtoD", "HtoA"), ("DtoH", "AtoH")
 _ON_DEVICE = ("DtoD", "DtoA", "AtoD", "AtoA")
 
 
-def speeds(trace: StoredTrace) -> Speeds:
+def speeds(trace: StoredTrace) -> _Speeds:
     """The speed of every path that is known, pinned memory on the host's side.
 
     A trace may carry measurements in its manifest (`links`); else those kept on this machine count, where they are of the same
@@ -25,7 +25,7 @@ def speeds(trace: StoredTrace) -> Speeds:
     the memory is its limit.
     """
     devices = trace.sql("SELECT device, uuid, name, memory_bandwidth FROM device").fetchall()
-    found: Speeds = {(d, d): (b / 2, "half of the memory's peak") for d, _, _, b in devices if b}
+    found: _Speeds = {(d, d): (b / 2, "half of the memory's peak") for d, _, _, b in devices if b}
     numbers: dict[str, int | None] = {"host": None}
     for device, uuid, name, _ in devices:
         numbers |= {str(uuid): device, str(name): device}

@@ -47,7 +47,7 @@ class _SliceColumns:
 
 
 @dataclass(frozen=True)
-class Bins:
+class _Bins:
     """Covered share (0 to 1) and most covering name of equal bins, each of shape (rows, bins); name -1: nothing."""
 
     rows: Column
@@ -62,7 +62,7 @@ class Part:
     begin: int
     end: int
     slices: _SliceColumns
-    bins: Bins
+    bins: _Bins
 
 
 def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
@@ -73,7 +73,7 @@ def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
         begin: Begin of the window, ns.
         end: Its end.
         slices: Single slices at most; rows with few come first.
-        bins: Bins of a row at most; a power of two.
+        bins: _Bins of a row at most; a power of two.
     """
     chosen = [row.between(begin, end) for row in scene.rows]
     counts = np.array([where.stop - where.start for where in chosen], np.int64)
@@ -119,7 +119,7 @@ def _callers(
     return caller, lag
 
 
-def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
+def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> _Bins:
     busy, name = np.zeros((len(rows), count), np.float32), np.full((len(rows), count), -1, np.int64)
     edges = edges_of(begin, end, count)
     width = np.maximum(np.diff(edges), 1)
@@ -139,18 +139,18 @@ def _bins(scene: Scene, rows: Column, begin: int, end: int, count: int) -> Bins:
 
     with workers(2, "bins") as pool:
         list(pool.map(fill, range(len(rows))))
-    return Bins(rows, busy, name)
+    return _Bins(rows, busy, name)
 
 
 @dataclass(frozen=True)
-class Sums:
+class _Sums:
     """The contents of a window: covered time by row key, and time and count of device work by name, largest first."""
 
     busy: dict[str, int]
     names: list[tuple[int, int, int]]
 
 
-def sums(scene: Scene, begin: int, end: int, most: int = 12) -> Sums:
+def sums(scene: Scene, begin: int, end: int, most: int = 12) -> _Sums:
     """Sums of [begin, end): slices count with the part that lies in it."""
     busy = {row.key: row.busy(begin, end) for row in scene.rows if row.role != "stacks"}
     times = np.zeros(len(scene.names), np.int64)
@@ -164,4 +164,4 @@ def sums(scene: Scene, begin: int, end: int, most: int = 12) -> Sums:
         times += summed(row.name[where][real], inside[real], len(times))
         counts += np.bincount(row.name[where][real], minlength=len(counts))
     top = np.argsort(-times, kind="stable")[:most]
-    return Sums(busy, [(int(i), int(times[i]), int(counts[i])) for i in top if counts[i]])
+    return _Sums(busy, [(int(i), int(times[i]), int(counts[i])) for i in top if counts[i]])

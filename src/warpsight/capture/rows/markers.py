@@ -45,7 +45,7 @@ def convert(arena: Arena, batch: Batch, final: bool) -> None:
         return
     phase = rows["phase"]
     pushed, popped, strays = pair_nested(rows, thread, np.flatnonzero((phase == _PUSH) | (phase == _POP)))
-    started, ended, stray_ends = pair_by_id(rows, np.flatnonzero((phase == _START) | (phase == _END)))
+    started, ended, stray_ends = _pair_by_id(rows, np.flatnonzero((phase == _START) | (phase == _END)))
     cause = "a range ended that had not begun in the recording"
     arena.loss.count("converter", cause, strays + stray_ends, "marker", "note")
     instants = np.flatnonzero(phase == _INSTANT)
@@ -72,7 +72,7 @@ def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array
     return _pair(chosen[order], rows["phase"][chosen][order] == _PUSH, [key[order] for key in keys])
 
 
-def pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
+def _pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
     """Match starts with ends by id, on whatever threads; an id that is used again is a new range."""
     begins = rows["phase"][chosen] == _START
     order = np.lexsort((~begins, rows["time"][chosen], rows["id"][chosen]))

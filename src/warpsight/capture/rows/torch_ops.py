@@ -28,7 +28,7 @@ _TEXT = re.compile(
 )
 
 
-class Operator(NamedTuple):
+class _Operator(NamedTuple):
     """The contents of one range's text; `shapes` and `attributes` are JSON."""
 
     name: str
@@ -37,7 +37,7 @@ class Operator(NamedTuple):
     attributes: str
 
 
-def parse(text: str) -> Operator | None:
+def parse(text: str) -> _Operator | None:
     """The operator in a range's text; None for ranges that are not torch's."""
     if ", op_id = " not in text:
         return None
@@ -48,7 +48,7 @@ def parse(text: str) -> Operator | None:
     if found["inputs"]:
         more["input_op_ids"] = found["inputs"]
     sequence = None if found["seq"] is None else int(found["seq"])
-    return Operator(found["name"], sequence, found["sizes"], json.dumps(more))
+    return _Operator(found["name"], sequence, found["sizes"], json.dumps(more))
 
 
 def take(arena: Arena, rows: Array, duration: Nullable, thread: Array) -> Array:

@@ -17,7 +17,7 @@ from warpsight.device_code.flow.polling import Poll, poll_of
 
 
 @dataclass(frozen=True)
-class Location:
+class _Location:
     """An address in the code of a module.
 
     Attributes:
@@ -67,7 +67,7 @@ class Code:
 
     def __init__(self, core: GpuCore) -> None:
         self.core = core
-        self._found: dict[int, Location | None] = {}
+        self._found: dict[int, _Location | None] = {}
         self._flows: dict[tuple[int, int], ControlFlow] = {}
         self._polls: dict[int, Polling | None] = {}
         self._deferred: dict[int, Behind | None] = {}
@@ -84,22 +84,22 @@ class Code:
         handles = self.core.table(Kind.GRIDS).rows["module"].tolist()
         return list(dict.fromkeys(self._modules[h] for h in handles if h in self._modules))
 
-    def locate(self, address: int) -> Location | None:
+    def locate(self, address: int) -> _Location | None:
         """The place of an address; None if it is in no module of the dump."""
         if address not in self._found:
             self._found[address] = self._locate(address)
         return self._found[address]
 
-    def _locate(self, address: int) -> Location | None:
+    def _locate(self, address: int) -> _Location | None:
         rest = [m for m in range(len(self.core.table(Kind.MODULES))) if m not in self._first]
         for module in (*self._first, *rest):
             cubin = self.core.cubin(module)
             place = cubin.find(address) if cubin is not None else None
             if cubin is not None and place is not None:
-                return Location(address, module, cubin, *place)
+                return _Location(address, module, cubin, *place)
         return None
 
-    def grid_location(self, grid: int) -> Location | None:
+    def grid_location(self, grid: int) -> _Location | None:
         """The first instruction of a grid's kernel."""
         return self.locate(int(self.core.table(Kind.GRIDS).rows["entry"][grid]))
 
@@ -118,7 +118,7 @@ class Code:
         code = location.cubin.elf.contents(location.section)
         return code[location.offset : location.offset + INSTRUCTION_SIZE].tobytes()
 
-    def flow(self, location: Location) -> ControlFlow:
+    def flow(self, location: _Location) -> ControlFlow:
         """The branches of the section of code that a location is in."""
         key = (location.module, location.section)
         if key not in self._flows:

@@ -126,7 +126,7 @@ class _Writer:
         found = polled_at(self.lanes, self.places[place])
         if found is None or found.address is None:
             return ""
-        several = polled_by_warps(self.lanes, place, self.code)
+        several = _polled_by_warps(self.lanes, place, self.code)
         if len(several) > 1:
             named = ", ".join(
                 f"{address:#x} ({block})" for address, block in list(several.items())[:_MOST_CALLERS]
@@ -199,7 +199,7 @@ def polled_at(lanes: LaneMap, place: SourceSite) -> Polled | None:
     return polled_of(lanes.core, place.wait.poll, LaneRegisters(lanes.core, example, int(lanes.warp[at])))
 
 
-def polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
+def _polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
     """The addresses that the first lanes of a place's warps poll, and the block that reads each; of the first warps only."""
     mine = np.flatnonzero(lanes.at([place]))
     _, first = np.unique(lanes.warp[mine], return_index=True)

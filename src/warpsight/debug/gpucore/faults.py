@@ -12,7 +12,7 @@ from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.debug.gpucore.waiting.instructions import trap_before
 
 #: Not a code of the debugger's: a warp that stopped at a trap or breakpoint, which has none.
-TRAP = 0
+_TRAP = 0
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Fault:
     """The exception of one warp, or of a multiprocessor whose warps are gone.
 
     Attributes:
-        code, name: the exception; :data:`TRAP` for a trap.
+        code, name: the exception; :data:`_TRAP` for a trap.
         device, sm: their ids; sm_row: row of the SM table.
         warp: row of the warp table, None when the warp had left.
         lanes: which lanes of the warp it names.
@@ -77,7 +77,7 @@ def _of_warp(core: GpuCore, code: Code, warp: int, number: int, sm: int) -> Faul
     at = mine[np.isin(lanes.rows["lane"][mine], named)]
     if pc is None and len(at):
         pc = int(lanes.rows["pc"][at[0]])
-        if number == TRAP and trap_before(pc, code.instruction):
+        if number == _TRAP and trap_before(pc, code.instruction):
             pc -= 16
     name = exception_name(number) if number else "Trap"
     return Fault(number, name, *_sm(core, sm), warp, tuple(named), pc, *_words(core, sm))

@@ -113,7 +113,7 @@ OWNERS: dict[Kind, Kind] = {
 }
 
 #: CUDBGException_t in the debugger's words. 11, 13, 15 and 16 are no longer reported since CUDA 13.1.
-EXCEPTIONS: dict[int, str] = {
+_EXCEPTIONS: dict[int, str] = {
     1: "Lane Illegal Address",
     2: "Lane User Stack Overflow",
     3: "Device Hardware Stack Overflow",
@@ -159,7 +159,7 @@ GRID_STATUS = ("invalid", "pending", "active", "sleeping", "terminated", "undete
 BARRIER_SCOPES = ("", "warp", "warp group", "block", "cluster", "kernel")
 
 #: CUDBGCbuThreadState (driver 575 and later); from 9 on a lane is blocked at convergence barrier B0, B1, …
-LANE_STATES = (
+_LANE_STATES = (
     "exited", "ready", "yielded", "sleeping", "sleeping, yielded", "ready at next", "blocked", "blocked on all",
     "blocked in a collective",
 )  # fmt: skip
@@ -173,11 +173,11 @@ FLAGS = (
 
 def exception_name(code: int) -> str:
     """The debugger's name of an exception, or its number if unknown."""
-    return EXCEPTIONS.get(code, f"Unknown Exception {code}")
+    return _EXCEPTIONS.get(code, f"Unknown Exception {code}")
 
 
 def lane_state(code: int) -> str:
     """The state of a lane in the convergence unit."""
-    if code < len(LANE_STATES):
-        return LANE_STATES[code]
+    if code < len(_LANE_STATES):
+        return _LANE_STATES[code]
     return f"blocked at convergence barrier B{code - 9}" if code <= 24 else f"state {code}"

@@ -26,7 +26,7 @@ from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.operations import operation
 
 #: Said once for every kernel without line information.
-NO_LINES = (
+_NO_LINES = (
     "compiled without line information: build with NVCC_PREPEND_FLAGS=-lineinfo in the environment (or nvcc -lineinfo), and "
     "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which return code compiled without it; "
     "Triton writes lines unless TRITON_DISABLE_LINE_INFO=1; NVRTC needs -lineinfo among its options"
@@ -351,7 +351,7 @@ class View:
             name = self.code.grid_name(row)
             name = name if len(name) <= _LONGEST_NAME else short(name)
             if location is not None and not location.cubin.has_lines:
-                found.append(f"{name}: {NO_LINES}")
+                found.append(f"{name}: {_NO_LINES}")
             elif location is None:
                 found.append(f"{name}: the dump has no code of it")
         if self.kind == "idle":

@@ -24,7 +24,7 @@ _LARGEST = 256 << 20
 _SAME = 0.9
 
 
-def triton_caches() -> list[Path]:
+def _triton_caches() -> list[Path]:
     """Folders in which Triton may have left PTX."""
     own = os.environ.get("TRITON_CACHE_DIR")
     return [Path(own)] if own else [Path(os.environ.get("TRITON_HOME", Path.home()), ".triton", "cache")]
@@ -39,7 +39,7 @@ def candidates(kernel: str, paths: Iterable[Path]) -> Iterator[Path]:
         else:
             yield path
     if not given:
-        for cache in triton_caches():
+        for cache in _triton_caches():
             if cache.is_dir():
                 yield from sorted(cache.glob(f"*/{kernel}.ptx"))
 

@@ -109,11 +109,11 @@ class _Reading:
     def _other(self, event: ChromeEvent, time: int) -> None:
         phase = event.ph
         if phase == "B":
-            self._begun.setdefault((str(event.pid), str(event.tid)), []).append((detached(event), time))
+            self._begun.setdefault((str(event.pid), str(event.tid)), []).append((_detached(event), time))
         elif phase == "E":
             self._end(self._begun.get((str(event.pid), str(event.tid)), []), time, "push/pop")
         elif phase in ("b", "S"):
-            self._async.setdefault(_identity(event), []).append((detached(event), time))
+            self._async.setdefault(_identity(event), []).append((_detached(event), time))
         elif phase in ("e", "F"):
             self._end(self._async.get(_identity(event), []), time, "start/end")
         elif phase in ("i", "I", "R", "n", "T"):
@@ -158,7 +158,7 @@ def _identity(event: ChromeEvent) -> tuple[Any, ...]:
     return text(event.cat), str(event.id)
 
 
-def detached(event: ChromeEvent) -> ChromeEvent:
+def _detached(event: ChromeEvent) -> ChromeEvent:
     """The event without views of the piece it was read from."""
     args = type(event.args)(bytes(event.args))
     return ChromeEvent(ph=event.ph, cat=event.cat, name=event.name, pid=event.pid, tid=event.tid, args=args)

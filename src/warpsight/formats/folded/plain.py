@@ -93,7 +93,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
         stacks[f"{stack};{leaf}" if stack else leaf] = (
             stacks.get(f"{stack};{leaf}" if stack else leaf, 0) + weight
         )
-    for stack, _, weight in weighted_events(trace, selection):
+    for stack, _, weight in _weighted_events(trace, selection):
         stacks[stack] = stacks.get(stack, 0) + weight
     for line, weight in sorted(stacks.items()):
         file.write(f"{line} {weight}\n".encode())
@@ -122,7 +122,7 @@ def device_time(trace: StoredTrace, selection: Selection) -> list[tuple[str, str
     return _folded(trace, rows.fetchall())
 
 
-def weighted_events(trace: StoredTrace, selection: Selection) -> list[tuple[str, str, int]]:
+def _weighted_events(trace: StoredTrace, selection: Selection) -> list[tuple[str, str, int]]:
     """The stacks of a file that had weights and no times."""
     if not selection.wants("user_event"):
         return []

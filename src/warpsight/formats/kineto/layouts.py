@@ -69,7 +69,7 @@ OWN = "."
 
 
 @dataclass(frozen=True)
-class Layout:
+class _Layout:
     """Where the values of events lie: `literals[0] value literals[1] value … literals[-1]`."""
 
     phase: str
@@ -93,7 +93,7 @@ class Layout:
 class LayoutEvents:
     """Events of one layout: their numbers in the piece, their start, and the start and end of each field's values."""
 
-    layout: Layout
+    layout: _Layout
     rows: Int64
     begins: Int64
     starts: list[Int64]
@@ -116,7 +116,7 @@ class Layouts:
     def __init__(self, skipped: Callable[[str, str], bool]) -> None:
         """`skipped` says by phase and category which events nobody wants."""
         self._skipped = skipped
-        self._known: dict[int, list[Layout]] = {}
+        self._known: dict[int, list[_Layout]] = {}
         #: What they take, about.
         self._bytes = 0
         #: What stands between events, from the brace of one to the end of the other's first key.
@@ -223,7 +223,7 @@ class Layouts:
             for row in events.rows.tolist()
         ]
 
-    def _keep(self, known: list[Layout], layout: Layout) -> None:
+    def _keep(self, known: list[_Layout], layout: _Layout) -> None:
         """Remember a layout; when there are too many, forget first those of its own kind, then all."""
         if len(known) >= _LAYOUTS:
             self._bytes -= known.pop(0).size
@@ -238,7 +238,7 @@ class Layouts:
         self._known.clear()
         self._bytes = 0
 
-    def _take(self, layout: Layout, events: _Events, found: list[LayoutEvents]) -> bool:
+    def _take(self, layout: _Layout, events: _Events, found: list[LayoutEvents]) -> bool:
         """Move the events that have a layout to `found`; False when there are none."""
         rows, starts, ends = events.take(layout)
         if len(rows) and not self._skipped(layout.phase, layout.category):
@@ -258,7 +258,7 @@ class _Events:
     begins: Int64
     ends: Int64
 
-    def layout(self, fixing: bool) -> Layout:
+    def layout(self, fixing: bool) -> _Layout:
         """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
 
         Raises:
@@ -282,7 +282,7 @@ class _Events:
                 same.add(field)
         return _layout(bytes(self.text[begin:end]), keys, same)
 
-    def take(self, layout: Layout) -> tuple[Int64, list[Int64], list[Int64]]:
+    def take(self, layout: _Layout) -> tuple[Int64, list[Int64], list[Int64]]:
         """Numbers of the events that have a layout, and where their values lie; they are taken out of `rows`."""
         rows = self.rows
         fits, starts, ends = self._fitting(layout, rows)
@@ -292,7 +292,7 @@ class _Events:
         self.rows = rows[~fits]
         return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends]
 
-    def _fitting(self, layout: Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
+    def _fitting(self, layout: _Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
         """Which of some events have a layout, and where their values begin and end if so."""
         starts = np.empty((len(layout.keys), len(rows)), np.int64)
         ends = np.empty_like(starts)
@@ -302,7 +302,7 @@ class _Events:
             fits[part] = self._compared(layout, rows[part], starts[:, part], ends[:, part])
         return fits, list(starts), list(ends)
 
-    def _compared(self, layout: Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
+    def _compared(self, layout: _Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
         """Fill in where the values of some events begin and end, if they have the layout that the result says they have."""
         sizes = np.array([[len(literal)] for literal in layout.literals])
         begins, last = self.begins[rows], self.ends[rows] - sizes[-1]
@@ -416,7 +416,7 @@ def _place(raw: bytes | memoryview, base: int) -> tuple[int, int]:
     return begin, begin + len(bytes(raw))
 
 
-def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> Layout:
+def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> _Layout:
     """The layout of an event whose keys end at `keys`; fields of `same` become a part of it."""
     constant, members = _members(text)
     literals: list[bytes] = []
@@ -433,14 +433,16 @@ def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> Layout:
         distances.append(begin - int(keys[number]))
         before = end
     literals.append(text[before:])
-    return Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(fields), tuple(literals), tuple(numbers),
+    return _Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(fields), tuple(literals), tuple(numbers),
                   tuple(distances), tuple(fixed))  # fmt: skip
 
 
 def _single(text: Text, row: int, begin: int, end: int) -> LayoutEvents:
     """One event on its own."""
     constant, members = _members(bytes(text[begin:end]))
-    layout = Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ())
+    layout = _Layout(
+        constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ()
+    )
     starts = [np.array([begin + first], np.int64) for _, first, _ in members]
     ends = [np.array([begin + last], np.int64) for _, _, last in members]
     return LayoutEvents(layout, np.array([row]), np.array([begin]), starts, ends)

@@ -139,7 +139,7 @@ def _devices(trace: StoredTrace, process: int) -> list[dict[str, Any]]:
           shared_per_multiprocessor AS "sharedMemPerMultiprocessor"
         FROM device WHERE device IN (SELECT device FROM kernel_ids WHERE process = {process} UNION
                                      SELECT device FROM memory WHERE process = {process}) ORDER BY 1""")
-    names = relation_columns(rows)
+    names = _relation_columns(rows)
     found = []
     for values in rows.fetchall():
         device = {name: value for name, value in zip(names, values, strict=True) if value is not None}
@@ -150,6 +150,6 @@ def _devices(trace: StoredTrace, process: int) -> list[dict[str, Any]]:
     return found
 
 
-def relation_columns(relation: duckdb.DuckDBPyRelation) -> list[str]:
+def _relation_columns(relation: duckdb.DuckDBPyRelation) -> list[str]:
     """Names of a relation's columns."""
     return list(relation.columns)

@@ -15,7 +15,7 @@ PIECE_BYTES = 1 << 20
 #: A packet is at most 256 KiB as tracing services write them; this is what a damaged length may cost.
 LONGEST = 64 << 20
 #: Bytes that compressed packets may unfold to.
-LONGEST_UNFOLDED = 256 << 20
+_LONGEST_UNFOLDED = 256 << 20
 _FIXED = {1: 8, 5: 4}
 
 
@@ -116,7 +116,7 @@ def unfold(packet: TracePacket) -> Iterator[bytes]:
     if packet.HasField("compressed_packets"):
         inflater = zlib.decompressobj()
         try:
-            data = inflater.decompress(packet.compressed_packets, LONGEST_UNFOLDED)
+            data = inflater.decompress(packet.compressed_packets, _LONGEST_UNFOLDED)
         except zlib.error as error:
             raise ValueError(f"compressed packets are damaged ({error})") from None
         if inflater.unconsumed_tail:

@@ -25,7 +25,7 @@ from warpsight.formats.writing.timeline import (
 
 CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
 #: Sequence-scoped clock ids begin at 64.
-CLOCK_DELTA = 64
+_CLOCK_DELTA = 64
 _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
 #: Children of a track in order of their ranks.
@@ -70,23 +70,23 @@ def describe(track: Track) -> bytes:
     return packet(number(10, 1), text(60, fields))
 
 
-def begin_sequence(sequence: int, track: Track, origin: int, interned: bytes = b"") -> bytes:
+def _begin_sequence(sequence: int, track: Track, origin: int, interned: bytes = b"") -> bytes:
     """Reset a sequence: its defaults (clock and track), its texts, and the clock's first reading."""
-    defaults = number(58, CLOCK_DELTA) + text(11, number(11, track.uuid))
+    defaults = number(58, _CLOCK_DELTA) + text(11, number(11, track.uuid))
     first = packet(
         number(10, sequence), number(13, _CLEARED), number(87, 1), text(59, defaults), text(12, interned)
     )
-    clocks = text(1, number(1, CLOCK_DELTA) + number(2, origin) + number(3, 1))
+    clocks = text(1, number(1, _CLOCK_DELTA) + number(2, origin) + number(3, 1))
     clocks += text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
     return first + packet(number(10, sequence), text(6, clocks))
 
 
-def interned_names(field: int, names: Iterable[str]) -> bytes:
+def _interned_names(field: int, names: Iterable[str]) -> bytes:
     """InternedData entries {iid, name} numbered from 1."""
     return b"".join(text(field, number(1, i) + text(2, name)) for i, name in enumerate(names, 1))
 
 
-def by_frequency(column: Column) -> tuple[Column, Column]:
+def _by_frequency(column: Column) -> tuple[Column, Column]:
     """Distinct values, most frequent first, and each row's index from 1: frequent values take one byte."""
     if not len(column):
         return column, column
@@ -101,11 +101,11 @@ def by_frequency(column: Column) -> tuple[Column, Column]:
 
 def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[bytes, list[Part]]:
     """The start of the sequence, and the parts of one row: a slice's begin packet and its end packet."""
-    names, name = by_frequency(data.name)
-    categories, category = by_frequency(data.category.astype(np.int64))
-    interned = interned_names(1, (CATEGORIES[i] for i in categories))
-    interned += interned_names(2, (texts.names[i] or "?" for i in names))
-    interned += interned_names(3, _ANNOTATIONS)
+    names, name = _by_frequency(data.name)
+    categories, category = _by_frequency(data.category.astype(np.int64))
+    interned = _interned_names(1, (CATEGORIES[i] for i in categories))
+    interned += _interned_names(2, (texts.names[i] or "?" for i in names))
+    interned += _interned_names(3, _ANNOTATIONS)
     event: list[Part] = [ConstantPart(number(9, _BEGIN)), Varint(10, name), *_category(category)]
     strings: dict[str, int] = {}
     for label in ("correlation", "bytes", "graph", "node"):
@@ -136,10 +136,10 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
         event.extend(_arrow(data.arrows[:, place]) for place in (BEGIN_IN, BEGIN_OUT))
         outward = (_arrow(data.arrows[:, place]) for place in (END_IN, END_OUT))
         end = Message(11, [ConstantPart(number(9, _END)), *outward])
-    interned += interned_names(29, strings)
+    interned += _interned_names(29, strings)
     last = np.concatenate([[origin], data.end[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
-    return begin_sequence(sequence, data.track, origin, interned), [
+    return _begin_sequence(sequence, data.track, origin, interned), [
         Message(1, [Varint(8, data.start - last), ConstantPart(common), Message(11, event)]),
         Message(1, [Varint(8, data.end - data.start), ConstantPart(common), end]),
     ]
@@ -160,7 +160,7 @@ def _annotation(label: str, value: Part, present: Column) -> Message:
 
 def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int]) -> Column:
     """Ids of the texts behind a column, adding them to the sequence's interned strings; absent ones give 0."""
-    values, rank = by_frequency(column)
+    values, rank = _by_frequency(column)
     iids = np.zeros(len(values) + 1, np.uint32)
     for i, value in enumerate(values, 1):
         if value > 0:
@@ -187,7 +187,7 @@ def counter(sequence: int, data: CounterTrack, origin: int) -> tuple[bytes, list
         value = Varint(30, whole)
     last = np.concatenate([[origin], data.time[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
-    return begin_sequence(sequence, data.track, origin), [
+    return _begin_sequence(sequence, data.track, origin), [
         Message(
             1,
             [

@@ -20,7 +20,7 @@ from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.definitions import Frame
 
-ALLOCATOR = "PyTorch caching allocator"
+_ALLOCATOR = "PyTorch caching allocator"
 #: Actions of a snapshot that are operations of table `memory`. A requested free is none yet: the block stays in use
 #: until the streams that use it are done.
 _OPERATIONS = {
@@ -277,7 +277,7 @@ def _row(writer: TraceWriter, row: _MemoryOperation, offset: int) -> dict[str, A
         "pool": row.pool or None,
         "pool_size": row.pool_size or None,
         "pool_used": row.pool_used if row.pool else None,
-        "allocator": ALLOCATOR,
+        "allocator": _ALLOCATOR,
         "tag": row.tag or None,
         "stack": writer.stack(row.frames),
         "process": 0,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 #: Rows of a thread's timeline: table, expression of the name's index or text column.
-HOST_TABLES = {
+_HOST_TABLES = {
     "launch": "function",
     "api": "function",
     "op": "name_id",
@@ -28,7 +28,7 @@ HOST_TABLES = {
 _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind", "memset": "'Memset'",
                  "sync": "'Wait: ' || kind"}  # fmt: skip
 #: Those with attributes that the program gave.
-ATTRIBUTED = ("op", "marker", "user_event")
+_ATTRIBUTED = ("op", "marker", "user_event")
 #: What a range has beside its attributes, as the member `nvtx`; the color stands first. A plain push/pop range of NVTX
 #: without any of it has none.
 _NVTX_MEMBERS = """concat_ws(',',
@@ -75,7 +75,7 @@ class Queries:
         self._names: dict[tuple[str, str], str] = {}
         self._places: dict[int, list[tuple[int, int, int]]] = {}
         self._tables = [
-            t for t in (*DEVICE_TABLES, *HOST_TABLES) if selection.wants(t) and trace.count(t)
+            t for t in (*DEVICE_TABLES, *_HOST_TABLES) if selection.wants(t) and trace.count(t)
         ]  # fmt: skip
         self.origin, self.horizon = self._extent()
         self._graphs = any(
@@ -217,11 +217,11 @@ class Queries:
 
     def host(self, process: int, window: TimeWindow) -> TrackBatch:
         """Calls, operators, ranges and events of threads."""
-        return concat([self._host(t, process, window) for t in HOST_TABLES if t in self._tables])
+        return concat([self._host(t, process, window) for t in _HOST_TABLES if t in self._tables])
 
     def _host(self, table: str, process: int, window: TimeWindow) -> TrackBatch:
         called = table in ("launch", "api")
-        name = HOST_TABLES[table]
+        name = _HOST_TABLES[table]
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
         columns = {"correlation": "coalesce(correlation, 0)"} if called else {}
         columns["stack"] = "coalesce(stack, 0)"
@@ -236,7 +236,7 @@ class Queries:
 
     def _attributes(self, table: str) -> str | None:
         """The program's own attributes of a table's rows, or None."""
-        if table not in ATTRIBUTED:
+        if table not in _ATTRIBUTED:
             return None
         if table == "user_event":
             return f"concat_ws(',', '\"kind\":' || to_json(kind), nullif({json_members('attributes')}, ''))"

@@ -22,7 +22,7 @@ NVTX = "nvtx"
 #: Columns of addresses that slices may have, by table; exports write them as hexadecimal text.
 ADDRESSES = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
 #: Frames of a stack shown with a slice, innermost first.
-STACK_FRAMES = 32
+_STACK_FRAMES = 32
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def hexadecimal(column: Column) -> tuple[list[str], Column]:
     return ["", *(f"{value:#x}" for value in values.tolist())], places
 
 
-def shape_text(row: dict[str, Any]) -> str:
+def _shape_text(row: dict[str, Any]) -> str:
     """A launch shape in words."""
     grid = "×".join(str(row[f"grid_{a}"]) for a in "xyz")
     block = "×".join(str(row[f"block_{a}"]) for a in "xyz")
@@ -175,7 +175,7 @@ def load_texts(trace: StoredTrace) -> Texts:
     shapes = trace.arrow("shape").sort_by("id").to_pylist()
     texts.shapes = [""] * (max((s["id"] for s in shapes), default=0) + 1)
     for shape in shapes:
-        texts.shapes[shape["id"]] = shape_text(shape)
+        texts.shapes[shape["id"]] = _shape_text(shape)
     return texts
 
 
@@ -187,4 +187,4 @@ def load_stacks(trace: StoredTrace, texts: Texts, slices: Slices) -> None:
     missing = [i for i in used if i > 0 and i not in texts.stacks]
     if missing:
         for stack, frames in trace.stacks(missing).items():
-            texts.stacks[stack] = " ← ".join(frames[::-1][:STACK_FRAMES])
+            texts.stacks[stack] = " ← ".join(frames[::-1][:_STACK_FRAMES])

@@ -96,7 +96,7 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         _extract(archive, scratch)
-        check_rows(archive, scratch)
+        _check_rows(archive, scratch)
         if target.is_dir():
             shutil.rmtree(target)
         scratch.rename(target)
@@ -188,7 +188,7 @@ def _check_size(archive: Path, unpacked: int) -> None:
         )
 
 
-def check_rows(archive: Path, root: Path) -> None:
+def _check_rows(archive: Path, root: Path) -> None:
     """Refuse parts whose rows would fill memory, judging by their footers: millions of equal rows pack to nothing.
 
     Raises:

@@ -107,7 +107,7 @@ _HINTS = (
     "salt", "pepper", "mnemonic", "contrase", "senha", *_FOREIGN, "private", "sqlplus", "thin:", *SHAPE_HINTS,
 )  # fmt: skip
 #: The same as one expression in RE2's syntax, without case.
-SUSPICIOUS = "|".join([*map(re.escape, _HINTS), DISCORD])
+_SUSPICIOUS = "|".join([*map(re.escape, _HINTS), DISCORD])
 #: Words after a name that are not secret, and forms of a value that only stand for one.
 _HARMLESS = frozenset(
     {"true", "false", "none", "null", "nil", "yes", "no", "on", "off", "str", "string", "int", "float", "bool",
@@ -258,7 +258,7 @@ def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | p
         if isinstance(coded, pa.ChunkedArray):  # no rows
             return values
     texts = coded.dictionary.cast(pa.string())
-    pattern = "" if name == "command" else SUSPICIOUS
+    pattern = "" if name == "command" else _SUSPICIOUS
     doubtful = pc.match_substring_regex(texts, pattern, ignore_case=True)
     if not pc.any(doubtful).as_py():
         return values
@@ -383,4 +383,4 @@ def _parts(match: re.Match[str]) -> list[str]:
 
 
 #: Texts that :func:`shareable` may change, RE2's syntax, without case.
-SUSPICIOUS_TO_OTHERS = f"{SUSPICIOUS}|{_LONG_WORD}"
+SUSPICIOUS_TO_OTHERS = f"{_SUSPICIOUS}|{_LONG_WORD}"

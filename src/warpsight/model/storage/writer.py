@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Tables of definitions: rows get there by interning.
 INTERNED = ("name", "shape", "frame", "stack")
 #: Tables that describe the trace as a whole; their parts lie without a process level.
-TRACE_WIDE = frozenset(
+_TRACE_WIDE = frozenset(
     (*INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock")
 )
 
@@ -123,7 +123,7 @@ class TraceWriter:
             return
         if table in self._small:
             self._small[table] += data.to_pylist()
-        if table in TRACE_WIDE or "process" not in data.column_names:
+        if table in _TRACE_WIDE or "process" not in data.column_names:
             self._write(table, None, data)
             return
         found = pa.compute.unique(data["process"]).to_pylist()

@@ -30,10 +30,10 @@ __kernel void row_maximum(__global const float *values, __global float *rows) {
 """
 
 
-Handle = ctypes.c_void_p
+_Handle = ctypes.c_void_p
 
 
-def largest_change(queue: OpenclSession, kernels: list[Handle], buffers: list[Handle]) -> float:
+def _largest_change(queue: OpenclSession, kernels: list[_Handle], buffers: list[_Handle]) -> float:
     """How far the last step moved the hottest change."""
     _, change, row_maximum = kernels
     now, following, difference, rows = buffers
@@ -69,7 +69,7 @@ def main() -> None:
             now, following = following, now
             if step % REPORT_EVERY == 0:
                 with ws.annotate("report", step=step):
-                    moved = largest_change(queue, kernels, [now, following, difference, rows])
+                    moved = _largest_change(queue, kernels, [now, following, difference, rows])
                     ws.counter("largest change", moved, "K")
     with ws.annotate("read back"):
         queue.read(now, plate, size)

@@ -22,9 +22,9 @@ from warpsight.recorder.output import RAW
 
 #: Seconds between visits while rows come, and at most when none do.
 BUSY_S, IDLE_S = 0.005, 0.020
-CHECKPOINT_S = 1.0
+_CHECKPOINT_S = 1.0
 ROTATE_S = 2.0
-ROTATE_BYTES = 64 << 20
+_ROTATE_BYTES = 64 << 20
 #: A connection that has not said hello after this long is closed.
 _HELLO_S = 10.0
 
@@ -158,7 +158,7 @@ class DrainLoop:
             time.sleep(BUSY_S)
 
     def _run(self) -> None:
-        checkpoint, rotate = _Timer(CHECKPOINT_S), _Timer(self._rotate_s)
+        checkpoint, rotate = _Timer(_CHECKPOINT_S), _Timer(self._rotate_s)
         pause = BUSY_S
         while not self._stopping.is_set():
             self._sleep(pause)
@@ -170,7 +170,7 @@ class DrainLoop:
                     self._bound.look()
                 blocks = 0 if self._bound.waiting else self._visit(second)
                 pause = BUSY_S if blocks else min(pause * 1.25, IDLE_S)
-                if rotate.due() or self._unrotated() >= ROTATE_BYTES:
+                if rotate.due() or self._unrotated() >= _ROTATE_BYTES:
                     self._rotate()
                 if self._bound.full and not self._control & STOP:
                     self.set_control(STOP)

@@ -18,7 +18,7 @@ from warpsight.capture import arena_files
 from warpsight.errors import WarpsightError
 
 #: sun_path without its final zero.
-LONGEST_PATH = 107
+_LONGEST_PATH = 107
 _HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
 _ASK = re.compile(rb"ask 1 (\{.*\})", re.DOTALL)
 _LONGEST_REQUEST = 4096
@@ -204,7 +204,7 @@ def ask(path: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
 def _private_folder() -> str:
     """A new folder with mode 0700 whose path is short enough for a socket."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp", "/dev/shm"):
-        if not parent or len(os.fsencode(parent)) > LONGEST_PATH - 24:
+        if not parent or len(os.fsencode(parent)) > _LONGEST_PATH - 24:
             continue
         try:
             return tempfile.mkdtemp(prefix="warpsight-", dir=parent)

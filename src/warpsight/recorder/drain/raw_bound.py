@@ -12,14 +12,14 @@ from warpsight.recorder.drain.arena import LOSS_DATA, LOSS_ENDED, LOSS_NOTE, Own
 from warpsight.recorder.drain.converter import ConverterProcess
 from warpsight.recorder.output import RAW
 
-HURRY_BYTES = 512 << 20
-MOST_BYTES = 1 << 30
+_HURRY_BYTES = 512 << 20
+_MOST_BYTES = 1 << 30
 #: Draining goes on when raw data is back under this: waiting for a bit more avoids a stutter at the bound.
-RESUME_BYTES = 768 << 20
+_RESUME_BYTES = 768 << 20
 #: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not
 #: converted yet, until this much has been.
-COMPRESSION = 0.15
-MEASURED_BYTES = 16 << 20
+_COMPRESSION = 0.15
+_MEASURED_BYTES = 16 << 20
 
 
 @dataclass
@@ -42,7 +42,7 @@ class RawBound:
     def look(self) -> None:
         """Measure and decide; called about once a second."""
         raw = folder_bytes(self.folder / RAW)
-        if raw > HURRY_BYTES and not self._hurried:
+        if raw > _HURRY_BYTES and not self._hurried:
             self._hurried = True
             self.converter.hurry()
             self.rows.loss(
@@ -50,18 +50,18 @@ class RawBound:
                 "conversion lags behind recording and now runs at normal priority",
                 severity=LOSS_NOTE,
             )
-        if not self.waiting and raw > MOST_BYTES and self.converter.alive:
+        if not self.waiting and raw > _MOST_BYTES and self.converter.alive:
             self.waiting = True
             self.rows.loss("converter", "conversion cannot keep up: rows wait in the rings until raw data is under "
-                           f"{RESUME_BYTES >> 20} MB", severity=LOSS_NOTE)  # fmt: skip
-        elif self.waiting and (raw < RESUME_BYTES or not self.converter.alive):
+                           f"{_RESUME_BYTES >> 20} MB", severity=LOSS_NOTE)  # fmt: skip
+        elif self.waiting and (raw < _RESUME_BYTES or not self.converter.alive):
             self.waiting = False
-        if not self.converter.alive and raw > MOST_BYTES and not self.full:
-            self._end(f"the converter is gone and raw data reached {MOST_BYTES >> 20} MB")
+        if not self.converter.alive and raw > _MOST_BYTES and not self.full:
+            self._end(f"the converter is gone and raw data reached {_MOST_BYTES >> 20} MB")
         elif self.max_bytes and not self.full:
             parts = folder_bytes(self.folder) - raw
             converted = self.drained() - raw
-            ratio = parts / converted if converted > MEASURED_BYTES else COMPRESSION
+            ratio = parts / converted if converted > _MEASURED_BYTES else _COMPRESSION
             if parts + raw * ratio >= self.max_bytes:
                 self.full_at = time.monotonic_ns()
                 self._end(

@@ -109,7 +109,7 @@ class DrainTarget(AwaitedProcess):
     def ended(self) -> str | None:
         """How the recording of this process ended; None while it goes on."""
         if self.dead:
-            return exit_of_zombie(self.pid)
+            return _exit_of_zombie(self.pid)
         if not self.hung_up():
             return None
         if self.header.state == layout.STATE_STOPPED:
@@ -143,7 +143,7 @@ class DrainTarget(AwaitedProcess):
             return False
 
 
-def exit_of_zombie(pid: int) -> str:
+def _exit_of_zombie(pid: int) -> str:
     """`exit N` or `signal N` of a process that has ended and was not waited for yet, else `unknown`."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

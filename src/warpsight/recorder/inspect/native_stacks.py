@@ -38,7 +38,7 @@ class _NativeFrame:
 
 
 @dataclass(frozen=True)
-class Copied:
+class _Copied:
     """A thread's registers and the top of its stack."""
 
     registers: dict[int, int]
@@ -66,10 +66,10 @@ class Unwinder:
         """
         if platform.machine() != "x86_64":
             raise NotTraceable(f"native stacks of other processes are not read on {platform.machine()}")
-        copied = copy_thread(self._pid, thread)
+        copied = _copy_thread(self._pid, thread)
         return [self._describe(pc, number) for number, pc in enumerate(self._walk(copied))]
 
-    def _walk(self, copied: Copied) -> list[int]:
+    def _walk(self, copied: _Copied) -> list[int]:
         registers, signal = dict(copied.registers), False
         found: list[int] = []
 
@@ -77,7 +77,7 @@ class Unwinder:
             at = address - copied.stack_at
             if 0 <= at <= len(copied.stack) - size:
                 return copied.stack[at : at + size]
-            return read_memory(self._pid, address, size)
+            return _read_memory(self._pid, address, size)
 
         while len(found) < _MOST_FRAMES:
             pc = registers[_RIP]
@@ -136,7 +136,7 @@ class Unwinder:
     def _open(self, mapping: Mapping) -> ElfImage | None:
         with contextlib.suppress(OSError, ValueError, struct.error):
             if mapping.path == "[vdso]":
-                return ElfImage(read_memory(self._pid, mapping.start, mapping.end - mapping.start) or b"")
+                return ElfImage(_read_memory(self._pid, mapping.start, mapping.end - mapping.start) or b"")
             inside = Path(f"/proc/{self._pid}/root{mapping.path}")  # its own view, where it is in a container
             return (
                 ElfImage(inside if inside.exists() else Path(mapping.path))
@@ -156,7 +156,9 @@ class Unwinder:
         return _NativeFrame(mapping.path, module.function_at(address - (1 if number else 0)), address)
 
 
-def _by_frame_pointer(registers: dict[int, int], copied: Copied, memory: cfi.Memory) -> dict[int, int] | None:
+def _by_frame_pointer(
+    registers: dict[int, int], copied: _Copied, memory: cfi.Memory
+) -> dict[int, int] | None:
     """The caller by the chain of frame pointers, for code without frame information."""
     base = registers[_RBP]
     if not copied.stack_at <= base < copied.stack_at + len(copied.stack) - 16 or base < registers[_RSP]:
@@ -167,7 +169,7 @@ def _by_frame_pointer(registers: dict[int, int], copied: Copied, memory: cfi.Mem
         return None
 
 
-def copy_thread(pid: int, thread: int) -> Copied:
+def _copy_thread(pid: int, thread: int) -> _Copied:
     """Stop a thread, copy its registers and the top of its stack, let it go on.
 
     Raises:
@@ -185,8 +187,8 @@ def copy_thread(pid: int, thread: int) -> Copied:
         if libc.ptrace(_GETREGS, thread, None, raw):
             raise NotTraceable(os.strerror(ctypes.get_errno()).lower())
         registers = {number: int(raw[at]) for at, number in enumerate(_ORDER) if number >= 0}
-        stack = read_memory(pid, registers[_RSP], _STACK_BYTES, partly=True) or b""
-        return Copied(registers, registers[_RSP], stack)
+        stack = _read_memory(pid, registers[_RSP], _STACK_BYTES, partly=True) or b""
+        return _Copied(registers, registers[_RSP], stack)
     finally:
         libc.ptrace(_DETACH, thread, None, None)
 
@@ -204,7 +206,7 @@ def _await_stop(thread: int) -> None:
     raise NotTraceable("it does not stop: it is inside the kernel (the driver) and does not come out")
 
 
-def read_memory(pid: int, address: int, size: int, *, partly: bool = False) -> bytes | None:
+def _read_memory(pid: int, address: int, size: int, *, partly: bool = False) -> bytes | None:
     """Memory of a process, or None. `partly`: up to its end."""
     try:
         file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)

@@ -71,7 +71,7 @@ def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[
           config: config_file.Config) -> tuple[Any, str] | None:  # fmt: skip
     value = command_line.get(option.name)
     if value is not None and value != []:
-        return of_command_line(option, value), COMMAND_LINE
+        return _of_command_line(option, value), COMMAND_LINE
     if option.environment and (text := environment.get(option.environment)):
         return _sourced(option_values.of_text, option, text, option.environment), option.environment
     if option.name in config.table:
@@ -80,7 +80,7 @@ def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[
     return None
 
 
-def of_command_line(option: Option, value: bool | str | Sequence[str]) -> object:
+def _of_command_line(option: Option, value: bool | str | Sequence[str]) -> object:
     """A value as the parser hands it over: a switch, a text, or several texts.
 
     Raises:

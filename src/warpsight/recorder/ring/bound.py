@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError
 
 #: Bytes of raw data that a window given in seconds may take at most, unless a size is given too.
-DEFAULT_BYTES = 4_000_000_000
+_DEFAULT_BYTES = 4_000_000_000
 #: Seconds that a window given as a size may reach back.
 LONGEST_S = 86_400.0
 _PART = re.compile(r"^([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|kB|KB|MB|GB|kb|mb|gb)?$")
@@ -49,4 +49,4 @@ def parse(text: str) -> Bound:
         raise UsageError(f"--ring keeps from {_LEAST_S:g} s to {LONGEST_S / 3600:g} h, not {text!r}")
     if size is not None and size < _LEAST_BYTES:
         raise UsageError(f"--ring keeps at least {_LEAST_BYTES // 1_000_000} MB, not {text!r}")
-    return Bound(LONGEST_S if seconds is None else seconds, DEFAULT_BYTES if size is None else int(size))
+    return Bound(LONGEST_S if seconds is None else seconds, _DEFAULT_BYTES if size is None else int(size))

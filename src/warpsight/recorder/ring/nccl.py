@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 #: The prefix of that file, by its newer and its older name (ProcessGroupNCCL; the rank is appended).
-PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+_PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 #: Without a buffer the watchdog writes nothing; PyTorch's own default since 2.6 is this size.
-BUFFERS = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+_BUFFERS = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 _ON_TIMEOUT = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 _EVENTS = "2000"
 
@@ -23,16 +23,16 @@ class NcclDumps:
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Variables to add."""
-        chosen = next((base[name] for name in PREFIXES if base.get(name)), None)
+        chosen = next((base[name] for name in _PREFIXES if base.get(name)), None)
         out: dict[str, str] = {}
         if chosen is None:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             chosen = str(self._folder / "rank_")
-            out = dict.fromkeys(PREFIXES, chosen)
+            out = dict.fromkeys(_PREFIXES, chosen)
         self._prefix = Path(chosen)
         self._seen = set(self._files())
-        if not any(base.get(name) for name in BUFFERS):
-            out |= dict.fromkeys(BUFFERS, _EVENTS)
+        if not any(base.get(name) for name in _BUFFERS):
+            out |= dict.fromkeys(_BUFFERS, _EVENTS)
         if not base.get(_ON_TIMEOUT):
             out[_ON_TIMEOUT] = "1"
         return out

@@ -27,7 +27,7 @@ from warpsight.recorder.ring.tail import News, Tail
 from warpsight.recorder.ring.triggers import MOST_AUTOMATIC, Triggers
 
 #: Domain of markers that ask for a trace (`ws.trigger`, warpsight_trigger).
-DOMAIN = "warpsight.trigger"
+_DOMAIN = "warpsight.trigger"
 _INSTANT = 5
 _COMPACT_S = 10.0
 _TICK_S = 0.25
@@ -279,7 +279,7 @@ class RingRecorder:
     def _asked_for(self, news: News, batch: Batch) -> None:
         rows = batch.rows[batch.rows["phase"] == _INSTANT]
         for moment, name, domain in rows[["time", "name", "domain"]].tolist():
-            if news.arena.text(domain) == DOMAIN:
+            if news.arena.text(domain) == _DOMAIN:
                 self.trigger(f"program: {news.arena.text(name) or 'asked for'}", at=moment)
 
     # -- what is written

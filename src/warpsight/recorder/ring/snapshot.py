@@ -21,7 +21,7 @@ from warpsight.recorder.ring.bound import LONGEST_S
 from warpsight.recorder.ring.store import LAG_S, RingStore
 
 #: The processes have this long to hand over what is complete.
-FLUSH_S = 0.6
+_FLUSH_S = 0.6
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def take(
         OSError: when files cannot be linked or copied.
     """
     if flush:
-        loop.flush(FLUSH_S)
+        loop.flush(_FLUSH_S)
     output.create(folder)
     end = time.monotonic()
     start = triggered / 1e9 - store.bound.seconds

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError
 
 KINDS = ("crash", "hang", "slow-step", "nccl")
-DEFAULT_HANG_S = 60.0
-DEFAULT_FACTOR = 3.0
+_DEFAULT_HANG_S = 60.0
+_DEFAULT_FACTOR = 3.0
 #: Traces written for automatic triggers at most; asked-for ones (signal, command, call) are always written.
 MOST_AUTOMATIC = 20
 
@@ -44,10 +44,10 @@ def parse(items: tuple[str, ...]) -> Triggers:
                 raise UsageError(f"--trigger {name} takes no value, not {item!r}")
             values[name] = True
         elif name == "hang":
-            values["hang_s"] = _number(value.removesuffix("s"), DEFAULT_HANG_S, 1.0, item)
+            values["hang_s"] = _number(value.removesuffix("s"), _DEFAULT_HANG_S, 1.0, item)
         else:
             factor, _, pattern = value.partition(":")
-            values["slow_factor"] = _number(factor, DEFAULT_FACTOR, 1.0, item)
+            values["slow_factor"] = _number(factor, _DEFAULT_FACTOR, 1.0, item)
             values["slow_pattern"] = pattern
     return Triggers(**values)  # type: ignore[arg-type]
 

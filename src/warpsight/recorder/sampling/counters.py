@@ -16,7 +16,7 @@ from warpsight.errors import UsageError
 from warpsight.recorder.drain.arena import LOSS_NOTE, OwnRows
 from warpsight.recorder.sampling.nvml import NAMES, GpuReaders
 
-DEFAULT_HZ = 10.0
+_DEFAULT_HZ = 10.0
 _MOST_HZ = 1000.0
 
 
@@ -34,7 +34,7 @@ def parse(text: str) -> tuple[float, tuple[str, ...]]:
         patterns = tuple(part.strip() for part in text.split(",") if part.strip())
         for pattern in patterns:
             _check_known(pattern)
-        return DEFAULT_HZ, patterns
+        return _DEFAULT_HZ, patterns
     if not 0 < rate <= _MOST_HZ:
         raise UsageError(
             f"--counters takes off, a rate up to {_MOST_HZ:g} Hz, or names of counters, not {text!r}"

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 #: Clock event (throttle) reasons by bit; names follow nvml.h.
-THROTTLE_REASONS = {
+_THROTTLE_REASONS = {
     0x1: "gpu_idle", 0x2: "applications_clocks", 0x4: "software_power_cap", 0x8: "hardware_slowdown", 0x10: "sync_boost",
     0x20: "software_thermal", 0x40: "hardware_thermal", 0x80: "power_brake", 0x100: "display_clocks",
 }  # fmt: skip
@@ -18,7 +18,7 @@ _ALL_LINKS = 0xFFFFFFFF
 _BYTE_FIELDS = {"pcie_tx": (197, 0, 1), "pcie_rx": (198, 0, 1), "nvlink_tx": (138, _ALL_LINKS, 1024),
                 "nvlink_rx": (139, _ALL_LINKS, 1024)}  # fmt: skip
 #: GPM metrics: id -> (name, unit, factor)
-GPM_METRICS = {
+_GPM_METRICS = {
     1: ("gpm_graphics_activity", "%", 1.0), 2: ("gpm_sm_activity", "%", 1.0), 3: ("gpm_sm_occupancy", "%", 1.0),
     4: ("gpm_integer_activity", "%", 1.0), 5: ("gpm_tensor_activity", "%", 1.0), 10: ("gpm_dram_bandwidth", "%", 1.0),
     11: ("gpm_fp64_activity", "%", 1.0), 12: ("gpm_fp32_activity", "%", 1.0), 13: ("gpm_fp16_activity", "%", 1.0),
@@ -28,14 +28,14 @@ GPM_METRICS = {
 #: Every counter, as patterns of `--counters` name them.
 NAMES = (
     "gpu_utilization", "memory_utilization", "memory_used", "power", "sm_clock", "memory_clock", "temperature",
-    "throttle_reasons", *(f"throttle_{reason}" for reason in THROTTLE_REASONS.values()), *_BYTE_FIELDS,
-    *(name for name, _, _ in GPM_METRICS.values()),
+    "throttle_reasons", *(f"throttle_{reason}" for reason in _THROTTLE_REASONS.values()), *_BYTE_FIELDS,
+    *(name for name, _, _ in _GPM_METRICS.values()),
 )  # fmt: skip
 _GIVE_UP_AFTER = 3
 
 
 @dataclass(frozen=True)
-class Value:
+class _Value:
     """One reading: `source` is 1 for NVML and 2 for GPM, as in record kind Counter."""
 
     name: str
@@ -44,7 +44,7 @@ class Value:
     source: int = 1
 
 
-Reader = Callable[[], list[Value]]
+Reader = Callable[[], list[_Value]]
 
 
 class GpuReaders:
@@ -63,7 +63,7 @@ class GpuReaders:
         #: Readers that were given up, with the reason.
         self.refused: dict[str, str] = {}
 
-    def read(self) -> Iterator[Value]:
+    def read(self) -> Iterator[_Value]:
         """The current values of this GPU's counters, as far as they are requested and available."""
         for name, reader in list(self._readers.items()):
             try:
@@ -91,15 +91,15 @@ class GpuReaders:
         gauges: dict[str, Reader] = {
             "utilization": self._utilization,
             "memory_used": lambda: [
-                Value("memory_used", float(nvml.nvmlDeviceGetMemoryInfo(handle).used), "B")
+                _Value("memory_used", float(nvml.nvmlDeviceGetMemoryInfo(handle).used), "B")
             ],
-            "power": lambda: [Value("power", nvml.nvmlDeviceGetPowerUsage(handle) / 1000, "W")],
-            "sm_clock": lambda: [Value("sm_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 1)), "MHz")],
+            "power": lambda: [_Value("power", nvml.nvmlDeviceGetPowerUsage(handle) / 1000, "W")],
+            "sm_clock": lambda: [_Value("sm_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 1)), "MHz")],
             "memory_clock": lambda: [
-                Value("memory_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 2)), "MHz")
+                _Value("memory_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 2)), "MHz")
             ],
             "temperature": lambda: [
-                Value("temperature", float(nvml.nvmlDeviceGetTemperature(handle, 0)), "°C")
+                _Value("temperature", float(nvml.nvmlDeviceGetTemperature(handle, 0)), "°C")
             ],
             "throttle": self._throttle,
             "transfers": self._transfers,
@@ -110,14 +110,14 @@ class GpuReaders:
         if self._gpm is not None and self._gpm.supported:
             yield "gpm", self._gpm.read
 
-    def _utilization(self) -> list[Value]:
+    def _utilization(self) -> list[_Value]:
         rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
         return [
-            Value("gpu_utilization", float(rates.gpu), "%"),
-            Value("memory_utilization", float(rates.memory), "%"),
+            _Value("gpu_utilization", float(rates.gpu), "%"),
+            _Value("memory_utilization", float(rates.memory), "%"),
         ]
 
-    def _throttle(self) -> list[Value]:
+    def _throttle(self) -> list[_Value]:
         nvml = self._nvml
         read = (
             getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
@@ -125,11 +125,12 @@ class GpuReaders:
         )
         bits = int(read(self._handle))
         each = [
-            Value(f"throttle_{name}", float(bool(bits & bit)), "1") for bit, name in THROTTLE_REASONS.items()
+            _Value(f"throttle_{name}", float(bool(bits & bit)), "1")
+            for bit, name in _THROTTLE_REASONS.items()
         ]
-        return [Value("throttle_reasons", float(bits), "1"), *each]
+        return [_Value("throttle_reasons", float(bits), "1"), *each]
 
-    def _transfers(self) -> list[Value]:
+    def _transfers(self) -> list[_Value]:
         """Rates from cumulative counts; PCIe falls back to NVML's own 20 ms measurement, once a second."""
         out = []
         fields = [(name, *where) for name, where in _BYTE_FIELDS.items() if self._wanted(name)]
@@ -148,13 +149,13 @@ class GpuReaders:
             before = self._counts.get(name)
             self._counts[name] = (now, count)
             if before and now > before[0] and count >= before[1]:
-                out.append(Value(name, (count - before[1]) / (now - before[0]), "B/s"))
+                out.append(_Value(name, (count - before[1]) / (now - before[0]), "B/s"))
         if now >= self._slow_due:
             self._slow_due = now + 1
             for name, which in (("pcie_tx", 0), ("pcie_rx", 1)):
                 if name in failed:
                     rate = self._nvml.nvmlDeviceGetPcieThroughput(self._handle, which)
-                    out.append(Value(name, float(rate) * 1024, "B/s"))
+                    out.append(_Value(name, float(rate) * 1024, "B/s"))
         return out
 
 
@@ -173,7 +174,7 @@ class _Gpm:
         except (AttributeError, nvml.NVMLError):
             self.supported = False
 
-    def read(self) -> list[Value]:
+    def read(self) -> list[_Value]:
         """Averages since the last call; nothing on the first."""
         nvml = self._nvml
         self._samples.reverse()
@@ -183,16 +184,16 @@ class _Gpm:
             return []
         request = nvml.c_nvmlGpmMetricsGet_t()
         request.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        request.numMetrics = len(GPM_METRICS)
+        request.numMetrics = len(_GPM_METRICS)
         request.sample1, request.sample2 = self._samples
-        for place, metric in enumerate(GPM_METRICS):
+        for place, metric in enumerate(_GPM_METRICS):
             request.metrics[place].metricId = metric
         nvml.nvmlGpmMetricsGet(request)
         out = []
-        for place, (name, unit, factor) in enumerate(GPM_METRICS.values()):
+        for place, (name, unit, factor) in enumerate(_GPM_METRICS.values()):
             answer = request.metrics[place]
             if answer.nvmlReturn == 0 and answer.value == answer.value:  # not NaN
-                out.append(Value(name, float(answer.value) * factor, unit, source=2))
+                out.append(_Value(name, float(answer.value) * factor, unit, source=2))
         return out
 
     def close(self) -> None:

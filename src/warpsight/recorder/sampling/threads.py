@@ -13,7 +13,7 @@ from warpsight.recorder.drain.arena import LOSS_NOTE, OwnRows
 from warpsight.recorder.drain.drain_loop import DrainLoop
 
 #: Share of a core that sampling may take before it becomes rarer.
-MOST_CPU = 0.02
+_MOST_CPU = 0.02
 _LEAST_HZ = 1.0
 #: A process without a readable interpreter is tried again this often, and this many times.
 _RETRY_S, _TRIES = 1.0, 60
@@ -104,7 +104,7 @@ class HostSampler:
             return
         share = (self.cpu_ns - cpu) / 1e9 / (now - since)
         self._cpu_checked = (now, self.cpu_ns)
-        if share > MOST_CPU and self.hz > _LEAST_HZ:
+        if share > _MOST_CPU and self.hz > _LEAST_HZ:
             self.hz = max(self.hz / 2, _LEAST_HZ)
             self._rows.loss("samples", f"host sampling took {share:.1%} of a core and goes on at {self.hz:g} Hz",
                             severity=LOSS_NOTE)  # fmt: skip

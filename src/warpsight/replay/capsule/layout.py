@@ -21,7 +21,7 @@ GRANULE = 2 << 20
 _PAGE = 4096
 NONE = 2**64 - 1
 
-MAPPING = np.dtype([("address", "<u8"), ("size", "<u8"), ("kind", "<u4"), ("unused", "<u4")])
+_MAPPING = np.dtype([("address", "<u8"), ("size", "<u8"), ("kind", "<u4"), ("unused", "<u4")])
 PIECE = np.dtype([("address", "<u8"), ("size", "<u8"), ("before", "<u8"), ("after", "<u8")])
 _DEVICE, _PINNED = 0, 1
 
@@ -84,7 +84,7 @@ def mappings(allocations: Sequence[m.Allocation]) -> npt.NDArray[np.void]:
             found[-1] = (found[-1][0], max(end, found[-1][1]), kind)
         else:
             found.append((start, end, kind))
-    return np.array([(start, end - start, kind, 0) for start, end, kind in found], MAPPING)
+    return np.array([(start, end - start, kind, 0) for start, end, kind in found], _MAPPING)
 
 
 def pieces(

@@ -25,7 +25,7 @@ PARAMETER_LIMIT = 32_764
 
 Text = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Meta(min_length=1, max_length=65_536, pattern=r"^[^\x00-\x20\x7f]+$")]
-Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+_Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 Address = Annotated[int, Meta(ge=1, lt=ADDRESS_END)]
@@ -33,7 +33,7 @@ Address = Annotated[int, Meta(ge=1, lt=ADDRESS_END)]
 Bytes = Annotated[int, Meta(ge=1, le=2**44)]
 Small = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 #: SHA-256 of each chunk, uncompressed: `Manifest.chunk_bytes` each, the last one the rest.
-Contents = Annotated[list[Hash], Meta(max_length=2**24)]
+Contents = Annotated[list[_Hash], Meta(max_length=2**24)]
 Axis = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Dimensions = tuple[Axis, Axis, Axis]
 

@@ -30,7 +30,7 @@ _NOT_BUILT = (
     "cannot cut kernels out: it was built without NVIDIA's headers (wheels nvidia-cuda-cupti and nvidia-cuda-runtime, or the "
     "CUDA toolkit)"
 )
-NVTX_INJECTION = "NVTX_INJECTION64_PATH"
+_NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: What ranges that are not the program's own are called in messages.
 _NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
 Values = Literal["all", "none", "zeros", "random"]
@@ -114,7 +114,7 @@ def record(
     with left_by_processes(out) as folder:
         variables = {INJECTION: library, REQUEST: request(choice, folder)}
         # launches are counted by wrappers where they can be, as CUPTI's callbacks cost more
-        variables |= {NVTX_INJECTION: library} if choice.range else preload(os.environ)
+        variables |= {_NVTX_INJECTION: library} if choice.range else preload(os.environ)
         return collect(folder, choice, out, program, run_injected(program, variables), replace=replace)
 
 

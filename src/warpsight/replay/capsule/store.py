@@ -26,7 +26,7 @@ from warpsight.replay.capsule.manifest import CHUNK_LIMIT, FORMAT, VERSION, Mani
 
 MANIFEST = "capsule.json"
 CHECKSUM = "capsule.sha256"
-BLOBS = "blobs"
+_BLOBS = "blobs"
 _MANIFEST_LIMIT = 256 << 20
 _FRAME_HEADER = 18  # bytes of a Zstandard frame header at most
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -121,7 +121,7 @@ class Capsule:
         return sum(file.stat().st_size for file in files)
 
     def _file(self, name: str) -> Path:
-        return self.path / BLOBS / f"{name}.zst"
+        return self.path / _BLOBS / f"{name}.zst"
 
     def _check_file(self, name: str, size: int) -> None:
         """Check that a chunk is a file that says it holds `size` bytes."""
@@ -157,7 +157,7 @@ class Writer:
         try:
             parent = path.absolute().parent
             self._folder = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=parent))
-            (self._folder / BLOBS).mkdir(mode=0o700)
+            (self._folder / _BLOBS).mkdir(mode=0o700)
         except OSError as error:
             raise WarpsightError(f"{path}: {error.strerror or error}") from None
 
@@ -177,7 +177,7 @@ class Writer:
             return name
         packed = zstandard.ZstdCompressor(level=self._level, write_content_size=True).compress(data)
         try:
-            file = private_files.create(self._folder / BLOBS / f"{name}.zst", new=True)
+            file = private_files.create(self._folder / _BLOBS / f"{name}.zst", new=True)
         except FileExistsError:  # another thread is at it
             return name
         with os.fdopen(file, "wb") as out:

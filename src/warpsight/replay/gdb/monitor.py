@@ -13,7 +13,7 @@ from warpsight.replay.gdb.stepping import Stepping
 from warpsight.replay.outcome import title
 from warpsight.replay.schedules.sequence import OperationSequence
 
-HELP = """operations              all of them, and where the replay stands
+_HELP = """operations              all of them, and where the replay stands
 memory                  allocations and their addresses
 arguments               parameters of the next kernel, and the memory they point to
 changed                 memory that the last operation changed
@@ -54,7 +54,7 @@ class Monitor:
         if word == "restart":
             self.stepping.restart()
             return "at the beginning; `flushregs` makes gdb ask where\n"
-        return HELP
+        return _HELP
 
     def name(self, step: int) -> str:
         """What a step does."""

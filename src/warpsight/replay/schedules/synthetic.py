@@ -94,7 +94,7 @@ ORDER BY coalesce(called, start), what = 'wait', start
 
 
 @dataclass(frozen=True)
-class Synthetic:
+class _Synthetic:
     """A trace's work as operations.
 
     Attributes:
@@ -120,7 +120,7 @@ class Synthetic:
         )
 
 
-def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> Synthetic:
+def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
     """A trace's work as operations, for the device and process with the most of it. `part`: first and last operation.
 
     Raises:
@@ -172,7 +172,7 @@ class _Reading:
         self._names: dict[str, int] = {}
         self._held: list[m.Stream] = []
 
-    def synthetic(self, notes: list[str]) -> Synthetic:
+    def synthetic(self, notes: list[str]) -> _Synthetic:
         """The operations, and their recorded times."""
         made: list[m.Operation] = []
         times: list[tuple[float, float]] = []
@@ -196,7 +196,7 @@ class _Reading:
             allocations=allocations if size else [], streams=self._held, events=self._records, operations=made,
             command=list(self._names),
         )  # fmt: skip
-        return Synthetic(manifest, begin, end, tuple(notes))
+        return _Synthetic(manifest, begin, end, tuple(notes))
 
     def _operation(self, row: Mapping[str, Any], host: int, room: int) -> m.Operation | None:
         if row["what"] == "wait":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: What counts can be summed by, and their keys in JSON.
 LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
-NOT_COUNTED = "no exact counts; make them with: warpsight sass counts -- PROGRAM (NVIDIA, CUPTI)"
+_NOT_COUNTED = "no exact counts; make them with: warpsight sass counts -- PROGRAM (NVIDIA, CUPTI)"
 PREFIX = "smsp__sass_"
 _SECTOR_BYTES = 32
 
@@ -152,7 +152,7 @@ def counted_kernels(
         lost = trace.sql(
             "SELECT cause FROM loss WHERE source = 'sass counts' AND severity <> 'note'"
         ).fetchall()
-        raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_COUNTED}")
+        raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else _NOT_COUNTED}")
     code = KeptCode(trace.folder / "cubins")
     launches = _launches(trace)
     found = []

@@ -29,7 +29,7 @@ from warpsight.sass.events import nvbit
 INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
-SANITIZER = "WARPSIGHT_SANITIZER"
+_SANITIZER = "WARPSIGHT_SANITIZER"
 #: What patches do with an instruction (native/sanitizer/event_format.h).
 RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
@@ -250,7 +250,7 @@ def injected_library() -> Path:
 
 def sanitizer_library() -> Path:
     """NVIDIA's library: from the variable, a wheel, or a toolkit."""
-    named = os.environ.get(SANITIZER)
+    named = os.environ.get(_SANITIZER)
     folders: list[Path] = []
     for entry in (*sys.path, *([str(Path(named).parent)] if named else ())):
         if entry.endswith(("site-packages", "dist-packages")):
@@ -263,7 +263,7 @@ def sanitizer_library() -> Path:
     candidates = [Path(named)] if named else [folder / _LIBRARY for folder in folders]
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:
-        where = f"{SANITIZER}={named} is not a file" if named else "pip install nvidia-cuda-sanitizer-api"
+        where = f"{_SANITIZER}={named} is not a file" if named else "pip install nvidia-cuda-sanitizer-api"
         raise WarpsightError(f"NVIDIA's Sanitizer library ({_LIBRARY}) was not found: {where}")
     return found.resolve()
 

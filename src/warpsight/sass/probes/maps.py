@@ -7,10 +7,10 @@ from typing import Any, Literal, NoReturn
 
 from warpsight.errors import UsageError
 
-Per = Literal["thread", "warp", "cta", "grid"]
+_Per = Literal["thread", "warp", "cta", "grid"]
 #: As the device code numbers them (native/sanitizer/probe_format.h).
 SCOPES: dict[str, int] = {"grid": 0, "cta": 1, "warp": 2, "thread": 3}
-REDUCTIONS = ("sum", "min", "max", "or", "last")
+_REDUCTIONS = ("sum", "min", "max", "or", "last")
 _LARGEST = 1 << 24
 
 
@@ -28,7 +28,7 @@ class Map:
     """
 
     kind: str
-    per: Per
+    per: _Per
     words: int
     size: int
     reduce: str = "sum"
@@ -102,7 +102,7 @@ class Ring(Map):
         _outside()
 
 
-def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int, key: str = "key") -> Array:
+def array(size: int, *, per: _Per = "grid", reduce: str = "sum", type: type = int, key: str = "key") -> Array:
     """Keep a number for each key from 0 to `size` - 1.
 
     Args:
@@ -113,8 +113,8 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
         key: name of the key column; `pc` adds the place of the instruction.
     """
     _check(size, per)
-    if reduce not in REDUCTIONS:
-        raise UsageError(f"an array reduces by {', '.join(REDUCTIONS)}, not {reduce!r}")
+    if reduce not in _REDUCTIONS:
+        raise UsageError(f"an array reduces by {', '.join(_REDUCTIONS)}, not {reduce!r}")
     if reduce == "last" and per not in ("thread", "warp"):
         raise UsageError(
             f"an array per {per} has no last value, since its threads have no order: per='thread' or 'warp'"
@@ -126,13 +126,13 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
     return Array("array", per, size, size, reduce, {"value": _type(type)}, key=_name(key, per, "value"))
 
 
-def counter(*, per: Per = "grid") -> Counter:
+def counter(*, per: _Per = "grid") -> Counter:
     """Count events."""
     _check(1, per)
     return Counter("array", per, 1, 1, "sum", {"value": "int"})
 
 
-def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid") -> Histogram:
+def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: _Per = "grid") -> Histogram:
     """Count integers in bins of `width` starting at `low`, or of powers of two (width 0). The outer bins take the rest."""
     _check(bins, per)
     if width < 0:
@@ -142,7 +142,7 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid"
     return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)
 
 
-def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key") -> Top:
+def top(rows: int = 10, *, keys: int = 4096, per: _Per = "grid", key: str = "key") -> Top:
     """Keep the `rows` keys with the largest sums; exact unless more than about `keys` keys occur (lost ones are counted).
 
     `key="pc"` adds the place of the instruction.
@@ -152,7 +152,7 @@ def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key"
     return Top("top", per, 2 * places, places, top=rows, key=_name(key, per, "weight"))
 
 
-def ring(rows: int, *, per: Per = "grid", **columns: type) -> Ring:
+def ring(rows: int, *, per: _Per = "grid", **columns: type) -> Ring:
     """Keep rows with a value per column, such as `ring(100, block=int, value=float)`.
 
     A ring per thread or warp keeps the last rows, one per CTA or grid the first; the others are counted. A column `pc` adds the

@@ -16,7 +16,7 @@ from warpsight.sass.why.reasons import NO_STALL, reason
 from warpsight.sass.why.samples import StallSamples
 
 #: Fewer samples than this say little about single instructions.
-FEW_SAMPLES = 200
+_FEW_SAMPLES = 200
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _notes(code: KernelCode, samples: StallSamples, inside: StallSamples, blamed
         notes.append(
             f"{samples.total - inside.total:,} samples are outside of the kernel's code and left out."
         )
-    if inside.total < FEW_SAMPLES:
+    if inside.total < _FEW_SAMPLES:
         notes.append(f"Only {inside.total:,} samples: shares of single instructions are uncertain.")
     if code.graph.unresolved:
         notes.append(

@@ -137,7 +137,7 @@ class _Finder:
         causes = pruning.scoreboard_causes(self.dependencies, row.index, row.reason == "long_scoreboard")
         if not causes:
             own = self.instructions[row.index]
-            if is_mbarrier_wait(own):
+            if _is_mbarrier_wait(own):
                 return [(Producer(row.index, 0), "mbarrier")]
             if own.operation == "WARPGROUP" or self._reads_product(row.index):
                 return self._warpgroup(row)
@@ -146,7 +146,7 @@ class _Finder:
         self._counted(row, causes)
         waiting = self.instructions[row.index]
         return [
-            (real, detail_of(self.instructions[real.index], waiting))
+            (real, _detail_of(self.instructions[real.index], waiting))
             for one in causes
             for real in self._committed(one)
         ]
@@ -176,15 +176,15 @@ class _Finder:
 
     def _barrier(self, row: Sample) -> list[tuple[Producer, str]]:
         place = self._issued(row)
-        if is_barrier(self.instructions[place]):
+        if _is_barrier(self.instructions[place]):
             return [(Producer(place, 0), "barrier")]
-        return [(one, "barrier") for one in self.dependencies.nearest(row.index, is_barrier)]
+        return [(one, "barrier") for one in self.dependencies.nearest(row.index, _is_barrier)]
 
     def _branch(self, row: Sample) -> list[tuple[Producer, str]]:
         place = self._issued(row)
-        if is_branch(self.instructions[place]):
+        if _is_branch(self.instructions[place]):
             return [(Producer(place, 0), "branch")]
-        return [(one, "branch") for one in self.dependencies.nearest(row.index, is_branch)]
+        return [(one, "branch") for one in self.dependencies.nearest(row.index, _is_branch)]
 
     def _warpgroup(self, row: Sample) -> list[tuple[Producer, str]]:
         found = self.dependencies.nearest(row.index, lambda one: one.operation in _MATRIX)
@@ -201,7 +201,7 @@ class _Finder:
         return [
             (
                 one,
-                detail_of(self.instructions[one.index], waiting)
+                _detail_of(self.instructions[one.index], waiting)
                 if self.instructions[one.index].kind.atomic
                 else "stores",
             )
@@ -226,26 +226,26 @@ class _Finder:
                 "sleeping": "sleep", "dispatch_stall": "dispatch"}.get(row.reason, reason(row.reason).text)  # fmt: skip
 
 
-def is_mbarrier_wait(one: Decoded) -> bool:
+def _is_mbarrier_wait(one: Decoded) -> bool:
     """Whether an instruction tests the phase of an mbarrier."""
     return one.operation == "SYNCS" and (
         "TRYWAIT" in one.access.modifiers or "PHASECHK" in one.access.modifiers
     )
 
 
-def is_barrier(one: Decoded) -> bool:
+def _is_barrier(one: Decoded) -> bool:
     """Whether an instruction waits for other warps or lanes; arrivals do not."""
     return one.operation in _BARRIERS and "ARV" not in one.access.modifiers
 
 
-def is_branch(one: Decoded) -> bool:
+def _is_branch(one: Decoded) -> bool:
     """Whether an instruction changes the control flow."""
     return one.operation in _BRANCHES
 
 
-def detail_of(cause: Decoded, waiting: Decoded) -> str:
+def _detail_of(cause: Decoded, waiting: Decoded) -> str:
     """What others wait for at a scoreboard barrier, from its setter."""
-    if is_mbarrier_wait(cause):
+    if _is_mbarrier_wait(cause):
         return "mbarrier"
     if cause.operation in _COMMITS or (
         cause.operation == "LDGSTS" and not cause.access.writes & waiting.access.reads

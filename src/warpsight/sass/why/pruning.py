@@ -30,7 +30,7 @@ _LONG = frozenset(
 _LONG_OPERATIONS = frozenset({"SYNCS", "LDGDEPBAR", "UTMACMDFLUSH", "CCTL", "MEMBAR", "FENCE"})
 
 
-def is_long(one: Decoded) -> bool:
+def _is_long(one: Decoded) -> bool:
     """Whether waiting for an instruction is a long scoreboard stall."""
     return one.kind.space in _LONG or one.operation in _LONG_OPERATIONS
 
@@ -46,7 +46,7 @@ def scoreboard_causes(dependencies: Dependencies, index: int, long: bool) -> lis
     """The causes of a long or short scoreboard stall at an instruction."""
     graph = dependencies.graph
     found = dependencies.setters(index)
-    found = _kept(found, lambda one: is_long(graph.instructions[one.index]) == long)
+    found = _kept(found, lambda one: _is_long(graph.instructions[one.index]) == long)
     found = _kept(found, lambda one: bool(one.registers))
     found = _kept(found, lambda one: one.cycles < longest_latency(graph.instructions[one.index]))
     return _last_of_each_block(graph, found)

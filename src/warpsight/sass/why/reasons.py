@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Reason:
+class _Reason:
     """One stall reason.
 
     Attributes:
@@ -25,26 +25,26 @@ class Reason:
 
 
 REASONS = {
-    "barrier": Reason("barrier", "waits for other warps at a barrier"),
-    "branch_resolving": Reason("branch", "waits until a branch's target is known"),
-    "dispatch_stall": Reason("self", "the dispatcher holds it back"),
-    "drain": Reason("stores", "waits at exit until its stores are written"),
-    "imc_miss": Reason("self", "waits for a constant that missed its cache"),
-    "lg_throttle": Reason("queue", "the queue for global and local memory is full"),
-    "long_scoreboard": Reason("scoreboard", "waits for global, local or texture memory, or an mbarrier"),
-    "math_pipe_throttle": Reason("self", "the arithmetic pipe is busy"),
-    "membar": Reason("stores", "waits at a memory fence"),
-    "mio_throttle": Reason("queue", "the queue for shared memory and special functions is full"),
-    "misc": Reason("self", "another reason of the hardware's"),
-    "no_instructions": Reason("self", "waits for instructions to be fetched"),
-    "not_selected": Reason("self", "could issue, but another warp was chosen"),
-    "selected": Reason("self", "issues"),
-    "short_scoreboard": Reason("scoreboard", "waits for shared memory, a special function or an exchange"),
-    "sleeping": Reason("self", "sleeps"),
-    "tex_throttle": Reason("queue", "the texture queue is full"),
-    "wait": Reason("fixed", "waits the fixed time of an earlier instruction"),
-    "warpgroup_arrive": Reason("warpgroup", "waits for the warpgroup or its matrix products"),
-    "gmma": Reason("warpgroup", "waits for the warpgroup's matrix products"),
+    "barrier": _Reason("barrier", "waits for other warps at a barrier"),
+    "branch_resolving": _Reason("branch", "waits until a branch's target is known"),
+    "dispatch_stall": _Reason("self", "the dispatcher holds it back"),
+    "drain": _Reason("stores", "waits at exit until its stores are written"),
+    "imc_miss": _Reason("self", "waits for a constant that missed its cache"),
+    "lg_throttle": _Reason("queue", "the queue for global and local memory is full"),
+    "long_scoreboard": _Reason("scoreboard", "waits for global, local or texture memory, or an mbarrier"),
+    "math_pipe_throttle": _Reason("self", "the arithmetic pipe is busy"),
+    "membar": _Reason("stores", "waits at a memory fence"),
+    "mio_throttle": _Reason("queue", "the queue for shared memory and special functions is full"),
+    "misc": _Reason("self", "another reason of the hardware's"),
+    "no_instructions": _Reason("self", "waits for instructions to be fetched"),
+    "not_selected": _Reason("self", "could issue, but another warp was chosen"),
+    "selected": _Reason("self", "issues"),
+    "short_scoreboard": _Reason("scoreboard", "waits for shared memory, a special function or an exchange"),
+    "sleeping": _Reason("self", "sleeps"),
+    "tex_throttle": _Reason("queue", "the texture queue is full"),
+    "wait": _Reason("fixed", "waits the fixed time of an earlier instruction"),
+    "warpgroup_arrive": _Reason("warpgroup", "waits for the warpgroup or its matrix products"),
+    "gmma": _Reason("warpgroup", "waits for the warpgroup's matrix products"),
 }
 #: Not stalls: the warp issued, or was ready to.
 NO_STALL = ("selected",)
@@ -58,6 +58,6 @@ def plain(name: str) -> str:
     return name
 
 
-def reason(name: str) -> Reason:
+def reason(name: str) -> _Reason:
     """The rule for a reason; unknown reasons of later hardware stay where they were sampled."""
-    return REASONS.get(name) or Reason("self", name.replace("_", " "))
+    return REASONS.get(name) or _Reason("self", name.replace("_", " "))

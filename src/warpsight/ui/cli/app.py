@@ -27,7 +27,7 @@ from warpsight.recorder.descriptors import fill_standard
 
 
 @dataclass(frozen=True)
-class Verb:
+class _Verb:
     """One verb: its one-line summary and the heading it is listed under in `help --all`."""
 
     summary: str
@@ -120,7 +120,7 @@ _LINUX = (
 _LINUX_AND_MACOS = ("record", "recover")
 
 
-def _verbs() -> dict[str, Verb]:
+def _verbs() -> dict[str, _Verb]:
     common = dict(line.split(None, 1) for line in _COMMON.strip().splitlines())
     found, group = {}, ""
     for line in _LISTED.strip().splitlines():
@@ -129,11 +129,11 @@ def _verbs() -> dict[str, Verb]:
             continue
         name, summary = line.split(None, 1)
         systems = ("linux",) if name in _LINUX else ("linux", "darwin") if name in _LINUX_AND_MACOS else ()
-        found[name] = Verb(summary, group, common.get(name, ""), name in _WRAPPING, systems)
+        found[name] = _Verb(summary, group, common.get(name, ""), name in _WRAPPING, systems)
     return found
 
 
-VERBS: dict[str, Verb] = _verbs()
+VERBS: dict[str, _Verb] = _verbs()
 _IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
 #: Reading verbs that run until they are stopped, and give memory back.
@@ -146,7 +146,7 @@ OTHER_WORDS = {
     "sql": "query", "convert": "export", "live": "top", "unpack": "pack", "load": "import", "coredump": "core",
 }  # fmt: skip
 
-GLOBAL_OPTIONS: dict[str, str] = {
+_GLOBAL_OPTIONS: dict[str, str] = {
     "--no-color": "No colors, even on a terminal (also: NO_COLOR in the environment).",
     "-q, --quiet": "Errors and results only, no notes.",
     "-v, --verbose": "More notes, and a traceback with an internal error.",
@@ -157,7 +157,7 @@ GLOBAL_OPTIONS: dict[str, str] = {
 }
 
 _GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
-EXIT_BROKEN_PIPE = 141
+_EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
 #: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
 _GRACE_S = 0.5
@@ -186,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has gone. Point the descriptor elsewhere so that the flush at exit stays quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return _EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return 128 + _came[-1] if _came else EXIT_INTERRUPTED
     return code
@@ -335,8 +335,8 @@ def overview(*, every: bool = False) -> str:
             lines += _listed(name, VERBS[name].common, width, columns)
         lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_IN_HELP)} more: warpsight help --all", ""]
     lines.append("Options:")
-    width = max(map(len, GLOBAL_OPTIONS)) + 2
-    for flags, meaning in GLOBAL_OPTIONS.items():
+    width = max(map(len, _GLOBAL_OPTIONS)) + 2
+    for flags, meaning in _GLOBAL_OPTIONS.items():
         lines += _listed(flags, meaning, width, columns)
     lines += ["", "`warpsight help VERB` explains a verb and shows examples.", ""]
     return "\n".join(lines)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
 MOVING = frozenset({"top"})
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
-ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 class _LazyGroup(TyperGroup):
@@ -120,7 +120,7 @@ def verb_command(name: str) -> Any:
         kind = _SidesCommand if getattr(module, "HAS_SIDES", False) else _VerbCommand
         epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
-            command if runs_here(name) else _refusing(name, command)
+            command if _runs_here(name) else _refusing(name, command)
         )
         return typer.main.get_command(app)
     app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
@@ -128,7 +128,7 @@ def verb_command(name: str) -> Any:
     return typer.main.get_command(app)
 
 
-def runs_here(name: str) -> bool:
+def _runs_here(name: str) -> bool:
     """Whether a verb can do its work on this system."""
     return not VERBS[name].systems or sys.platform.startswith(VERBS[name].systems)
 
@@ -268,7 +268,7 @@ def run(arguments: list[str]) -> int:
             traceback.print_exception(error)
         terminal.error(str(error))
         return error.exit_code
-    except ParserError as error:
+    except _ParserError as error:
         return _usage(error)
     except typer.Exit as end:
         return end.exit_code

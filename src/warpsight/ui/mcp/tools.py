@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 #: Rows of a table, and characters of one text, that an answer holds at most.
 MOST_ROWS, DEFAULT_ROWS, MOST_TEXT = 200, 20, 300
 #: Seconds that a statement may take.
-QUERY_S = 30.0
+_QUERY_S = 30.0
 
 
 class Tools:
     """The tools over some places; every method is a tool, and its docstring is what agents read."""
 
-    def __init__(self, places: Places, query_s: float = QUERY_S) -> None:
+    def __init__(self, places: Places, query_s: float = _QUERY_S) -> None:
         """Take the places whose traces may be read, and the seconds that one statement may take."""
         self._places = places
         self._query_s = query_s

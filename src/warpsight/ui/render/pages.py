@@ -35,13 +35,13 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, 
     return environment.get_template(template).render(
         css=Markup("\n".join(asset(name) for name in css)),
         js=Markup("\n".join(asset(name) for name in js)),
-        data=Markup(script_json(data)),
+        data=Markup(_script_json(data)),
         version=__version__,
         **values,
     )
 
 
-def script_json(value: object) -> str:
+def _script_json(value: object) -> str:
     """JSON without `<`, so that no text can end its script element."""
     import msgspec
 

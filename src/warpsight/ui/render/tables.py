@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What a formula begins with, in Excel, LibreOffice and others (OWASP, "CSV injection").
-FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 #: Columns given up first when the terminal is narrow.
 _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
                  "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
@@ -182,4 +182,4 @@ def csv_cell(value: object) -> object:
     """A cell as it is; texts that look like a formula begin with an apostrophe, and no carriage return ends a row."""
     if not isinstance(value, str):
         return value
-    return (f"'{value}" if value.startswith(FORMULA_BEGINS) else value).replace("\r", "\n")
+    return (f"'{value}" if value.startswith(_FORMULA_BEGINS) else value).replace("\r", "\n")

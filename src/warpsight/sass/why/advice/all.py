@@ -7,7 +7,7 @@ from collections.abc import Callable
 from warpsight.sass.why.advice import arithmetic, latency, launching, memory
 from warpsight.sass.why.advice.finding import Advice, KernelFacts
 
-OPTIMIZERS: tuple[Callable[[KernelFacts], list[Advice]], ...] = (
+_OPTIMIZERS: tuple[Callable[[KernelFacts], list[Advice]], ...] = (
     latency.unroll, latency.chase, latency.reorder, latency.pipeline, memory.spills, memory.coalesce, memory.vectorize,
     memory.bank_conflicts, memory.async_copy, memory.atomics, memory.constants, arithmetic.slow_operations,
     arithmetic.fast_math, arithmetic.integer_division, arithmetic.tensor_cores, arithmetic.fetch, arithmetic.divergence,
@@ -18,5 +18,5 @@ _LEAST = 1.01
 
 def advice(evidence: KernelFacts) -> list[Advice]:
     """Advice, the largest estimated speedup first; nothing below one percent."""
-    found = [one for optimizer in OPTIMIZERS for one in optimizer(evidence)]
+    found = [one for optimizer in _OPTIMIZERS for one in optimizer(evidence)]
     return sorted((one for one in found if one.speedup >= _LEAST), key=lambda one: (-one.speedup, one.name))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
-COMPRESSIONS = ("none", "gzip", "zstd")
+_COMPRESSIONS = ("none", "gzip", "zstd")
 #: Rows shown without --head, --tail, --top or --all: a question should not scroll a terminal away.
 DEFAULT_ROWS = 100
 
@@ -82,8 +82,8 @@ def command(
 def _check(form: str, compress: str, out: Path | None) -> None:
     if form not in FORMATS:
         raise UsageError(f"there is no format {form!r}{choices(form, FORMATS)}")
-    if compress not in COMPRESSIONS:
-        raise UsageError(f"there is no compression {compress!r}: {', '.join(COMPRESSIONS)}")
+    if compress not in _COMPRESSIONS:
+        raise UsageError(f"there is no compression {compress!r}: {', '.join(_COMPRESSIONS)}")
     binary = form in ("parquet", "arrow") or compress != "none"
     if binary and out is None and sys.stdout.isatty():
         raise UsageError("binary output does not belong on a terminal: give -o FILE")

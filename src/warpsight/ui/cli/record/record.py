@@ -29,7 +29,7 @@ EPILOG = """\
 Each option has a variable, such as WARPSIGHT_STACKS for --stacks. Defaults may also stand in table `record` of a
 warpsight.toml, or `tool.warpsight.record` of a pyproject.toml, in this folder or above it. The command line wins, then the
 environment."""
-EXIT_LOSS = 3
+_EXIT_LOSS = 3
 #: Options of a recording as a whole, which mean nothing to a program that joins another one.
 _OF_THE_WHOLE = ("path", "export", "capsule", "strict", "kernel_log", "ring", "max_size", "duration", "delay")
 
@@ -59,7 +59,7 @@ def command(
         return _print_environment(program, asked, settings, choice)
     _check_program(program, asked.pid, choice)
     where = asked.path or (
-        Path(f"{asked.pid}.warp") if asked.pid else default_output(program, force=asked.force)
+        Path(f"{asked.pid}.warp") if asked.pid else _default_output(program, force=asked.force)
     )
     where = _partition(where)
     if asked.export:
@@ -137,7 +137,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     if launched.ended_by not in ("", "SIGINT"):  # which no shell will say: we exit with a code
         terminal.warning(f"the program was ended by {launched.ended_by}")
     if summary is None:  # said already; the exit code stays the program's
-        return EXIT_LOSS if strict and code == 0 else code
+        return _EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:
         _summarize(summary)
     elif summary.lost:
@@ -148,7 +148,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
         from warpsight.ui.cli.record import record_export
 
         record_export.write(summary.path, export, force=force)
-    return EXIT_LOSS if strict and summary.lost and code == 0 else code
+    return _EXIT_LOSS if strict and summary.lost and code == 0 else code
 
 
 def _summarize(summary: RecordingSummary) -> None:
@@ -161,7 +161,7 @@ def _summarize(summary: RecordingSummary) -> None:
         terminal.warning(f"{summary.path} is complete, but cannot be summed up: {error}")
 
 
-def default_output(program: list[str], *, force: bool) -> Path:
+def _default_output(program: list[str], *, force: bool) -> Path:
     """NAME.warp after the script, module or program; where that exists and `force` does not replace it, a number is added.
 
     No number is added where our own job is recording into it, or its hosts each record a part of it.

@@ -50,7 +50,7 @@ def print_summary(summary: RecordingSummary) -> None:
         found = None
     for line in lines(summary, found):
         print(line, file=sys.stderr)
-    terminal.warning(*unmatched(summary), *losses(summary))
+    terminal.warning(*_unmatched(summary), *losses(summary))
     path = shlex.quote(str(summary.path))
     print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
 
@@ -112,7 +112,7 @@ _ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "--for ", "--max-
             "no OpenMP runtime ", "no OpenACC runtime ")  # fmt: skip
 
 
-def unmatched(summary: RecordingSummary) -> list[str]:
+def _unmatched(summary: RecordingSummary) -> list[str]:
     """What options left out, and options without effect, such as patterns that matched no kernel."""
     counts: dict[str, int] = {}
     for one in summary.losses:

@@ -10,11 +10,11 @@ from warpsight.ui.render.dump.summary import frame_lines
 
 def show_thread(state: dict[str, Any], stream: IO[str], memory: int) -> None:
     """Print a thread (:func:`warpsight.debug.gpucore.details.details`); `memory` bytes of each kind at most."""
-    for line in thread_lines(state, memory):
+    for line in _thread_lines(state, memory):
         stream.write(line.rstrip() + "\n")
 
 
-def thread_lines(state: dict[str, Any], memory: int) -> Iterator[str]:
+def _thread_lines(state: dict[str, Any], memory: int) -> Iterator[str]:
     """The lines of :func:`show_thread`."""
     where = state["where"]
     block = tuple(where["block"]) if where["block"] is not None else "?"

@@ -18,7 +18,7 @@ def show(run: SanitizerRun, stream: IO[str], sources: tuple[str, ...] = (), top:
     """Print the findings, `top` at most."""
     color = colored(stream)
     for number, finding in enumerate(run.findings[:top], 1):
-        for line in finding_lines(finding, number, sources, color):
+        for line in _finding_lines(finding, number, sources, color):
             stream.write(line.rstrip() + "\n")
     hidden = len(run.findings) - top
     if hidden > 0:
@@ -34,7 +34,7 @@ def show(run: SanitizerRun, stream: IO[str], sources: tuple[str, ...] = (), top:
     )
 
 
-def finding_lines(
+def _finding_lines(
     finding: SanitizerFinding, number: int, sources: tuple[str, ...], color: bool
 ) -> Iterator[str]:
     """The lines of one finding."""

@@ -11,7 +11,7 @@ from warpsight.ui.render import terminal
 from warpsight.ui.render.tables import csv_cell
 
 #: A table's cell is cut after this many characters: whole values are in the other forms.
-CELL = 80
+_CELL = 80
 
 
 def write_counts(
@@ -87,7 +87,7 @@ def _plain(value: object) -> object:
 
 def _cell(value: object) -> str:
     text = terminal.printable(str(_plain(value)))
-    return text if len(text) <= CELL else text[: CELL - 1] + "…"
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _table(

@@ -49,7 +49,7 @@ class _DrawnWindow:
         return len(self.axis)
 
 
-def label_width(width: int, longest: int) -> int:
+def _label_width(width: int, longest: int) -> int:
     """Columns of labels: the longest label, at most three tenths of the width, so that 40 columns show a picture."""
     return min(max(min(width * 3 // 10, longest), 10), 32)
 
@@ -58,7 +58,7 @@ def frame(
     picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False, tall: int = 1
 ) -> _DrawnWindow:
     """Draw a window of a picture on `width` columns: label, cells of `tall` lines, busy share."""
-    label = label_width(
+    label = _label_width(
         width, max((len(lane.label) + 2 * (lane.stream is not None) for lane in picture.lanes), default=0)
     )
     columns = max(width - label - _SHARE - 2, 8)
@@ -76,7 +76,7 @@ def frame(
     )
     return _DrawnWindow(
         begin, end, label, axis(begin - picture.origin, end - picture.origin, columns),
-        tuple(lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
+        tuple(_lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _kind(picture: Picture, name: int) -> str:
     return KINDS[picture.kinds[name]]
 
 
-def lane_label(lane: Lane, width: int) -> str:
+def _lane_label(lane: Lane, width: int) -> str:
     """A lane's label on `width` columns: the number first, then as much of the name as fits."""
     label = terminal.printable(lane.label)
     if lane.stream is None:
