@@ -18,7 +18,7 @@ from warpsight.formats.errors import FormatError
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-HEAD_BYTES = 65_536
+_HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 1 << 18
@@ -75,7 +75,7 @@ class Source:
         damaged = self.truncated, self.damage
         with self.open() as file:
             parts, size = [], 0
-            while size < HEAD_BYTES and (piece := file.read(HEAD_BYTES - size)):
+            while size < _HEAD_BYTES and (piece := file.read(_HEAD_BYTES - size)):
                 parts.append(piece)
                 size += len(piece)
         self.truncated, self.damage = damaged  # said when the reader gets there
@@ -256,7 +256,11 @@ class _Zstd:
         return self._fresh
 
 
-def _slowly(stream: Any, data: bytes) -> bytes:
+class _Inflating(Protocol):
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def _slowly(stream: _Inflating, data: bytes) -> bytes:
     """The data that deflate gives before the damage: a failing call gives nothing, so the calls are small."""
     parts = []
     for first in range(0, len(data), 64):

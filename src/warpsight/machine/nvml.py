@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def session() -> Iterator[Any | None]:
             nvml.nvmlShutdown()
 
 
-def ask(nvml: ModuleType, function: Callable[..., Any], *arguments: object) -> Any | None:
+def ask(nvml: ModuleType, function: Callable[..., _Answer], *arguments: object) -> _Answer | None:
     """A value, or None if this device or driver lacks it."""
     try:
         return function(*arguments)

@@ -228,7 +228,7 @@ def _lines(source: Source) -> int:
 
 def _in_parts(folder: _Folder[S], source: Source, first: int) -> list[_Part[S]]:
     borders = _borders(source, first)
-    children: list[_Child] = []
+    children: list[_Child[_Part[S]]] = []
     try:
         for begin, end in pairwise(borders[1:]):
             children.append(_Child(partial(folder.range, source.path, begin, end)))
@@ -273,10 +273,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Child:
+class _Child(Generic[S]):
     """A forked process that computes one value and ends."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], S]) -> None:
         self._read, write = os.pipe()
         with warnings.catch_warnings():
             # NumPy's idle threads, if it is loaded: the child calls nothing of theirs.
@@ -286,7 +286,7 @@ class _Child:
             _answer(work, write)
         os.close(write)
 
-    def result(self) -> Any:
+    def result(self) -> S:
         """The value.
 
         Raises:
@@ -296,7 +296,8 @@ class _Child:
             answer = pipe.read()
         if not answer:
             raise Unusual
-        return pickle.loads(answer)  # our own child's
+        value: S = pickle.loads(answer)  # our own child's
+        return value
 
     def end(self) -> None:
         """Stop it if it still runs, and forget it."""

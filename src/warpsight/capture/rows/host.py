@@ -81,7 +81,7 @@ def _columns(arena: Arena, batch: Batch, table: Table, given: Mapping[str, Any])
     return values
 
 
-def _column(arena: Arena, column: Column, values: Array) -> Any:
+def _column(arena: Arena, column: Column, values: Array) -> Array | pa.DictionaryArray:
     """A field as a column: ids of texts as the texts, 0 as none where a column may be null."""
     if column.type != "string":
         return zero_is_null(values) if column.nullable else values

@@ -36,7 +36,7 @@ _SINGLE_STEPS = 32
 #: Pieces that are made strict JSON in vain before the attempts end.
 _VAIN = 8
 #: Events that were skipped in this many places end the reading: it is not JSON.
-MAX_DAMAGE = 1000
+_MAX_DAMAGE = 1000
 
 
 class EmptyObjects(ValueError):
@@ -118,7 +118,7 @@ class EventStream(Generic[T]):
         where = "ends" if self._window.ended else "is damaged"
         self._source.ended_early(f"the JSON {where} beside the events, at byte {self._window.offset:,}")
 
-    def _value(self) -> Any:
+    def _value(self) -> object:
         """Decode and consume one JSON value; None when the file ends inside it or it is damaged."""
         size = 1 << 16
         self._skip_blanks()
@@ -262,7 +262,7 @@ class EventStream(Generic[T]):
     def _around(self, place: int) -> list[T]:
         """Decode what lies before the damage at `place`, and go on behind it."""
         self.damaged.append(self._window.offset + place)
-        if len(self.damaged) > MAX_DAMAGE:
+        if len(self.damaged) > _MAX_DAMAGE:
             raise self._error("is damaged in too many places to be read", place)
         events: list[T] = []
         end, tries = self._last_cut(place), 0

@@ -82,7 +82,7 @@ def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
     return found.view(np.int64)
 
 
-def _eight(found: Words, lengths: Any, wrong: object) -> Words:
+def _eight(found: Words, lengths: Int64 | np.int64 | None, wrong: object) -> Words:
     """Words whose last `lengths` bytes are digits as numbers; `wrong` gets bits set where they are not."""
     found ^= _ZEROS
     if lengths is not _WHOLE:

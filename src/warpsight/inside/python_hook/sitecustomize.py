@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 
 def _ranges_on(torch: ModuleType) -> None:
@@ -30,7 +33,7 @@ def _ranges_on(torch: ModuleType) -> None:
 class _AfterTorch:
     """Finds torch in the usual way and adds one step after its execution."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != "torch":
             return None
         sys.meta_path.remove(self)  # once is enough

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warpsight_plugins.cutracer.header import CutracerHeader
 
 #: More distinct combinations than this are columns' business.
-MOST_DISTINCT = 200_000
+_MOST_DISTINCT = 200_000
 #: Fields that differ from record to record.
 _DISTINCT = frozenset({"trace_index", "timestamp"})
 #: Field → the fields of a record that it is made from.
@@ -111,7 +111,7 @@ def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded
                 decided.update(verdicts(group, new))
             rows = list(compress(rows, map(decided.__getitem__, values)))
         state.update(map(value, rows))
-        if len(state) > MOST_DISTINCT:
+        if len(state) > _MOST_DISTINCT:
             raise fold.Unusual
 
     return fold.fold(source, read, Counter, lambda _: take)
@@ -129,7 +129,7 @@ def _made(total: Counter[Any], fields: Sequence[str], header: CutracerHeader) ->
     return out
 
 
-def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: CutracerHeader) -> Any:
+def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: CutracerHeader) -> object:
     if name == "sass":
         text = row[places["sass"]]
         return header.sass.get(row[places["opcode_id"]]) if text is None else text

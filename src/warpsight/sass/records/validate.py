@@ -21,7 +21,7 @@ from warpsight_plugins.cutracer.clp import source_of
 from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 #: Errors that are reported; all are counted.
-MOST_ERRORS = 10
+_MOST_ERRORS = 10
 #: Type names by class.
 _TAGS: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(records.Record)}
 _HEX = re.compile(records.HEX)
@@ -66,7 +66,7 @@ class Validation:
     def wrong(self, line: int, problem: str) -> None:
         """Count an error, and keep it if it is among the first."""
         self.error_count += 1
-        if len(self.errors) < MOST_ERRORS:
+        if len(self.errors) < _MOST_ERRORS:
             self.errors.append(f"line {line}: {problem}")
 
 
@@ -210,7 +210,7 @@ def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, st
                 found.sass.add(" ".join(text.split()))
 
 
-def _opcode(record: Any) -> int:
+def _opcode(record: records.InstructionRecord) -> int:
     number = record.opcode_id
     return -1 if number is None else int(number)
 

@@ -6,25 +6,41 @@ import argparse
 import html
 import importlib
 import shlex
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from urllib.parse import quote
 
 from warpsight.errors import UsageError
 
+if TYPE_CHECKING:
+    from warpsight.api.trace import Trace
+
 _DEFAULT = "cell.warp"
 
 
-def register(shell: Any) -> None:
+class _Shell(Protocol):
+    """What the magic needs of IPython's shell."""
+
+    user_ns: dict[str, Any]
+
+    def register_magic_function(
+        self, function: Callable[[str, str], None], kind: str, name: str, /
+    ) -> None: ...
+
+    def run_cell(self, code: str, /) -> object: ...
+
+
+def register(shell: _Shell) -> None:
     """Add the magic to a running IPython."""
 
     def warpsight(line: str, cell: str) -> None:
-        record_cell(shell, line, cell)
+        _record_cell(shell, line, cell)
 
     warpsight.__doc__ = _parser().format_help()
     shell.register_magic_function(warpsight, "cell", "warpsight")
 
 
-def record_cell(shell: Any, line: str, cell: str) -> None:
+def _record_cell(shell: _Shell, line: str, cell: str) -> None:
     """Run a cell under `ws.record` and display the trace; an error of the cell is shown as always, and recorded as far.
 
     Args:
@@ -46,7 +62,7 @@ def record_cell(shell: Any, line: str, cell: str) -> None:
         shell.run_cell(cell)
     trace = warpsight.open(chosen.output)
     shell.user_ns[chosen.trace] = trace
-    displays: Any = importlib.import_module("IPython.display")
+    displays = importlib.import_module("IPython.display")
     shell_display = displays.display
     shell_display(trace)
     shell_display(displays.HTML(_link(trace, chosen.output)))
@@ -56,7 +72,7 @@ def record_cell(shell: Any, line: str, cell: str) -> None:
         shell_display(flame(trace, shape=Shape(chosen.flame)))
 
 
-def _link(trace: Any, output: str) -> str:
+def _link(trace: Trace, output: str) -> str:
     """A link to the whole report, written beside the trace."""
     page = f"{output.rstrip('/').removesuffix('.warp')}.report.html"
     trace.report(page, force=True)
@@ -67,7 +83,7 @@ def _link(trace: Any, output: str) -> str:
 class _Parser(argparse.ArgumentParser):
     """Errors are raised, not printed with the end of the process: the process is a notebook."""
 
-    def error(self, message: str) -> Any:
+    def error(self, message: str) -> NoReturn:
         raise UsageError(f"%%warpsight: {message}; %%warpsight? explains the options")
 
 

@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import IO, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, TextIO, cast
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 #: Control characters, and marks that turn the direction of text: what makes a terminal do something else than show a character.
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
@@ -102,7 +105,7 @@ class _GuardedBytes(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         text = bytes(data).decode("utf-8", "backslashreplace")
         self._stream.write(_UNWANTED.sub(_escape, text))
         return len(data)

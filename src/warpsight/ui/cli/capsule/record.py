@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from warpsight.replay.capsule.recording import CapsuleChoice, RecordedCapsule
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
-_VALUES = ("all", "none", "zeros", "random")
+_Word = TypeVar("_Word", bound=str)
+_VALUES: tuple[Literal["all", "none", "zeros", "random"], ...] = ("all", "none", "zeros", "random")
 _REACH = ("found", "all")
-_WHEN = ("slowest", "hung", "faulted")
+_WHEN: tuple[Literal["slowest", "hung", "faulted"], ...] = ("slowest", "hung", "faulted")
 _MOST = 2**63
 SYSTEMS = ("linux",)
 
@@ -119,10 +120,11 @@ def _signal(name: str | None) -> int:
     return int(getattr(signal, f"SIG{plain}"))
 
 
-def _one_of(option: str, text: str, allowed: tuple[str, ...]) -> Any:
-    if text not in allowed:
-        raise UsageError(f"{option} {text}: write {', '.join(allowed[:-1])} or {allowed[-1]}")
-    return text
+def _one_of(option: str, text: str, allowed: tuple[_Word, ...]) -> _Word:
+    for word in allowed:
+        if word == text:
+            return word
+    raise UsageError(f"{option} {text}: write {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 
 def summarize(recorded: RecordedCapsule) -> None:
