@@ -59,6 +59,13 @@ class CannotRecordError(WarpsightError):
     """This process lacks something that recording needs: descriptors, addresses, room for a file."""
 
 
+def _load_library() -> None:
+    try:
+        _native.load()
+    except (_native.NativeMissingError, OSError) as error:
+        raise WarpsightError(str(error)) from None
+
+
 class Server:
     """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
 
@@ -73,10 +80,7 @@ class Server:
         self.settings = settings
         #: What gives a child the limits that this process was started with.
         self.restore_limits = raise_limit()
-        try:
-            _native.load()
-        except (_native.NativeMissingError, OSError) as error:
-            raise WarpsightError(str(error)) from None
+        _load_library()
         self.folder = output.create(path, force=force)
         self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
         self._timers: list[threading.Timer] = []

@@ -100,7 +100,7 @@ class EventStream(Generic[T]):
             if first == b",":
                 self._window.advance(1)
                 continue
-            key = self._value() if first == b'"' else None
+            key: Any = self._value() if first == b'"' else None
             if key is None or self._skip_blanks() != b":":
                 return self._broken("a key and a colon are expected")
             self._window.advance(1)

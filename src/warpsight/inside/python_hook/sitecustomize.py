@@ -39,16 +39,17 @@ class _AfterTorch:
         sys.meta_path.remove(self)  # once is enough
         import importlib.util
 
-        spec: Any = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+        spec = importlib.util.find_spec(name)
+        loader: Any = spec and spec.loader
+        if not hasattr(loader, "exec_module"):
             return spec
-        run = spec.loader.exec_module
+        run = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             run(module)
             _ranges_on(module)
 
-        spec.loader.exec_module = exec_module
+        loader.exec_module = exec_module
         return spec
 
 

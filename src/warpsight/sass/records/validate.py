@@ -210,7 +210,7 @@ def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, st
                 found.sass.add(" ".join(text.split()))
 
 
-def _opcode(record: records.InstructionRecord) -> int:
+def _opcode(record: Any) -> int:
     number = record.opcode_id
     return -1 if number is None else int(number)
 

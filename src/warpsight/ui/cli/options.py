@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from warpsight.api import choice
 from warpsight.errors import UsageError
 
+Word = TypeVar("Word", bound=str)
 #: Stands for the `--` between two sides; no path can be called so.
 SIDES = "\0--"
 
@@ -48,6 +50,43 @@ END_HELP = "Only what began before this time."
 End = Annotated[str | None, typer.Option("--until", help=END_HELP)]
 #: For verbs that have no other `--to`.
 EndOrTo = Annotated[str | None, typer.Option("--until", "--to", help=END_HELP)]
+
+# Programs, and the files of their recordings
+Program = Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program.")]
+ProgramToCheck = Annotated[
+    list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to check.")
+]
+Pid = Annotated[int, typer.Argument(metavar="PID", help="The process.")]
+CapsulePath = Annotated[Path, typer.Argument(metavar="CAPSULE", help="A capsule.")]
+EventsPath = Annotated[Path, typer.Argument(help="An event trace, from `sass trace`.", metavar="FILE")]
+Keep = Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")]
+ForceTrace = Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")]
+
+# Which launches and accesses, of an instruction trace
+Kernels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-k",
+        "--kernel",
+        metavar="PATTERN",
+        help="Only kernels whose mangled or demangled name matches; repeatable.",
+    ),
+]
+Launches = Annotated[
+    str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, counted from 0.")
+]
+Blocks = Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Blocks of the grid, x fastest.")]
+Warps = Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps of each block.")]
+Addresses = Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")]
+
+# How much is printed
+Top = Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")]
+TableRows = Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)]
+Level = Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")]
+KernelCount = Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")]
+PlaceCount = Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")]
+PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Gzip = Annotated[bool, typer.Option("--gzip", help="Compress dumps.")]
 
 # How things are called
 Names = Annotated[str, typer.Option("--names", help="Kernel names: demangled, short or mangled.")]
@@ -91,6 +130,28 @@ def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
     if not 0 <= begin < end <= most:
         raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
     return begin, end
+
+
+def one_of(option: str, text: str, allowed: Sequence[Word]) -> Word:
+    """The text, which is one of a few words.
+
+    Raises:
+        UsageError: naming the option and the words.
+    """
+    for word in allowed:
+        if word == text:
+            return word
+    raise UsageError(f"{option} {text!r}: write {', '.join(allowed[:-1])} or {allowed[-1]}")
+
+
+def check_one_form(csv: bool, json: bool) -> None:
+    """Refuse two forms of output at once.
+
+    Raises:
+        UsageError: when both are wanted.
+    """
+    if csv and json:
+        raise UsageError("--csv and --json exclude each other")
 
 
 def check_times(begin: str | None, end: str | None) -> None:

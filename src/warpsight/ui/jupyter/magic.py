@@ -30,7 +30,7 @@ class _Shell(Protocol):
     def run_cell(self, code: str, /) -> object: ...
 
 
-def register(shell: _Shell) -> None:
+def register(shell: Any) -> None:
     """Add the magic to a running IPython."""
 
     def warpsight(line: str, cell: str) -> None:

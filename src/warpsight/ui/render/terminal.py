@@ -106,9 +106,9 @@ class _GuardedBytes(io.RawIOBase):
         return True
 
     def write(self, data: ReadableBuffer) -> int:
-        text = bytes(data).decode("utf-8", "backslashreplace")
-        self._stream.write(_UNWANTED.sub(_escape, text))
-        return len(data)
+        written = bytes(data)
+        self._stream.write(_UNWANTED.sub(_escape, written.decode("utf-8", "backslashreplace")))
+        return len(written)
 
     def flush(self) -> None:
         self._stream.flush()

@@ -11,12 +11,10 @@ from warpsight.ui.cli import options, output
 
 
 def command(
-    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="A capsule.")],
+    capsule: options.CapsulePath,
     to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, for nvcc; python: Python on the driver API; trace: the "
-                                                 "recorded "
-                  "operations as a trace.")] = "cuda",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; NAME.cuda, NAME.python "
-                        "or NAME.warp.")] = None,
+                                    "recorded operations as a trace.")] = "cuda",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; NAME.cuda, NAME.python or NAME.warp.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing reproducer.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:  # fmt: skip

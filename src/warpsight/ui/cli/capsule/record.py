@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from warpsight.replay.capsule.recording import CapsuleChoice, RecordedCapsule
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
-_Word = TypeVar("_Word", bound=str)
 _VALUES: tuple[Literal["all", "none", "zeros", "random"], ...] = ("all", "none", "zeros", "random")
 _REACH = ("found", "all")
 _WHEN: tuple[Literal["slowest", "hung", "faulted"], ...] = ("slowest", "hung", "faulted")
@@ -24,9 +23,8 @@ SYSTEMS = ("linux",)
 
 
 def command(
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program.")] = None,
-    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
+    program: options.Program = None,
+    kernels: options.Kernels = None,
     launch: Annotated[str | None, typer.Option("--launch", metavar="N or LOW..HIGH",
                       help="Launches of those kernels, counted from 0, with everything between them. A graph "
                       "launch with such a kernel counts as one.")] = None,
@@ -67,8 +65,8 @@ def command(
         )
     choice = replace(
         _choice(kernels or [], launch, named_range, step, frame, when),
-        everything=_one_of("--reach", reach, _REACH) == "all",
-        values=_one_of("--values", values, _VALUES), shadow=shadow, patience=patience,
+        everything=options.one_of("--reach", reach, _REACH) == "all",
+        values=options.one_of("--values", values, _VALUES), shadow=shadow, patience=patience,
         signal=_signal(signal), limit=_MOST if limit is None else limit << 20,
     )  # fmt: skip
     recorded = recording.record(
@@ -88,7 +86,7 @@ def _choice(
         raise UsageError("--kernel, --range, --step and --frame exclude each other")
     if launch and (step is not None or frame is not None):
         raise UsageError("--launch goes with --kernel and --range")
-    which = "all" if when is None else _one_of("--when", when, _WHEN)
+    which = "all" if when is None else options.one_of("--when", when, _WHEN)
     option, text = next(
         (
             pair
@@ -106,7 +104,7 @@ def _choice(
         if low < 1:
             raise UsageError("--step counts from 1")
         low, high = low - 1, high - 1
-    return CapsuleChoice(tuple(kernels), (low, high), pattern, which=which)  # type: ignore[arg-type]
+    return CapsuleChoice(tuple(kernels), (low, high), pattern, which=which)
 
 
 def _signal(name: str | None) -> int:
@@ -118,13 +116,6 @@ def _signal(name: str | None) -> int:
     if plain not in ("USR1", "USR2", "HUP", "WINCH", "URG"):
         raise UsageError(f"--signal {name}: write USR1, USR2, HUP, WINCH or URG")
     return int(getattr(signal, f"SIG{plain}"))
-
-
-def _one_of(option: str, text: str, allowed: tuple[_Word, ...]) -> _Word:
-    for word in allowed:
-        if word == text:
-            return word
-    raise UsageError(f"{option} {text}: write {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 
 def summarize(recorded: RecordedCapsule) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="CAPSULE", help="A capsule.")],
+    path: options.CapsulePath,
     allocation: Annotated[str | None, typer.Argument(metavar="[ALLOCATION]", help="An allocation or variable: id (a3, g0), "
                           "name, or an address in it.")] = None,
     when: Annotated[str, typer.Option(help="Contents before or after the range.")] = "before",
-    begin: Annotated[int, typer.Option("--offset", min=0, metavar="BYTES", help="Show contents from this "
-                        "offset.")] = 0,
+    begin: Annotated[int, typer.Option("--offset", min=0, metavar="BYTES", help="Show contents from this offset.")] = 0,
     size: Annotated[int, typer.Option("--bytes", min=0, metavar="BYTES", help="Bytes to show.")] = 128,
     verify: Annotated[bool, typer.Option("--verify", help="Check all contents against their hashes.")] = False,
     as_json: options.AsJson = False,

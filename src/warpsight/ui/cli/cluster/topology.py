@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsight.errors import UsageError
+from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
     from warpsight.machine.topology import Pair, Topology
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.PrintJson = False,
     as_dot: Annotated[bool, typer.Option("--dot", help="Print a Graphviz graph.")] = False,
     path: Annotated[
         str, typer.Option("--path", help="Only the fastest path between two GPUs.", metavar="A:B")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A GPU core dump, possibly gzipped.")],
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 12,
+    top: options.Top = 12,
     device: Annotated[int | None, typer.Option(help="A thread on this device.")] = None,
     sm: Annotated[int | None, typer.Option("--sm", help="… on this multiprocessor.")] = None,
     warp: Annotated[int | None, typer.Option(help="… in this hardware warp.")] = None,
@@ -27,8 +27,7 @@ def command(
     grid: Annotated[int | None, typer.Option(help="… of this grid.")] = None,
     block: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… of this block.")] = None,
     thread: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… with this index.")] = None,
-    memory: Annotated[int, typer.Option(metavar="BYTES", min=0,
-                      help="Bytes of shared and local memory to show.")] = 0,
+    memory: Annotated[int, typer.Option(metavar="BYTES", min=0, help="Bytes of shared and local memory to show.")] = 0,
     warps: Annotated[bool, typer.Option("--warps", help="List warps with their lanes.")] = False,
     modules: Annotated[bool, typer.Option("--modules", help="List code modules.")] = False,
     extract: Annotated[Path | None, typer.Option(metavar="DIR",
@@ -50,51 +49,36 @@ def command(
     from warpsight.debug.gpucore import GpuCore
     from warpsight.debug.gpucore.summary import SummaryOptions
     from warpsight.debug.gpucore.thread import Selector
+    from warpsight.device_code.disassembly import find_tool
+    from warpsight.ui.render.dump import lists, summary
+    from warpsight.ui.render.dump.thread import show_thread
 
     selector = Selector(device, sm, warp, lane, grid, _triple(block, "--block"), _triple(thread, "--thread"))
     if sum([warps, modules, extract is not None, check, not selector.empty]) > 1:
         raise UsageError("--warps, --modules, --extract, --check and a thread exclude each other")
     with decoding(str(file)):
         core = GpuCore.open(file)
-    if sass:
-        from warpsight.device_code.disassembly import find_tool
-
-        if find_tool("nvdisasm") is None:
-            raise WarpsightError(
-                "--sass needs nvdisasm: pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit"
-            )
-    options = SummaryOptions(
-        instructions=sass,
-        sources=tuple(source or ()),
-        ptx=tuple(ptx or ()),
-        limit=None if as_json else top or None,
-    )
+    if sass and find_tool("nvdisasm") is None:
+        raise WarpsightError(
+            "--sass needs nvdisasm: pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit"
+        )
     if extract is not None:
-        _extract(core, extract, force)
-        return
+        return _extract(core, extract, force)
     if check:
-        _check(core, as_json, out, force)
-        return
-    document = _document(core, options, selector, warps)
+        return _check(core, as_json, out, force)
+    chosen = SummaryOptions(sass, tuple(source or ()), tuple(ptx or ()), None if as_json else top or None)
+    document = _document(core, chosen, selector, warps)
     with output.text(out, force) as stream:
         if as_json:
             stream.write(output.json_text(document))
         elif warps:
-            from warpsight.ui.render.dump.lists import show_warps
-
-            show_warps(document["warps"], stream)
+            lists.show_warps(document["warps"], stream)
         elif modules:
-            from warpsight.ui.render.dump.lists import show_modules
-
-            show_modules(document["modules"], stream)
+            lists.show_modules(document["modules"], stream)
         elif not selector.empty:
-            from warpsight.ui.render.dump.thread import show_thread
-
             show_thread(document["thread"], stream, memory)
         else:
-            from warpsight.ui.render.dump.summary import show
-
-            show(document, stream, top or len(document["places"]))
+            summary.show(document, stream, top or len(document["places"]))
 
 
 def _document(core: GpuCore, options: SummaryOptions, selector: Selector, warps: bool) -> dict[str, Any]:

@@ -20,9 +20,8 @@ _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 
 def command(
-    capsule: Annotated[str, typer.Argument(metavar="CAPSULE|TRACE", help="A capsule, or any trace: its kernels are then "
-                          "replaced by waits of the same "
-                       "length.")],
+    capsule: Annotated[str, typer.Argument(metavar="CAPSULE|TRACE", help="A capsule, or any trace: its kernels are then replaced "
+                                           "by waits of the same length.")],
     repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100_000, help="Runs of each version.")] = 3,
     swap: Annotated[list[str] | None, typer.Option("--swap", metavar="KERNEL=FILE",
                     help="Compare a kernel with another version (.cu, .ptx, .cubin); repeatable.")] = None,
@@ -31,34 +30,28 @@ def command(
     stream: Annotated[int | None, typer.Option(min=0, help="Run only this stream's operations.")] = None,
     schedule: Annotated[str, typer.Option(help="fast; original: keep the recorded issue times; graph: all operations as one "
                         "CUDA graph.")] = "fast",
-    scale: Annotated[float, typer.Option(min=0, help="Stretch the issue times of --schedule original by "
-                                                     "this factor.")] = 1.0,
+    scale: Annotated[float, typer.Option(min=0, help="Stretch the issue times of --schedule original by this factor.")] = 1.0,
     mode: Annotated[str, typer.Option(help="full; partial (--operations); stream (--stream); dry-run: "
                                            "execute nothing.")] = "full",
     validate: Annotated[bool, typer.Option("--validate", help="Check that operations respected stream order and "
                           "dependencies (exit code 8).")] = False,
     under: Annotated[str | None, typer.Option(metavar="TOOL", help="Replay once under a tool: ncu, compute-sanitizer or "
-                          "cuda-gdb, with its options in "
-                     "quotes.")] = None,
-    check_reach: Annotated[bool, typer.Option("--check-reach",
-                           help="Also prove that no access leaves the capsule.")] = False,
+                                              "cuda-gdb, with its options in quotes.")] = None,
+    check_reach: Annotated[bool, typer.Option("--check-reach", help="Also prove that no access leaves the capsule.")] = False,
     writes: Annotated[bool, typer.Option("--writes", help="Also list which operation changes which memory, starting at "
                                                           "--operations.")] = False,
     delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Delay warps by this plan (`race points`): "
                           "outputs that change reveal a race.")] = None,
-    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Measure another schedule, beside "
-                          "the prediction of `simulate`; repeatable. "
-                    "streams:NAME, overlap:copies, graphs, kernel:NAME=none, copy:KIND=none; merge, "
-                    "interleave, priority:NAME.")] = None,
+    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Measure another schedule, beside the "
+                                                   "prediction of `simulate`; repeatable. streams:NAME, overlap:copies, graphs, "
+                                                   "kernel:NAME=none, copy:KIND=none; merge, interleave, priority:NAME.")] = None,
     gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for gdb ('target remote "
                           ":PORT') on this local port (0: any).")] = None,
     pause: Annotated[bool, typer.Option("--pause-on-error", help="Wait for a debugger (port of --gdb) before an operation "
                           "that fails.")] = False,
-    dtype: Annotated[str | None, typer.Option(help="Element type in reports of differences; guessed by "
-                                                   "default.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Element type in reports of differences; guessed by default.")] = None,
     device: Annotated[int, typer.Option(min=0, help="GPU number.")] = 0,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after this "
-                        "long.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after this long.")] = None,
     top: Annotated[int, typer.Option(min=0, help="Rows of a table, 0 for all.")] = 20,
     as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
@@ -74,8 +67,7 @@ def command(
     from warpsight.replay.outcome import EXIT_CODES
     from warpsight.replay.replaying import SCHEDULES, ReplayRequest, replay
 
-    if schedule not in SCHEDULES:
-        raise UsageError(f"--schedule {schedule!r}: write {', '.join(SCHEDULES[:-1])} or {SCHEDULES[-1]}")
+    options.one_of("--schedule", schedule, SCHEDULES)
     if dtype is not None and dtype not in TYPES:
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
     if under and (swap or check_reach):
@@ -86,8 +78,7 @@ def command(
         raise UsageError("--delays goes with none of --under, --swap and --check-reach")
     if gdb is not None and not pause:
         return _debug(Path(capsule), gdb, device)
-    if mode not in _MODES:
-        raise UsageError(f"--mode {mode!r}: write {', '.join(_MODES[:-1])} or {_MODES[-1]}")
+    options.one_of("--mode", mode, _MODES)
     if (mode == "partial" and operations is None) or (mode == "stream" and stream is None):
         raise UsageError(f"--mode {mode} needs --{'operations' if mode == 'partial' else 'stream'}")
     request = ReplayRequest(

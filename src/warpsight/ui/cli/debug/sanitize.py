@@ -15,16 +15,15 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def command(
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to check.")] = None,
+    program: options.ProgramToCheck = None,
     tool: Annotated[str, typer.Option(help="memcheck, racecheck, initcheck or synccheck.")] = "memcheck",
     limit: Annotated[int, typer.Option(min=0, help="Most reports to take from the tool, 0 for all.")] = 10_000,
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    top: options.Top = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
                           help="Exit with this code when there are findings and the program exits with 0.")] = 0,
     option: Annotated[list[str] | None, typer.Option("--tool-option", metavar="OPTION",
                       help="Another option for compute-sanitizer, such as --leak-check=full; repeatable.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, "
-                        "text) here.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, text) here.")] = None,
     source: options.Sources = None,
     as_json: options.JsonFrames = False,
     out: options.Out = None,
@@ -37,8 +36,7 @@ def command(
     """
     from warpsight.debug.sanitizer import TOOLS, sanitize
 
-    if tool not in TOOLS:
-        raise UsageError(f"--tool {tool!r}: write {', '.join(TOOLS[:-1])} or {TOOLS[-1]}")
+    options.one_of("--tool", tool, TOOLS)
     if not program:
         raise UsageError(
             "no program to check; for example: warpsight sanitize --tool memcheck -- python train.py"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import options
 
 
 def command(
@@ -16,7 +17,7 @@ def command(
     ] = 0,
     links: Annotated[bool, typer.Option("--links", help="Measure copies between host and devices.")] = False,
     device: Annotated[str, typer.Option("--device", help="auto, cuda or opencl.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.PrintJson = False,
 ) -> None:
     """Measure what recording costs on this machine.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.model.sharing import secrets
+from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
     from warpsight.machine import Device, Process
@@ -19,7 +20,7 @@ def command(
     processes: Annotated[
         bool, typer.Option("--processes", help="Also list the processes on the GPUs.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.PrintJson = False,
 ) -> None:
     """List the devices of this machine.
 

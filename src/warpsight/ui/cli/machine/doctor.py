@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from warpsight.ui.cli import options
+
 
 def command(
     selftest: Annotated[bool, typer.Option("--selftest", help="Try every capability.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.PrintJson = False,
 ) -> None:
     """Say what works here, what does not, and the command that fixes it.
 

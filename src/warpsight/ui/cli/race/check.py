@@ -15,16 +15,13 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def command(
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to check.")] = None,
-    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
+    program: options.ProgramToCheck = None,
+    kernels: options.Kernels = None,
     launches: Annotated[int, typer.Option(min=1, help="Launches of those kernels to trace.")] = 64,
     seconds: Annotated[float, typer.Option("--for", min=0, metavar="S", help="Seconds of repeated runs with delays; 0: "
                           "none.")] = 30.0,
-    same_output: Annotated[bool, typer.Option("--same-output", help="With delays, count changed output "
-                        "as a failure.")]
-                          = False,
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    same_output: Annotated[bool, typer.Option("--same-output", help="With delays, count changed output as a failure.")] = False,
+    top: options.Top = 20,
     as_json: options.JsonFrames = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page: each race on a timeline of "
                           "its warps, with evidence and repair.")] = None,

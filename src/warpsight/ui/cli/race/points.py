@@ -18,34 +18,26 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 
 
 def command(
-    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program.")] = None,
+    program: options.Program = None,
     kinds: Annotated[str | None, typer.Option("--kind", metavar="KINDS", help="Kinds of points, comma-separated: memory, "
-                          "barriers, blocks, mbarrier, tma, "
-                     "cluster, wgmma, shuffle, tcgen05, launch, or narrower ones such as shared or "
-                     "bulk_load. All but launch by default.")] = None,
-    instructions: Annotated[list[str] | None, typer.Option("--any", metavar="REGEX", help="Instead, with NVBit: every "
-                          "executed instruction whose text matches; "
-                            "repeatable.")] = None,
+                                              "barriers, blocks, mbarrier, tma, cluster, wgmma, shuffle, tcgen05, launch, or "
+                                              "narrower ones such as shared or bulk_load. All but launch by default.")] = None,
+    instructions: Annotated[list[str] | None, typer.Option("--any", metavar="REGEX", help="Instead, with NVBit: every executed "
+                                                           "instruction whose text matches; repeatable.")] = None,
     opcodes: Annotated[list[str] | None, typer.Option("--opcode", metavar="PATTERN", help="Instructions such as 'STG*'; "
                        "repeatable.")] = None,
-    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
+    kernels: options.Kernels = None,
     sources: Annotated[list[str] | None, typer.Option("--source", metavar="FILE[:LINE[-LINE]]",
                        help="Source lines, inlined calls included; repeatable.")] = None,
-    mode: Annotated[str, typer.Option(help="random: floor to ceiling; fixed: ceiling; pct: by the warp's "
-                                           "priority.")]
-          = "random",
+    mode: Annotated[str, typer.Option(help="random: floor to ceiling; fixed: ceiling; pct: by the warp's priority.")] = "random",
     depth: Annotated[int, typer.Option(min=1, max=16, help="Bug depth for --mode pct: priorities change at one step fewer.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    probability: Annotated[float, typer.Option(min=0, max=1, help="Probability that a warp waits at a "
-                        "point.")] = 1.0,
+    probability: Annotated[float, typer.Option(min=0, max=1, help="Probability that a warp waits at a point.")] = 1.0,
     floor_ns: Annotated[int, typer.Option(min=0, help="Shortest delay.")] = 0,
-    ceiling_ns: Annotated[int, typer.Option(min=0, help="Longest delay, up to 4 s; 0: patch without "
-                                                        "delays.")] = 100_000,
+    ceiling_ns: Annotated[int, typer.Option(min=0, help="Longest delay, up to 4 s; 0: patch without delays.")] = 100_000,
     ctas: Annotated[list[str] | None, typer.Option("--ctas", metavar="N or LOW..HIGH", help="Blocks of the grid that wait, "
                           "x fastest; repeatable.")] = None,
-    warps: Annotated[str | None, typer.Option(metavar="LIST", help="Warps of a block that wait, such as "
-                        "0,4..8.")] = None,
+    warps: Annotated[str | None, typer.Option(metavar="LIST", help="Warps of a block that wait, such as 0,4..8.")] = None,
     ranks: Annotated[str | None, typer.Option(metavar="LIST", help="Blocks of a cluster that wait.")] = None,
     streams: Annotated[str | None, typer.Option(metavar="LIST", help="Streams whose launches wait, numbered by first "
                           "launch.")] = None,

@@ -17,12 +17,10 @@ def command(
     plan_path: Annotated[Path, typer.Argument(metavar="PLAN", help="A delay plan.")],
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program; the plan's by "
                           "default.")] = None,
-    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep each process's log of delays in "
-                        "FILE.PID.")] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep each process's log of delays in FILE.PID.")] = None,
     table: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the delays as a table: .csv or .parquet.")] = None,
-    changed: Annotated[bool, typer.Option("--allow-changed", help="Find the plan's points in a changed program by source "
-                          "line and instruction, in "
-                       "an extra run.")] = False,
+    changed: Annotated[bool, typer.Option("--allow-changed", help="Find the plan's points in a changed program by source line "
+                                          "and instruction, in an extra run.")] = False,
 ) -> None:  # fmt: skip
     """Run a program with a plan's delays, which are the same in each run.
 

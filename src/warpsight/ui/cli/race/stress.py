@@ -44,11 +44,9 @@ def command(
                         "delay to try; repeatable. By default 1/100, 1/10 and all of the plan's.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for the order of runs and their delays.", rich_help_panel="Runs")] = 0,
     directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: put unordered "
-                          "conflicting accesses first, for `race reduce`. "
-                        "Traces 64 launches.")] = False,
-    memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, run kernels that "
-                          "hammer memory beside the unpatched program, "
-                      "for weak-memory bugs.")] = False,
+                                           "conflicting accesses first, for `race reduce`. Traces 64 launches.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, run kernels that hammer "
+                                         "memory beside the unpatched program, for weak-memory bugs.")] = False,
     depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a "
                           "plan: delay by warp priorities that change at DEPTH − 1 random steps.")] = 0,
 ) -> None:  # fmt: skip

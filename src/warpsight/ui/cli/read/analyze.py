@@ -61,30 +61,15 @@ def command(
     """
     if listed:
         return _list(as_json, out, force)
-    from warpsight.analysis.base.registry import ANALYSES, analysis
+    from warpsight.analysis.base.registry import ANALYSES
 
     if trace in ANALYSES and not Path(trace).exists():
         trace, names = "", [trace, *(names or [])]
-    if not trace:
-        from warpsight.ui.cli.read.open import newest
-        from warpsight.ui.render import terminal
-
-        trace = str(newest())
-        terminal.note(f"{trace}, the newest trace here:")
-    wanted = names or []
-    if dot is not None and wanted != ["critical-path"]:
-        raise UsageError(
-            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
-        )
-    if as_sarif and (as_json or wanted):
-        raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
-    if include_paths and not as_sarif:
-        raise UsageError("--include-paths belongs to --sarif")
+    trace, wanted = trace or _newest(), names or []
+    _check(wanted, dot, as_json, as_sarif, include_paths)
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace
 
-    for name in wanted:
-        analysis(name)  # a wrong name is refused before anything is read
     options.check_times(begin, end)
     chosen = (device or (), stream or (), process or ())
     with open_trace(trace) as opened:
@@ -102,6 +87,32 @@ def command(
                 _print(opened, judged, results, everything, top, target)
         if strict and _incomplete(opened):
             raise typer.Exit(3)
+
+
+def _newest() -> str:
+    """The newest trace here, after a note that says which."""
+    from warpsight.ui.cli.read.open import newest
+    from warpsight.ui.render import terminal
+
+    trace = str(newest())
+    terminal.note(f"{trace}, the newest trace here:")
+    return trace
+
+
+def _check(names: list[str], dot: Path | None, as_json: bool, as_sarif: bool, include_paths: bool) -> None:
+    """Refuse options that exclude each other, and names of analyses that do not exist, before anything is read."""
+    from warpsight.analysis.base.registry import analysis
+
+    if dot is not None and names != ["critical-path"]:
+        raise UsageError(
+            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
+        )
+    if as_sarif and (as_json or names):
+        raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
+    if include_paths and not as_sarif:
+        raise UsageError("--include-paths belongs to --sarif")
+    for name in names:
+        analysis(name)
 
 
 def _list(as_json: bool, out: Path | None, force: bool) -> None:

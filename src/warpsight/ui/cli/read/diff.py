@@ -38,7 +38,7 @@ def command(
     ] = None,
     process: options.Process = None,
     device: options.Device = None,
-    top: Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)] = None,
+    top: options.TableRows = None,
     fail_if_slower: Annotated[
         float | None,
         typer.Option(
@@ -64,12 +64,7 @@ def command(
     Record each version at least four times, better five, in turn (A B A B …): noise is how runs of one version differ. Runs are
     compared per iteration of their steady state, along their common call tree. With fewer runs nothing is tested.
     """
-    if by is not None and by not in _TABLES:
-        raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")
-    if fail_if_slower is not None and not fail_if_slower > 0:
-        raise UsageError(f"--fail-if-slower is a percentage above 0, not {fail_if_slower:g}")
-    if untested and fail_if_slower is None:
-        raise UsageError("--untested goes with --fail-if-slower")
+    _check(by, fail_if_slower, untested)
     from warpsight.api.differences import diff
 
     before, after = _sides(traces)
@@ -85,6 +80,15 @@ def command(
     _warn_of_loss(found)
     if limit is not None and (code := _exit_code(found, limit)):
         raise typer.Exit(code)
+
+
+def _check(by: str | None, fail_if_slower: float | None, untested: bool) -> None:
+    if by is not None and by not in _TABLES:
+        raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")
+    if fail_if_slower is not None and not fail_if_slower > 0:
+        raise UsageError(f"--fail-if-slower is a percentage above 0, not {fail_if_slower:g}")
+    if untested and fail_if_slower is None:
+        raise UsageError("--untested goes with --fail-if-slower")
 
 
 def _sides(traces: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     from warpsight.formats.importing import Imported
@@ -31,7 +31,7 @@ def command(
         list[str] | None,
         typer.Option("--option", help="Reader option; repeatable.", metavar="KEY=VALUE"),
     ] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
+    force: options.ForceTrace = False,
     formats: Annotated[
         bool, typer.Option("--formats", help="List readable formats and their options.")
     ] = False,

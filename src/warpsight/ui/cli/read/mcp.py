@@ -12,17 +12,10 @@ from warpsight.ui.cli import app
 
 
 def command(
-    roots: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Folders that may be read; the current one by default.", metavar="[FOLDER]…"),
-    ] = None,
-    skill: Annotated[
-        Path | None,
-        typer.Option(
-            "--install-skill", metavar="FOLDER",
-            help="Install the agent skill in this folder (such as .claude/skills) and exit.",
-        ),
-    ] = None,
+    roots: Annotated[list[Path] | None, typer.Argument(metavar="[FOLDER]…", help="Folders that may be read; the current one by "
+                                                       "default.")] = None,
+    skill: Annotated[Path | None, typer.Option("--install-skill", metavar="FOLDER", help="Install the agent skill in this folder "
+                                               "(such as .claude/skills) and exit.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a skill that differs.")] = False,
 ) -> None:  # fmt: skip
     """Serve traces to agents over the Model Context Protocol (standard input and output).

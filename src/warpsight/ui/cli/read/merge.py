@@ -67,34 +67,17 @@ def command(
     Matches stacks and launches one to one in time order, per process and thread, and finds the clock offset from the files.
     Ambiguous stacks are not used. All device work appears; where there is no stack, below a root that says why.
     """
-    for name in (cpu, gpu):
-        if "://" not in name and not Path(name).exists():
-            raise WarpsightError(f"{name}: there is no such file")
-    if as_json and (out is None or str(out) == "-"):
-        raise UsageError("--json prints the summary: give the folded stacks a file with -o")
     as_trace = out is not None and out.name.endswith(".warp")
-    if weight is not None and (as_trace or compat):
-        raise UsageError(
-            f"--weight is for folded stacks: {'--compat counts' if compat else 'a trace keeps all'}"
-        )
+    _check((cpu, gpu), out, weight, compat, as_json)
     if compat:
-        if as_json:
-            raise UsageError("--compat and --json exclude each other")
-        if as_trace:
-            raise UsageError("--compat writes folded stacks, no trace")
         _compat(cpu, gpu, out, tolerance, summary, force)
         return
     from warpsight.analysis.merge import trace_file
     from warpsight.analysis.merge.inputs import load_samples
-    from warpsight.analysis.merge.merge import WEIGHTS, merge
+    from warpsight.analysis.merge.merge import merge
     from warpsight.formats.importing import open_any
     from warpsight.ui.render import loss
 
-    if weight is not None and weight not in WEIGHTS:
-        raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")
-    for name in (cpu, gpu):
-        if out is not None and out.exists() and Path(name).exists() and out.samefile(name):
-            raise UsageError(f"{out} is the input; name another file with -o")
     samples = load_samples(cpu)
     with open_any(gpu) as trace:
         merged = merge(samples, trace, int(tolerance * 1_000_000))
@@ -121,6 +104,33 @@ def command(
         else:
             _print_result(merged, summary)
         loss.warn(trace)
+
+
+def _check(
+    inputs: tuple[str, str], out: Path | None, weight: str | None, compat: bool, as_json: bool
+) -> None:
+    """Refuse files that do not exist, an output that is an input, and options that exclude each other."""
+    from warpsight.analysis.merge.merge import WEIGHTS
+
+    for name in inputs:
+        if "://" not in name and not Path(name).exists():
+            raise WarpsightError(f"{name}: there is no such file")
+    if as_json and (out is None or str(out) == "-"):
+        raise UsageError("--json prints the summary: give the folded stacks a file with -o")
+    as_trace = out is not None and out.name.endswith(".warp")
+    if weight is not None and (as_trace or compat):
+        raise UsageError(
+            f"--weight is for folded stacks: {'--compat counts' if compat else 'a trace keeps all'}"
+        )
+    if compat and as_json:
+        raise UsageError("--compat and --json exclude each other")
+    if compat and as_trace:
+        raise UsageError("--compat writes folded stacks, no trace")
+    if weight is not None and weight not in WEIGHTS:
+        raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")
+    for name in inputs if not compat else ():
+        if out is not None and out.exists() and Path(name).exists() and out.samefile(name):
+            raise UsageError(f"{out} is the input; name another file with -o")
 
 
 def _print_result(merged: Merged, full: bool) -> None:

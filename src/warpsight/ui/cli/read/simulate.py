@@ -38,7 +38,7 @@ def command(
         Path | None, typer.Option("-o", "--output", help="Write the re-timed recording to this new trace.")
     ] = None,
     force: options.Force = False,
-    top: Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)] = None,
+    top: options.TableRows = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say how long a program's steps would take if something in it were different.

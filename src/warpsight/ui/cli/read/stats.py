@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def command(
     Times are exact, percentiles interpolated. `ops` lists a framework's operators: host and device time, estimated FLOP and
     bytes, and the share of the device's peak. `modules` is the tree of a PyTorch model, with backward counted with its forward.
     """
-    if csv and as_json:
-        raise UsageError("--csv and --json exclude each other")
+    options.check_one_form(csv, as_json)
     from warpsight.api.trace import open as open_trace
 
     options.check_times(begin, end)

@@ -56,8 +56,7 @@ def command(
     On a terminal it opens an interactive view (? lists the keys); in a pipe it prints the picture. Times count from the start
     of the recording.
     """
-    if csv and as_json:
-        raise UsageError("--csv and --json exclude each other")
+    options.check_one_form(csv, as_json)
     for given, option in ((kind, "--kind"), (count is not None, "-n"), (csv, "--csv"), (as_json, "--json")):
         if given and not listed:
             raise UsageError(f"{option} belongs to --list")

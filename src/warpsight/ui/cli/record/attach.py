@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import options
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
@@ -20,14 +21,13 @@ _CONNECT_S = 15.0
 
 
 def command(
-    pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")],
+    pid: options.Pid,
     path: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write; pid-PID.warp by default.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
+    force: options.ForceTrace = False,
     duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after this many seconds; 0: on Ctrl-C, "
                           "`detach` or the process's end.")] = 0.0,
     sample: Annotated[float, typer.Option(metavar="HZ", help="Samples of host threads per second; 0: none.")] = 100.0,
-    counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters: samples per "
-                        "second, or names.")] = "10",
+    counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters: samples per second, or names.")] = "10",
     ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Keep only the last 30s, 500MB or both; `trigger` writes "
                           "them as a trace.")] = "",
 ) -> None:  # fmt: skip

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from warpsight.ui.cli import options
 from warpsight.ui.render import terminal
 
 
-def command(pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")]) -> None:
+def command(pid: options.Pid) -> None:
     """End the recording of an attached process.
 
     The process runs on at no cost, and `attach` completes its trace. In a running `warpsight record` the process only pauses;

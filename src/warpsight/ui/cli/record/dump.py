@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import options
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def command(
     gpu: Annotated[bool, typer.Option("--gpu", help="Also take GPU core dumps; this ends running kernels.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, .txt and .json to "
                           "this new folder.")] = None,
-    gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
+    gzip: options.Gzip = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:  # fmt: skip
     """Say what a running process is doing, on the host and on the GPU.

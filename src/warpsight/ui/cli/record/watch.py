@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import options
 from warpsight.ui.render import terminal
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
@@ -23,21 +24,17 @@ def command(
                           "never.")] = 60.0,
     kernel_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when a kernel runs this long; 0: "
                           "never.")] = 0.0,
-    no_data_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when a kernel runs and nothing is "
-                          "recorded for this "
-                               "long; 0: never.")] = 0.0,
+    no_data_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when a kernel runs and nothing is recorded "
+                                                   "for this long; 0: never.")] = 0.0,
     on_hang: Annotated[str, typer.Option(help="report: leave the program alone; dump: also take a GPU core dump, which ends the "
                        "stuck kernel; kill: dump, then end the program.")] = "report",
-    dumps: Annotated[bool, typer.Option("--dumps", help="Also arm GPU core dumps for crashes, as --on-hang dump and kill "
-                                                        "do. Device work is "
-                     "then not recorded.")] = False,
-    dump_memory: Annotated[str, typer.Option(help="Memory in a dump: none, stack, shared (with stack) or "
-                                                  "all.")] = "stack",
+    dumps: Annotated[bool, typer.Option("--dumps", help="Also arm GPU core dumps for crashes, as --on-hang dump and kill do. "
+                                        "Device work is then not recorded.")] = False,
+    dump_memory: Annotated[str, typer.Option(help="Memory in a dump: none, stack, shared (with stack) or all.")] = "stack",
     dump_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for dumps; by default that "
                         "of the reports.")] = None,
-    gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
-    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Length of a report's trace, as time or "
-                        "size.")] = "30s",
+    gzip: options.Gzip = False,
+    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Length of a report's trace, as time or size.")] = "30s",
     stacks: Annotated[str, typer.Option(help="Host stacks of launches: python, native, both or off.")] = "python",
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the reports.")] = False,
 ) -> None:  # fmt: skip

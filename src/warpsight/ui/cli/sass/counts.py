@@ -24,20 +24,19 @@ TAKES_PROGRAM = True
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
                      help="A recording made with --sass-counts, or a program to count.")] = None,
-    by: Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")] = "line",
-    kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
-    top: Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")] = 10,
+    by: options.Level = "line",
+    kernels: options.KernelCount = 5,
+    top: options.PlaceCount = 10,
     name: options.Name = None,
     device: options.Device = None,
     process: options.Process = None,
     metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="on|all|NAMES", help="What to count in a program; on: "
-                          "executions, threads, sectors, shared-memory "
-                       "wavefronts, divergent branches.")] = "on",
+                                         "executions, threads, sectors, shared-memory wavefronts, divergent branches.")] = "on",
     roofline: Annotated[bool, typer.Option("--roofline", help="Run the program again, without counting, to measure its "
                           "kernels' time and bytes.")] = False,
     measured: Annotated[Path | None, typer.Option(metavar="TRACE", help="Take those from a recording of `sass metrics -m "
                           "roofline`.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    keep: options.Keep = None,
     as_json: options.JsonFrames = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place.")] = False,
     out: options.Out = None,
@@ -54,10 +53,8 @@ def command(
     from warpsight.ui.render import loss, terminal
     from warpsight.ui.render.sass import counts as shown
 
-    if by not in LEVELS:
-        raise UsageError(f"--by {by!r}: write line, ptx or instruction")
-    if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other")
+    options.one_of("--by", by, tuple(LEVELS))
+    options.check_one_form(as_csv, as_json)
     if roofline and measured:
         raise UsageError("--roofline measures, --measured uses an earlier measurement: give one of them")
     path, program = split(words or [], "counts")

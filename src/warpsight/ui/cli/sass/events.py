@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace, from `sass trace`.", metavar="FILE")],
+    trace: options.EventsPath,
     launch: Annotated[int | None, typer.Option(min=0, help="Only events of this launch.")] = None,
     kinds: Annotated[list[str] | None, typer.Option("--kind",
                      help="Only events of this kind (global, shared, barrier, …); repeatable.")] = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,18 +16,17 @@ TAKES_PROGRAM = True
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
                      help="A recording made with --pc-sampling, or a program to record.")] = None,
-    by: Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")] = "line",
-    kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
-    top: Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")] = 10,
+    by: options.Level = "line",
+    kernels: options.KernelCount = 5,
+    top: options.PlaceCount = 10,
     name: options.Name = None,
     device: options.Device = None,
     process: options.Process = None,
     begin: options.Begin = None,
     end: options.EndOrTo = None,
     source: options.Sources = None,
-    rate: Annotated[str, typer.Option(metavar="HZ", help="For a program: samples per second and "
-                                                         "multiprocessor.")] = "on",
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    rate: Annotated[str, typer.Option(metavar="HZ", help="For a program: samples per second and multiprocessor.")] = "on",
+    keep: options.Keep = None,
     as_json: options.JsonFrames = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place and stall reason.")] = False,
     out: options.Out = None,
@@ -46,10 +44,8 @@ def command(
     from warpsight.ui.render import loss, terminal
     from warpsight.ui.render.sass import hotspots as shown
 
-    if by not in LEVELS:
-        raise UsageError(f"--by {by!r}: write {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
-    if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other")
+    options.one_of("--by", by, LEVELS)
+    options.check_one_form(as_csv, as_json)
     options.check_times(begin, end)
     hertz = of_text(table.BY_NAME["pc_sampling"], rate)
     if not hertz:

@@ -17,18 +17,12 @@ _FORMS = ("text", "html", "svg", "json")
 
 
 def command(
-    source: Annotated[
-        Path, typer.Argument(help="A cubin, or a trace with instruction samples or counts.", metavar="CUBIN|TRACE")
-    ],
-    kernel: Annotated[
-        str | None,
-        typer.Argument(help="A kernel, by name or part of it, if there are several.", metavar="[KERNEL]"),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="text, html, svg (control-flow graph) or json; by default the "
-                                      "suffix of -o decides."),
-    ] = None,
+    source: Annotated[Path, typer.Argument(metavar="CUBIN|TRACE", help="A cubin, or a trace with instruction samples or "
+                                           "counts.")],
+    kernel: Annotated[str | None, typer.Argument(metavar="[KERNEL]", help="A kernel, by name or part of it, if there are "
+                                                 "several.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="text, html, svg (control-flow graph) or json; by default the "
+                                             "suffix of -o decides.")] = None,
     ptx: Annotated[bool, typer.Option("--ptx", help="Also show PTX lines.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON: the table of instructions.")] = False,
     out: options.Out = None,

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace, from `sass trace`.", metavar="FILE")],
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    trace: options.EventsPath,
+    top: options.Top = 20,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,

@@ -34,18 +34,15 @@ def command(
                      help="A recording made with --metrics, or a program to measure.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="List a chip's metrics with suffixes and passes; -m filters "
                                                          "them.")] = False,
-    chip: Annotated[str | None, typer.Option(help="Chip for --list, such as GH100; this machine's by "
-                                                  "default.")] = None,
-    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with suffixes, comma-separated, "
-                          "such as dram__bytes.sum; roofline: those "
-                       "for `sass counts --measured`.")] = "",
+    chip: Annotated[str | None, typer.Option(help="Chip for --list, such as GH100; this machine's by default.")] = None,
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with suffixes, comma-separated, such "
+                                         "as dram__bytes.sum; roofline: those for `sass counts --measured`.")] = "",
     per: Annotated[str, typer.Option(metavar="kernel|range", help="Measure each kernel launch, or each range (NVTX, "
                           "annotate).")] = "kernel",
     every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead, sample the whole GPU at this "
                           "interval, as counters.")] = 0,
-    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Only kernels whose mangled "
-                          "or demangled name matches; repeatable.")] = None,
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Keep a program's recording here.")] = None,
+    kernel: options.Kernels = None,
+    keep: options.Keep = None,
     as_json: options.Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
     out: options.Out = None,
@@ -60,8 +57,7 @@ def command(
     from warpsight.ui.render import loss, tables
 
     names = [name.strip() for name in metrics.split(",") if name.strip()]
-    if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other")
+    options.check_one_form(as_csv, as_json)
     if per not in ("kernel", "range"):
         raise UsageError(f"--per {per!r}: write kernel or range")
     if listing:

@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 def command(
     trace: Annotated[list[str] | None, typer.Argument(help="An event trace with classes memory and barriers, or with "
                                                            "--on-device a program.", metavar="FILE | -- PROGRAM [ARGS]…")] = None,
-    on_device: Annotated[bool, typer.Option("--on-device", help="Look for races on the device while PROGRAM runs, for "
-                          "kernels whose traces "
-                         "would be too large.")] = False,
-    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
-    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, counted from "
-                          "0.")] = None,
+    on_device: Annotated[bool, typer.Option("--on-device", help="Look for races on the device while PROGRAM runs, for kernels "
+                                            "whose traces would be too large.")] = False,
+    kernels: options.Kernels = None,
+    launches: options.Launches = None,
     shadow: Annotated[int, typer.Option("--shadow-mib", min=64, help="Device memory for notes on global memory: four times "
                           "what kernels touch.")] = 4096,
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    top: options.Top = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
                           help="Exit with this code when there are races.")] = 0,
     as_json: options.Json = False,

@@ -26,13 +26,11 @@ def command(
                       "accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, calls, "
                       "malloc, tcgen05; with NVBit: instructions, registers, memory. By default "
                       "memory,barriers, or with --sass or --category instructions.")] = None,
-    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
-                       help="Only kernels whose mangled or demangled name matches; repeatable.")] = None,
-    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those "
-                        "kernels, counted from 0.")] = None,
-    blocks: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Blocks of the grid, x fastest.")] = None,
-    warps: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps of each block.")] = None,
-    addresses: Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")] = None,
+    kernels: options.Kernels = None,
+    launches: options.Launches = None,
+    blocks: options.Blocks = None,
+    warps: options.Warps = None,
+    addresses: options.Addresses = None,
     offsets: Annotated[list[str] | None, typer.Option("--pc", metavar="LOW..HIGH",
                        help="Instructions at these byte offsets; up to four times.")] = None,
     sass: Annotated[list[str] | None, typer.Option("--sass", metavar="REGEX", help="With NVBit: instructions whose text "
@@ -42,8 +40,7 @@ def command(
     when: Annotated[str, typer.Option(metavar="before, after or both", help="When to read registers.")] = "before",
     predicates: Annotated[bool, typer.Option("--predicates", help="Include predicates with the registers.")] = False,
     every: Annotated[int, typer.Option(min=1, metavar="N", help="Keep every N-th record of a launch.")] = 1,
-    first: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the first N records of a "
-                        "launch.")] = None,
+    first: Annotated[int | None, typer.Option(min=1, metavar="N", help="Keep the first N records of a launch.")] = None,
     ring: Annotated[int, typer.Option("--ring-mib", min=1, max=4096, help="Host buffer for records, a power of two; kernels "
                           "wait while it is full.")] = 64,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New file; PROGRAM.events by default.")] = None,

@@ -11,10 +11,9 @@ from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace with classes memory, values, barriers, "
-                                               "mbarrier and cluster.",
-                     metavar="FILE")],
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    trace: Annotated[Path, typer.Argument(metavar="FILE", help="An event trace with classes memory, values, barriers, mbarrier "
+                                          "and cluster.")],
+    top: options.Top = 20,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,

@@ -12,10 +12,8 @@ from warpsight.ui.cli import options, output
 
 def command(
     trace: Annotated[Path, typer.Argument(help="A recording made with --pc-sampling.", metavar="TRACE")],
-    kernel: Annotated[
-        str | None,
-        typer.Argument(help="A kernel, by name or part of it; by default the one with the most samples.", metavar="[KERNEL]"),
-    ] = None,
+    kernel: Annotated[str | None, typer.Argument(metavar="[KERNEL]", help="A kernel, by name or part of it; by default the one "
+                                                 "with the most samples.")] = None,
     everything: Annotated[bool, typer.Option("-a", "--all", help="Show everything.")] = False,
     as_json: options.Json = False,
     out: options.Out = None,
