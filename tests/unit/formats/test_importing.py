@@ -1,7 +1,6 @@
 """The core of importing, with a reader that is defined here: one line `pid name start duration` per kernel."""
 
 import gzip
-import os
 import random
 import sys
 import types
