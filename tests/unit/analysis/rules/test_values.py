@@ -117,21 +117,28 @@ def random_copies(seed: int) -> tuple[dict[str, list[Row]], tuple[int, int]]:
 
     moved = [
         copy(*time(), int(rng.choice((64, 65_535, 65_536, 3 << 20))), asynchronous=bool(rng.integers(2)),
-             source_kind=str(rng.choice(("pinned", "pageable", "device"))), stack=int(rng.integers(0, 3)) or None,
-             destination_kind=str(rng.choice(("device", "pageable"))), correlation=1)
+             source_kind=str(rng.choice(("pinned", "pageable", "device"))), stack=rng.choice((None, 2, 3, 3)),
+             destination_kind=str(rng.choice(("device", "pageable"))), correlation=1, device=int(rng.integers(2)))
         for _ in range(16)
     ]  # fmt: skip
     moved += [
         copy(*time(), source_kind="managed", destination_kind="managed", asynchronous=False)
     ]  # the driver's own
     filled = [{"start": s, "duration": d, "bytes": 8, "value": 0, "memory_kind": "device", "device": 0, "context": 1,
-               "stream": 7, "process": 0, "asynchronous": bool(rng.integers(2)), "stack": int(rng.integers(1, 3))}
+               "stream": 7, "process": 0, "asynchronous": bool(rng.integers(2)), "stack": int(rng.integers(2, 4))}
               for s, d in (time() for _ in range(5))]  # fmt: skip
     tables = {"kernel": [kernel(*time()) for _ in range(8)], "memcpy": moved, "memset": filled}
     return tables, (
         min(row["start"] for rows in tables.values() for row in rows),
         max(row["start"] + row["duration"] for rows in tables.values() for row in rows),
     )
+
+
+def callers(facts: Facts, rows: list[Row], verb: str) -> tuple[str, ...]:
+    """The stack that most of some rows have, as evidence."""
+    known = [row["stack"] for row in rows if row["stack"]]
+    most = min(set(known), key=lambda one: (-known.count(one), one), default=0)
+    return (f"{verb} {('load', 'train')[most - 2]} ← main",) if most else ()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -142,12 +149,17 @@ def test_copies_cost_what_no_kernel_hides(build: Build, monkeypatch: Any, seed: 
     trace = build(stacks=(STACKS[0], STACKS[1]), **tables)
     if part:
         begin, end = begin + 200, end - 200
-    rows = Rows(begin, end) if part else Rows()
-    found = list(copies.check(Facts(trace, rows)))
+    facts = Facts(trace, Rows(begin, end, devices=(0,)) if part else Rows())
+    found = list(copies.check(facts))
     length = end - begin
     kernels = moments(tables["kernel"])
-    inside = {name: sorted((row for row in tables[name] if begin <= row["start"] < end), key=lambda row: row["start"])
-              for name in ("memcpy", "memset")}  # fmt: skip
+    inside = {
+        name: sorted(
+            (row for row in tables[name] if begin <= row["start"] < end and not (part and row["device"])),
+            key=lambda row: row["start"],
+        )
+        for name in ("memcpy", "memset")
+    }
 
     def exposed(chosen: list[Row]) -> int:
         return len({t for t in moments(chosen) - kernels if begin <= t < end})
@@ -160,6 +172,7 @@ def test_copies_cost_what_no_kernel_hides(build: Build, monkeypatch: Any, seed: 
         size = sum(row["bytes"] for row in pageable)
         assert one.values == {"copies": len(pageable), "bytes": size, "time": spent}
         assert (one.saves_ns, one.at, one.severity) == (exposed(pageable), longest(pageable), "warning")
+        assert one.evidence == callers(facts, pageable, "called by")
         pinned = [r for r in inside["memcpy"] if "pinned" in (r["source_kind"], r["destination_kind"])]
         moved, took = (sum(row[name] for row in pinned) for name in ("bytes", "duration"))
         told = f"; pinned copies of this recording reach {moved / max(took, 1):.1f} GB/s"
@@ -185,6 +198,20 @@ def test_copies_cost_what_no_kernel_hides(build: Build, monkeypatch: Any, seed: 
     assert (one is not None) == (len(small) >= 3 and exposed(usual) >= 0.01 * length)
     if one is not None:
         assert (one.values, one.saves_ns, one.at) == ({"copies": len(small)}, exposed(usual), longest(small))
+        assert one.evidence == callers(facts, small, "most from")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "one copy from or to pageable memory moves 1.00 MiB"), (2, "2 copies")]
+)
+def test_one_pageable_copy_is_said_as_one(build: Build, count: int, words: str) -> None:
+    moved = [copy(ORIGIN + place * 200, 10, source_kind="pageable") for place in range(count)]
+    trace = build(memcpy=moved, kernel=[kernel(ORIGIN + 300, 700)])
+    one = only(list(copies.check(Facts(trace))), "copies/pageable")
+    assert one is not None and f"pageable copies: {words}" in one.text and one.evidence == ()
+    # Ten of a thousand nanoseconds are enough to say so, nine are not.
+    less = build(memcpy=[copy(ORIGIN, 9, source_kind="pageable")], kernel=[kernel(ORIGIN + 300, 700)])
+    assert only(list(copies.check(Facts(less))), "copies/pageable") is None
 
 
 @pytest.mark.parametrize("seed", range(6))
