@@ -32,7 +32,8 @@ TESTS = {
     "analysis": ["tests/unit/analysis", "--ignore=tests/unit/analysis/test_degenerate.py"],
     "golden": ["tests/golden"],
     "model": ["tests/unit/model", "tests/unit/capture", "tests/unit/device_code", "tests/unit/api"],
-    "formats": ["tests/unit/formats"],
+    "kineto": ["tests/unit/formats/kineto"],
+    "formats": ["tests/unit/formats", "--ignore=tests/unit/formats/kineto"],
     "above": [f"tests/unit/{name}" for name in ("ui", "simulate", "sass", "replay", "cluster", "debug")],
     "truth": ["tests/truth"],
     "integration": ["tests/integration"],
@@ -172,6 +173,7 @@ def main() -> int:
     parser.add_argument(
         "--coverage", type=Path, default=ROOT / "build/mutation", help="made when it is not there"
     )
+    parser.add_argument("--suites", nargs="*", default=list(TESTS), choices=TESTS, help="whose tests are run")
     parser.add_argument("--seconds", type=float, default=MOST_S, help="of tests for one mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
@@ -179,10 +181,11 @@ def main() -> int:
     )
     parser.add_argument("--least", type=float, default=0.9, help="share to be killed")
     options = parser.parse_args()
-    for name, tests in TESTS.items():
-        if not (options.coverage / name / "seconds.json").exists():
-            covering.measure(options.coverage / name, ROOT, tests)
-    covered = covering.Covering(options.coverage, ROOT)
+    measured = [options.coverage / name for name in options.suites]
+    for folder in measured:
+        if not (folder / "seconds.json").exists():
+            covering.measure(folder, ROOT, TESTS[folder.name])
+    covered = covering.Covering(measured, ROOT)
     places = [SOURCE / place for place in options.only]
     files = sorted(file for place in places for file in ([place] if place.is_file() else place.rglob("*.py")))
     jobs, uncovered = [], []

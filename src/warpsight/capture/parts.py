@@ -37,7 +37,6 @@ class PartWriter:
         self._pieces: Counter[tuple[str, int | None, int]] = Counter()
         #: Rows of every table, over all rounds.
         self.rows: Counter[str] = Counter()
-        self.bytes = 0
 
     def add(self, table: str, process: int | None, part: int, count: int, values: Mapping[str, Any]) -> None:
         """Queue `count` rows; columns as :func:`columns.arrow` takes them, absent ones null."""
@@ -73,7 +72,7 @@ class PartWriter:
                     value = columns.take(value, order)
                 arrays.append(columns.arrow(column, value, count))
             schema = pa.schema([f.with_type(a.type) for f, a in zip(_schema(table), arrays, strict=True)])
-            self.bytes += store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema), plain)
+            store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema), plain)
         finally:
             self._room.release()
 

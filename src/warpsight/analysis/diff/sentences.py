@@ -53,7 +53,7 @@ def not_shown(change: float, low: float, high: float, needed: float, loop: str) 
 def part(row: dict[str, Any], more: int, table: str) -> str:
     """`attend grew by 30.2 % (95 %: 26.1 to 34.5 %) beside the rest of the device work, and 2 more`."""
     name, verdict = row["name"], row["verdict"]
-    rest = f", and {more} more rows by {table} changed" if more else ""
+    rest = f", and {more} more row{'s' if more > 1 else ''} by {table} changed" if more else ""
     if verdict in ("new", "gone"):
         return f"{name} is {verdict}{rest}"
     time = verdict in ("slower", "faster")

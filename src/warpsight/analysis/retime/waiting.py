@@ -55,7 +55,7 @@ def _with_stream_waits(program: Program) -> Program:
 
 def told_to_wait(program: Program) -> Column:
     """Delayed nodes before whose launch, since the previous one, their thread made some stream wait."""
-    graph = program.graph
+    graph, thread = program.graph, program.graph.by_thread.thread
     waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
     function = graph.calls.function[graph.by_thread.call]
     late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
@@ -66,7 +66,8 @@ def told_to_wait(program: Program) -> Column:
     launches[program.place[program.place >= 0]] = True
     before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
     place = program.place[late]
-    told: Column = late[count[place] > count[np.maximum(before[place], 0)]]
+    since = np.maximum(before[place], np.searchsorted(thread, thread[place]))  # calls are in the order of their threads
+    told: Column = late[count[place] > count[since]]
     return told
 
 

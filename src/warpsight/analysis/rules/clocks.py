@@ -33,12 +33,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     fastest = {
         device: khz / 1000
         for device, khz in facts.trace.rows("device", "device", "clock_khz")
-        if khz and khz > 0
+        if (khz or 0) > 0
     }
     for device, busy in facts.busy.items():
-        if device is None or not len(busy):
-            continue
-        yield from _device(facts, device, busy, fastest.get(device))
+        if device is not None:
+            yield from _device(facts, device, busy, fastest.get(device))
 
 
 def _series(facts: Facts, device: int, name: str) -> tuple[Column, Column]:
@@ -60,8 +59,9 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
     worked = np.diff(intervals.measure(busy, edges)).astype(float)
     if worked.sum() <= 0:
         return
-    best = max(fastest or 0.0, float(clock.max()))
-    lost = float((worked * np.clip(1 - clock / best, 0, 1)).sum())
+    highest = float(clock.max())
+    best = highest if fastest is None else max(fastest, highest)
+    lost = float((worked * (1 - clock / best)).sum())
     # Nothing is sampled outside of this time; what is inside stands for all busy time.
     cost = int(lost / worked.sum() * busy.total)
     reasons = []

@@ -39,8 +39,8 @@ def _arrow_schema(table: Table) -> bytes:
     return base64.b64encode(table.schema().serialize().to_pybytes())
 
 
-def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] = ()) -> int:
-    """Write one part, without the secrets in its texts, under a temporary name and rename it; returns its bytes.
+def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] = ()) -> None:
+    """Write one part, without the secrets in its texts, under a temporary name and rename it.
 
     Files have mode 0600, folders 0700.
 
@@ -74,7 +74,6 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
                 write_batch_size=65_536,
                 write_statistics=[*delta, *_STATISTICS],
             )
-            size = file.tell()
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -84,7 +83,6 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return size
 
 
 def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
