@@ -20,10 +20,10 @@ from warpsight.analysis.account import Account
 from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.tables import table
-from warpsight.analysis.rules.clocks import REASONS
 from warpsight.analysis.steps import iterations
 from warpsight.cluster.collectives import collectives
 from warpsight.model.naming import kernel_names
+from warpsight.model.naming.clock_reasons import REASONS
 from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, numbered
 

@@ -95,10 +95,10 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; closing twice is allowed. One that another thread still asks closes with that statement."""
-        import duckdb
-
         with self._lock:
             if self._connection is not None:
+                import duckdb
+
                 with contextlib.suppress(duckdb.OperationalError):
                     self._connection.close()
                 self._connection = None

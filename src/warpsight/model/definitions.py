@@ -106,9 +106,9 @@ class Definitions:
     def _name_rows(self, first: int) -> dict[str, Any]:
         names = list(self._names)[first:]
         readable = demangle.demangle_all(names)
-        short = [
-            demangle.short(secrets.secretless(text)) for text in readable
-        ]  # which may tear a secret from its name
+        # Shortening may tear a secret from the name before it.
+        safe = secrets.column("demangled", pa.array(readable, pa.string())).to_pylist()
+        short = list(map(demangle.short, safe))
         return {"name": names, "demangled": readable, "short": short}
 
     def _shape_rows(self, first: int) -> dict[str, Any]:

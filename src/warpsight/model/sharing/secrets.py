@@ -133,6 +133,10 @@ _QUOTING = re.compile(r"[^\w@%+=:,./*-]")
 #: `-u name:X`
 _LOGIN = re.compile(r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$")
 _LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth", "--login"})
+#: Answers for texts up to this length are kept.
+_SHORT = 1024
+#: Up to so many texts are looked up one by one, where RE2 would be faster for texts that were never seen.
+_FEW = 2048
 #: Texts that detect-secrets may find something in, RE2's syntax.
 _LONG_WORD = r"[A-Za-z0-9+/_=.-]{20,}|://|AKC|AP[0-9A-F]"
 #: Rules of detect-secrets that are not about secrets, or find only their first line.
@@ -141,6 +145,16 @@ _LEFT_OUT = frozenset({"Public IP (ipv4)", "Private Key"})
 
 def secretless(text: str) -> str:
     """A text with the values of secrets replaced by `***`."""
+    return _of_short(text) if len(text) <= _SHORT else _hidden(text)
+
+
+@lru_cache(maxsize=8192)
+def _of_short(text: str) -> str:
+    """The same names stand in several columns of a trace, and in the traces of all ranks of a job."""
+    return _hidden(text)
+
+
+def _hidden(text: str) -> str:
     if not suspicious(text):
         return text
     if "PRIVATE" in text or "Private-Lines" in text:
@@ -258,15 +272,15 @@ def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | p
         if isinstance(coded, pa.ChunkedArray):  # no rows
             return values
     texts = coded.dictionary.cast(pa.string())
-    pattern = "" if name == "command" else _SUSPICIOUS
-    doubtful = pc.match_substring_regex(texts, pattern, ignore_case=True)
-    if not pc.any(doubtful).as_py():
-        return values
     change = command if name == "command" else secretless
     old = texts.to_pylist()
-    new = [
-        change(text) if look and text else text for text, look in zip(old, doubtful.to_pylist(), strict=True)
-    ]
+    if name != "command" and len(old) > _FEW:
+        doubtful = pc.match_substring_regex(texts, _SUSPICIOUS, ignore_case=True).to_pylist()
+        if not any(doubtful):
+            return values
+    else:
+        doubtful = old
+    new = [change(text) if look and text else text for text, look in zip(old, doubtful, strict=True)]
     if new == old:
         return values
     return (
