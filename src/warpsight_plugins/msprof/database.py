@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from warpsight.formats.reading.databases import Sqlite, whole
-from warpsight_plugins.msprof.recording import NONE, MsprofRecording, element_bytes
+from warpsight_plugins.msprof.recording import NO_STREAM, NONE, MsprofRecording
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -44,7 +44,7 @@ def read_database(source: Source, target: Target) -> None:
         reader.ranges()
         reader.collectives()
         reader.frequency()
-        reader.recording.rows.close()
+        reader.recording.close()
         target.source.update(tool="msprof", clock="ns since 1970")
         rest = [
             name for name in tables.names() if name not in _READ and not name.startswith(("ENUM_", "sqlite_"))
@@ -121,6 +121,11 @@ class _Reader:
             "streamId",
             "taskId",
         )
+        self.recording.collectives = frozenset(
+            row["connectionId"]
+            for row in self._pieces("COMMUNICATION_OP", "connectionId")
+            if _connection(row["connectionId"]) is not None
+        )
         for row in self._pieces("TASK", *columns):
             identity = row["globalTaskId"]
             found, copy = compute.get(identity), copies.get(identity)
@@ -128,6 +133,9 @@ class _Reader:
             process = self._process(row["globalPid"] or 0)
             device = self.recording.device(number, self._npus.get(number, ""), self._host)
             place = self.recording.place(process, device, row["streamId"] or 0)
+            task = {**self._span(row), **place, "correlation": _connection(row["connectionId"])}
+            if self.recording.part(task["correlation"], task):
+                continue
             name = (
                 self._text(found["name"])
                 if found
@@ -136,8 +144,7 @@ class _Reader:
                 else ""
             )
             self.recording.task(
-                self._text(row["taskType"]), name,
-                {**self._span(row), **place, "correlation": _connection(row["connectionId"])},
+                self._text(row["taskType"]), name, task,
                 size=(copy["size"] or 0) if copy else 0,
                 direction=directions.get(copy["memcpyOperation"], "other") if copy else "",
                 blocks=(found["blockDim"] or found["blockNum"] or 0) if found else 0, task=row["taskId"] or 0,
@@ -208,21 +215,19 @@ class _Reader:
     def collectives(self) -> None:
         """COMMUNICATION_OP."""
         types = self._enumeration("ENUM_HCCL_DATA_TYPE")
-        pids = {row["globalPid"] for row in self._pieces("TASK", "globalPid")}
-        process = self._process(next(iter(pids))) if len(pids) == 1 else self._process(0)
+        places = {
+            (row["globalPid"], row["deviceId"]) for row in self._pieces("TASK", "globalPid", "deviceId")
+        }
+        pid, number = next(iter(places)) if len(places) == 1 else (0, 0)
+        device = self.recording.device(number or 0, self._npus.get(number or 0, ""), self._host)
+        place = self.recording.place(self._process(pid or 0), device, NO_STREAM)
         columns = ("opName", "opType", "startNs", "endNs", "connectionId", "groupName", "dataType", "count")
         for row in self._pieces("COMMUNICATION_OP", *columns):
-            dtype = types.get(row["dataType"], "")
-            self.recording.rows.add(
-                "collective",
-                **self._span(row),
-                operation=self._text(row["opType"]) or self._text(row["opName"]),
-                bytes=(row["count"] or 0) * element_bytes(dtype),
-                dtype=dtype or None,
-                group=self._text(row["groupName"]) or None,
-                correlation=_connection(row["connectionId"]),
-                process=process,
-            )
+            self.recording.collective(
+                self._text(row["opType"]) or self._text(row["opName"]),
+                {**self._span(row), **place, "correlation": _connection(row["connectionId"])},
+                count=row["count"] or 0, dtype=types.get(row["dataType"], ""), group=self._text(row["groupName"]),
+            )  # fmt: skip
 
     def frequency(self) -> None:
         """AICORE_FREQ in MHz."""

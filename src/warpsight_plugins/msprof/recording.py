@@ -11,10 +11,14 @@ if TYPE_CHECKING:
 
 #: "No connection", "no model": all bits of a 32-bit number.
 NONE = 4294967295
+#: The stream of collectives whose tasks are not in the file.
+NO_STREAM = -1
 _COPIES = {
     "host to host": "HtoH", "host to device": "HtoD", "device to host": "DtoH", "device to device": "DtoD",
     "addr device to device": "DtoD", "host to device ex": "HtoD", "device to host ex": "DtoH",
 }  # fmt: skip
+#: Engines that copy, and task types that do no work: marks in a stream, and values written for another device that waits.
+_COPY_ENGINES, _NO_WORK = ("SDMA", "PCIE_DMA"), ("PLACE_HOLDER", "WRITE_VALUE")
 _SIDES = {"H": "host", "D": "device", "u": "unknown"}
 _ELEMENT = {
     "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BFP16": 2, "INT32": 4, "UINT32": 4, "FP32": 4, "INT64": 8,
@@ -35,6 +39,10 @@ class MsprofRecording:
         self.rows = RowBuffer(target)
         #: Kernels added so far by this recording, for attributes.
         self.kernels = target.rows.get("kernel", 0)
+        #: Connection ids of the collectives; their tasks are parts of them.
+        self.collectives: frozenset[int] = frozenset()
+        self._parts: dict[int, dict[str, Any]] = {}
+        self._without_work: dict[str, int] = {}
 
     def device(self, number: int, name: str = "", host: str = "") -> int:
         """Device id of an NPU."""
@@ -56,20 +64,54 @@ class MsprofRecording:
     def task(self, kind: str, name: str, row: dict[str, Any], *, size: int = 0, direction: str = "", blocks: int = 0,
              task: int = 0) -> None:  # fmt: skip
         """A task of some type: a copy, a wait, an event, or else a kernel."""
-        upper = kind.upper().replace(" ", "_")
-        if direction or "MEMCPY" in upper or upper == "SDMA_SQE":
+        upper = kind.upper().replace(" ", "_").removesuffix("_SQE")
+        if upper == "PLACE_HOLDER" and "EVENT_RECORD" in name.upper():
+            upper = "EVENT_RECORD"
+        if direction or "MEMCPY" in upper or upper in _COPY_ENGINES:
             self._copy(row, size, direction)
         elif "WAIT" in upper:
             self.rows.add("sync", **row, kind="stream wait event", event=task)
         elif "EVENT_RECORD" in upper or "NOTIFY_RECORD" in upper:
             event = {key: value for key, value in row.items() if key not in ("start", "duration")}
             self.rows.add("event", **event, time=row["start"], event=task)
+        elif upper in _NO_WORK:
+            self._without_work[kind] = self._without_work.get(kind, 0) + 1
         else:
             shape = self.target.shape(grid_x=blocks, grid_y=1, grid_z=1) if blocks else None
             self.rows.add(
                 "kernel", **row, name_id=self.target.name(name or kind), shape_id=shape, graph_level=False
             )
             self.kernels += 1
+
+    def part(self, connection: int | None, row: dict[str, Any]) -> bool:
+        """Whether a task is part of a collective: a wait for another rank, a transfer, a reduction.
+
+        The first part says on which stream the collective ran and what launched it.
+        """
+        if connection is None or connection not in self.collectives:
+            return False
+        self._parts.setdefault(connection, row)
+        return True
+
+    def collective(self, operation: str, row: dict[str, Any], *, count: int, dtype: str, group: str) -> None:
+        """A collective from its first task to its last: device work as a whole, with `row` of its parts where there are none."""
+        connection = row["correlation"]
+        first = self._parts.get(connection, row)
+        work = {**row, **{key: value for key, value in first.items() if key not in ("start", "duration")}}
+        self.rows.add("kernel", **work, name_id=self.target.name(operation), shape_id=None, graph_level=False)
+        self.kernels += 1
+        self.rows.add(
+            "collective", start=row["start"], duration=row["duration"], operation=operation,
+            bytes=count * element_bytes(dtype), dtype=dtype or None, group=group or None,
+            correlation=work["correlation"], process=work["process"],
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Hand over the rest, and note what did no work."""
+        self.rows.close()
+        if self._without_work:
+            said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._without_work.items()))
+            self.target.note(f"tasks that do no work were not imported: {said}")
 
     def _copy(self, row: dict[str, Any], size: int, direction: str) -> None:
         kind = _COPIES.get(direction.lower(), "unknown")

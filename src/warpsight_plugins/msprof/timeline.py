@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import TraceEvent, events, names, range_row, whole
 from warpsight_plugins.msprof.arrows import calls_of_tasks
-from warpsight_plugins.msprof.recording import NONE, MsprofRecording
+from warpsight_plugins.msprof.recording import NO_STREAM, NONE, MsprofRecording
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _HARDWARE = re.compile(r"Ascend Hardware|^NPU", re.IGNORECASE)
 #: Layers that repeat or sum up what others hold.
 _DERIVED = re.compile(r"Overlap Analysis", re.IGNORECASE)
+
+#: What numbers a collective: `hcom_allReduce__868_0_1` is the operation `hcom_allReduce_`.
+_NUMBERED = re.compile(r"_\d+_\d+_\d+$")
 
 
 def read_timeline(source: Source, target: Target) -> None:
@@ -38,8 +41,19 @@ class _Reader:
         self._names = names(source)
         self._calls = calls_of_tasks(source)
         self._recording = MsprofRecording(target)
+        self._collectives = self._collectives_of(source)
+        self._recording.collectives = frozenset(self._collectives)
         self._process = target.process(f"{target.scope}/host", command="")
         self._left_out: dict[str, int] = {}
+
+    def _collectives_of(self, source: Source) -> dict[int, TraceEvent]:
+        """Collectives by connection id; the planes below them, which have none, show their steps."""
+        found = {}
+        for event in events(source, None):
+            connection = _connection(event.args) if event.phase == "X" else None
+            if connection is not None and _is_communication(self._names.processes.get(event.pid, "")):
+                found[connection] = event
+        return found
 
     def take(self, event: TraceEvent) -> None:
         """Put an event into the table of its layer."""
@@ -56,38 +70,55 @@ class _Reader:
             self._call(event)
         elif layer == "Python":
             self._operator(event)
-        elif "Communication" in layer or "HCCL" in layer:
-            self._left_out[layer] = self._left_out.get(layer, 0) + 1
+        elif _is_communication(layer):
+            if _connection(event.args) is None:
+                self._left_out[layer] = self._left_out.get(layer, 0) + 1
         else:
             self._range(event, layer)
 
     def close(self) -> None:
         """Hand over the rest and note what was left out."""
-        self._recording.rows.close()
+        for event in self._collectives.values():
+            self._collective(event)
+        self._recording.close()
         if self._left_out:
             said = ", ".join(f"{layer} ({count:,} events)" for layer, count in sorted(self._left_out.items()))
             self._target.note(f"layers that repeat device work or sum it up were not imported: {said}")
 
     def _task(self, event: TraceEvent) -> None:
         args = event.args
-        number = (
-            whole(args.get("Device Id", self._names.labels.get(event.pid, "0").replace("NPU", "").strip()))
-            or 0
-        )
         stream = whole(args.get("Physic Stream Id", args.get("Stream Id", event.tid)))
-        device = self._recording.device(number)
-        place = self._recording.place(self._process, device, stream if stream is not None else 0)
         kind = str(args.get("Task Type", ""))
         row = {
             "start": event.start,
             "duration": max(event.duration, 0),
-            **place,
+            **self._place(event, stream if stream is not None else 0),
             "correlation": self._calls.get((event.pid, event.tid, event.start), _connection(args)),
         }
+        if self._recording.part(_connection(args), row):
+            return
         self._recording.task(
             kind or event.name, event.name, row, size=whole(args.get("size(B)", args.get("Size(B)"))) or 0,
             direction=str(args.get("operation", "")) if "MEMCPY" in kind.upper() else "",
             blocks=whole(args.get("Block Dim", args.get("Block Num"))) or 0, task=whole(args.get("Task Id")) or 0,
+        )  # fmt: skip
+
+    def _place(self, event: TraceEvent, stream: int) -> dict[str, Any]:
+        label = self._names.labels.get(event.pid, "0").replace("NPU", "").strip()
+        number = whole(event.args.get("Device Id", label)) or 0
+        return self._recording.place(self._process, self._recording.device(number), stream)
+
+    def _collective(self, event: TraceEvent) -> None:
+        args = event.args
+        row = {
+            "start": event.start,
+            "duration": max(event.duration, 0),
+            **self._place(event, NO_STREAM),
+            "correlation": _connection(args),
+        }
+        self._recording.collective(
+            _NUMBERED.sub("", event.name), row, count=whole(args.get("count")) or 0, dtype=str(args.get("data_type", "")),
+            group=self._names.threads.get((event.pid, event.tid), ""),
         )  # fmt: skip
 
     def _thread(self, event: TraceEvent) -> int:
@@ -152,6 +183,10 @@ class _Reader:
                 "process": self._process,
             }
             self._recording.rows.add("counter", **row)
+
+
+def _is_communication(layer: str) -> bool:
+    return "Communication" in layer or "HCCL" in layer
 
 
 def _connection(args: dict[str, Any]) -> int | None:

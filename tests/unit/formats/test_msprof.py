@@ -27,7 +27,7 @@ def test_a_task_has_the_same_exact_time_in_every_form(name: str, tmp_path: Path)
     out = read(GOLDEN / name, tmp_path)
     text = (
         "select start, duration, n.name, stream, d.index, d.vendor from kernel join name n on n.id = name_id "
-        "join device d using (device)"
+        "join device d using (device) where n.name = 'MatMulV2'"
     )
     assert stored(out, text) == [(START, 11_017, "MatMulV2", 2, 0, "Huawei")]
 
@@ -106,7 +106,8 @@ def test_of_a_result_folder_the_fullest_form_is_read_once(tmp_path: Path) -> Non
         shutil.copy(GOLDEN / name, folder / "mindstudio_profiler_output")
     shutil.copy(GOLDEN / "msprof_1.db", folder)
     import_files([folder], tmp_path / "out.warp")
-    assert stored(tmp_path / "out.warp", "select count(*) from kernel") == [(1,)]
+    text = "select count(*) from kernel join name n on n.id = name_id where n.name = 'MatMulV2'"
+    assert stored(tmp_path / "out.warp", text) == [(1,)]
     assert stored(tmp_path / "out.warp", "select count(*) from collective") == [(1,)]
 
 
@@ -161,3 +162,59 @@ def test_arrows_join_tasks_to_the_innermost_call_around_their_tail(tmp_path: Pat
     out = read(path, tmp_path)
     text = "select n.name, k.correlation from kernel k join name n on n.id = name_id order by 1"
     assert stored(out, text) == [("task1", 11), ("task2", 11), ("task3", 93)]
+
+
+def test_a_collective_is_one_piece_of_communication_not_its_tasks(tmp_path: Path) -> None:
+    """Most of a collective's tasks wait for other ranks, so the sum of its tasks is not its time."""
+
+    def event(
+        pid: int, tid: int, start: int, duration: float, name: str, **args: object
+    ) -> dict[str, object]:
+        return {"ph": "X", "pid": pid, "tid": tid, "ts": f"{1_704_161_511_000_000 + start}.000", "dur": duration, "name": name,
+                "args": args}  # fmt: skip
+
+    def task(
+        kind: str, start: int, duration: float, stream: int, connection: int, name: str
+    ) -> dict[str, object]:
+        more = {"Task Type": kind, "Physic Stream Id": stream, "connection_id": connection}
+        return event(3, stream, start, duration, name, **more)
+
+    layers = {2: "CANN", 3: "Ascend Hardware", 4: "HCCL"}
+    path = tmp_path / "trace_view.json"
+    path.write_text(json.dumps([
+        *({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}} for pid, name in layers.items()),
+        {"ph": "M", "name": "thread_name", "pid": 4, "tid": 0, "args": {"name": "Group 0 Communication"}},
+        event(2, 7, 10, 5, "Node@launch", connection_id=50),
+        event(4, 0, 20, 1000, "hcom_allReduce__586_0_1", connection_id=50, data_type="FP32", count=250),
+        event(4, 1, 21, 990, "Notify_Wait", **{"stream id": 4}),
+        task("PLACE_HOLDER_SQE", 0, 0.02, 0, 90, "PROFILING_ENABLE"),
+        task("AI_CORE", 15, 100, 2, 51, "Conv2D"),
+        task("SDMA", 20, 1, 4, 50, "SDMA"), task("Notify Wait", 21, 990, 4, 50, "Notify Wait"),
+        task("Write Value", 1011, 1, 4, 50, "Write Value"), task("SDMA", 1012, 8, 4, 50, "SDMA"),
+        task("PCIE_DMA_SQE", 1030, 2, 2, 52, "MEMCPY_ASYNC"), task("Write Value", 1040, 1, 2, 53, "Write Value"),
+    ]))  # fmt: skip
+    out = read(path, tmp_path)
+    text = "select n.name, duration, stream, correlation from kernel join name n on n.id = name_id order by start"
+    assert stored(out, text) == [("Conv2D", 100_000, 2, 51), ("hcom_allReduce_", 1_000_000, 4, 50)]
+    text = 'select duration, operation, bytes, dtype, "group", correlation from collective'
+    assert stored(out, text) == [(1_000_000, "hcom_allReduce_", 1000, "FP32", "Group 0 Communication", 50)]
+    assert stored(out, "select duration, correlation from memcpy") == [(2000, 52)]
+    assert not (out / "table=sync").exists()
+    assert stored(out, "select cause from loss order by cause") == [
+        ("layers that repeat device work or sum it up were not imported: HCCL (1 events)",),
+        ("tasks that do no work were not imported: PLACE_HOLDER_SQE (1), Write Value (1)",),
+    ]
+
+
+def test_the_tasks_of_a_databases_collective_say_where_it_ran(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = msprof_database.write_database(tmp_path / "msprof_2.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("insert into STRING_IDS values (12, 'Notify Wait')")
+        row = (1729733883833960000, 1729733883833969000, 0, 50, 103, 77, 12, 0, 4, 14, 0, 0)
+        connection.execute("insert into TASK values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    out = read(path, tmp_path)
+    text = "select duration, stream, correlation from kernel join name n on n.id = name_id where n.name = 'hcom_allReduce_'"
+    assert stored(out, text) == [(10_000, 4, 50)]
+    assert not (out / "table=sync").exists()

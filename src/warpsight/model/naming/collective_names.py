@@ -53,6 +53,10 @@ _OTHERS = (
     (re.compile(r"\b(?:one)?ccl_?kernel|oneccl", re.IGNORECASE), "oneccl", "unknown"),
 )  # fmt: skip
 
+#: HCCL's operations: `hcom_allReduce_`, `hcom_alltoallv_`.
+_HCCL = re.compile(r"\bhcom_([A-Za-z]+)")
+_ANY_CASE = {name.lower(): operation for name, operation in OPERATIONS.items()}
+
 
 @dataclass(frozen=True)
 class CollectiveName:
@@ -84,6 +88,10 @@ def parse(name: str) -> CollectiveName | None:
             reduction.lower(),
             _TYPES.get(dtype, dtype),
         )
+    match = _HCCL.search(name)
+    if match is not None:
+        word = match[1].lower()
+        return CollectiveName("hccl", _ANY_CASE.get(word.removesuffix("v"), word))
     for pattern, library, operation in _OTHERS:
         if pattern.search(name):
             return CollectiveName(library, operation)
