@@ -299,7 +299,8 @@ class Arena:
         return {name: pick(values, places) for name, values in launches.items()}
 
     def note_clocks(self, rows: Array) -> None:
-        """Keep pairs of monotonic and real time for the manifest's fit."""
+        """Keep pairs of monotonic and real time for the manifest's fit; no clock shows more than 63 bits."""
+        rows = rows[(rows["monotonic"] | rows["realtime"]) >> 63 == 0]
         self.clocks += list(zip(rows["monotonic"].tolist(), rows["realtime"].tolist(), strict=True))
 
     def _report_damage(self, segment: Segment) -> None:

@@ -85,7 +85,7 @@ def _ours(arenas: Path) -> bool:
     """Whether a folder belongs to this module and this user, rather than being named by a damaged recording."""
     try:
         status = arenas.lstat()
-    except OSError:
+    except (OSError, ValueError):  # a zero byte in the name
         return False
     return arenas.parent == _MEMORY and arenas.name.startswith(PREFIX) and status.st_uid == os.geteuid() \
         and arenas.is_dir() and not arenas.is_symlink()  # fmt: skip

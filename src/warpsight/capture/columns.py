@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.model.schema import Column
+from warpsight.model.schema import Column, Table
 
 Array = npt.NDArray[Any]
+_RANGES = {
+    name: (int(np.iinfo(name).min), int(np.iinfo(name).max))
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+}
 
 
 def spread(value: npt.ArrayLike, count: int, kind: npt.DTypeLike | None = None) -> Array:
@@ -66,11 +70,11 @@ def zero_is_null(values: Array) -> Nullable:
 def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") -> pa.DictionaryArray:
     """Small numbers as texts; numbers without a name become `other`."""
     known = sorted(names)
-    lookup = np.full(
-        max([*known, int(values.max(initial=0))]) + 1 if len(values) or known else 1, len(known), np.int8
-    )
+    beyond = max(known, default=-1) + 1
+    lookup = np.full(beyond + 1, len(known), np.int8)
     lookup[known] = np.arange(len(known), dtype=np.int8)
-    return pa.DictionaryArray.from_arrays(lookup[values], [names[n] for n in known] + [other])
+    places = np.clip(values.astype(np.int64), -1, beyond)  # -1, like `beyond`, is the last place
+    return pa.DictionaryArray.from_arrays(lookup[places], [names[n] for n in known] + [other])
 
 
 def constant(values: object) -> bool:
@@ -109,6 +113,25 @@ def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Arra
         return pa.nulls(len(values), kind)
     bitmap = pa.py_buffer(np.packbits(~null, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
+
+
+def table(model: Table, rows: Iterable[Mapping[str, Any]]) -> tuple[pa.Table, int]:
+    """Rows of a table, and how many of their numbers were left out because the column cannot hold them.
+
+    Programs that overwrite the recorder's memory leave such numbers.
+    """
+    listed = [dict(row) for row in rows]
+    wrong = 0
+    for column in model.columns:
+        if column.type not in _RANGES:
+            continue
+        least, most = _RANGES[column.type]
+        for row in listed:
+            value = row.get(column.name)
+            if isinstance(value, int) and not least <= value <= most:
+                row[column.name] = None if column.nullable else 0
+                wrong += 1
+    return pa.Table.from_pylist(listed, model.schema()), wrong
 
 
 def take(values: pa.Array, order: Array) -> pa.Array:

@@ -32,13 +32,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from warpsight.capture import losses
+from warpsight.capture import columns, losses
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.functions import patterns
 from warpsight.capture.identities import Processes, TraceDevices
-from warpsight.capture.journal import Commit, Journal
-from warpsight.capture.parts import PartWriter, wait
+from warpsight.capture.journal import Commit, Journal, damaged
+from warpsight.capture.parts import PartWriter, keep, wait
 from warpsight.capture.rows import definitions as definition_rows
 from warpsight.capture.rows.kernel_log import KernelLog, configure
 from warpsight.capture.segments.layout import BY_KIND
@@ -49,7 +49,7 @@ from warpsight.model import allocator
 from warpsight.model.definitions import Definitions
 from warpsight.model.pandas_import import keep_pandas_out
 from warpsight.model.schema import TABLES
-from warpsight.model.storage import manifest
+from warpsight.model.storage import damage, manifest
 
 #: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
 #: rest.
@@ -73,7 +73,8 @@ class Converter:
         self.raw = root / "raw"
         if not self.raw.is_dir():
             raise TraceError(f"{root} is not a recording: it has no folder raw")
-        self._lock = (self.raw / "lock").open("w")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._lock = os.fdopen(os.open(self.raw / "lock", flags, 0o600), "w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -89,7 +90,10 @@ class Converter:
         self._writer.rows = Counter(commit.rows)
         self._part = commit.part
         self._definitions = Definitions()
-        self._definitions.load(self.root)
+        try:
+            self._definitions.load(self.root)
+        except (pa.ArrowException, LookupError, OSError) as error:
+            raise damage.unreadable(f"{self.root}", error) from None
         self._window = _window(self.raw)
         self._log = KernelLog.of(self.raw, self._definitions, commit.part)
         self._processes = Processes(commit.processes)
@@ -97,12 +101,15 @@ class Converter:
         self._losses = commit.losses
         self._converted: list[str] = []
         #: The round before this one: its parts may still be on their way to disk.
-        self._pending: tuple[Commit, list[Future[None]]] | None = None
+        self._pending: tuple[Commit, list[Future[Path]]] | None = None
         self._arenas: dict[str, Arena] = {}
         #: definition file → slots that need not be read again
         self._read_slots: dict[str, int] = {}
-        for name, state in states.items():
-            self._arena(name).restore(state)
+        try:
+            for name, state in states.items():
+                self._arena(name).restore(state)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise damaged(self.raw / commit.arrays, error) from None
 
     def _arena(self, name: str) -> Arena:
         if name not in self._arenas:
@@ -274,7 +281,7 @@ class Converter:
         if self._pending is None:
             return
         commit, parts = self._pending
-        wait(parts)
+        keep(parts)
         self._pending = None
         if self._log is not None:
             self._log.commit(commit.part)
@@ -302,7 +309,10 @@ class Converter:
             for table, data in definition_rows.graphs(arena):
                 self._writer.add(table, arena.process_id(), self._part, len(data), _columns(data))
         for table, listed in rows.items():
-            self._writer.add_arrow(table, self._part, pa.Table.from_pylist(listed, TABLES[table].schema()))
+            data, wrong = columns.table(TABLES[table], listed)
+            self._writer.add_arrow(table, self._part, data)
+            cause = "a number is none that its column can hold; the program has written into the recorder's memory"
+            losses.LossLog(self._losses).count("converter", cause, wrong, table, "lost")
         clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
         for moment, forward in clocks.get("steps", ()):
             way = "forward" if forward > 0 else "back"

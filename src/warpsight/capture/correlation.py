@@ -145,7 +145,7 @@ class CallWindow:
         last = int(ids.max())
         if not self._size:
             self._move(max(first - WINDOW_IDS // 8, 0))
-        elif last - self.base >= len(self._arrays["call"]):
+        if last - self.base >= len(self._arrays["call"]):
             self._close(last - WINDOW_IDS // 2)
             if last - self.base >= len(self._arrays["call"]):  # a jump no real program makes
                 self._move(last - WINDOW_IDS // 2)

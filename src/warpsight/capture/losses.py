@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from warpsight.capture import columns
 from warpsight.model.schema import TABLES
 
 Row = dict[str, Any]
@@ -96,7 +97,7 @@ def table(rows: Iterable[Row]) -> pa.Table:
     for row in rows:
         worst = f" (by up to {row['worst']:,} ns)" if row.get("worst") else ""
         plain.append({c.name: row.get(c.name) for c in model.columns} | {"cause": row["cause"] + worst})
-    return pa.Table.from_pylist(plain, model.schema())
+    return columns.table(model, plain)[0]
 
 
 def given(row: Mapping[str, Any]) -> Row:

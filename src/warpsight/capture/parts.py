@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.capture import columns
+from warpsight.model import private_files
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import store
 
@@ -33,7 +34,7 @@ class PartWriter:
         self._root = root
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="part")
         self._room = BoundedSemaphore(_OUTSTANDING)
-        self._futures: list[Future[None]] = []
+        self._futures: list[Future[Path]] = []
         self._pieces: Counter[tuple[str, int | None, int]] = Counter()
         #: Rows of every table, over all rounds.
         self.rows: Counter[str] = Counter()
@@ -45,8 +46,8 @@ class PartWriter:
         piece = self._pieces[table, process, part]
         self._pieces[table, process, part] += 1
         path = store.part_path(self._root, table, process, part, piece)
-        self._room.acquire()
         self.rows[table] += count
+        self._room.acquire()
         self._futures.append(self._pool.submit(self._write, table, path, count, dict(values)))
 
     def add_arrow(self, table: str, part: int, data: pa.Table) -> None:
@@ -59,7 +60,7 @@ class PartWriter:
             {name: data.column(name).combine_chunks() for name in data.column_names},
         )
 
-    def _write(self, table: str, path: Path, count: int, values: dict[str, Any]) -> None:
+    def _write(self, table: str, path: Path, count: int, values: dict[str, Any]) -> Path:
         try:
             model = TABLES[table]
             order = _order(values.get(model.sort)) if model.sort else None
@@ -73,10 +74,11 @@ class PartWriter:
                 arrays.append(columns.arrow(column, value, count))
             schema = pa.schema([f.with_type(a.type) for f, a in zip(_schema(table), arrays, strict=True)])
             store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema), plain)
+            return path
         finally:
             self._room.release()
 
-    def queued(self) -> list[Future[None]]:
+    def queued(self) -> list[Future[Path]]:
         """The parts queued since the last call, for :func:`wait`; later ones need other part numbers."""
         futures, self._futures = self._futures, []
         self._pieces.clear()
@@ -87,8 +89,8 @@ class PartWriter:
         self._pool.shutdown(wait=True)
 
 
-def wait(parts: Iterable[Future[None]]) -> None:
-    """Wait until parts are on disk.
+def wait(parts: Iterable[Future[Path]]) -> None:
+    """Wait until parts are written.
 
     Raises:
         OSError: when one could not be written; the others are complete or absent.
@@ -96,6 +98,18 @@ def wait(parts: Iterable[Future[None]]) -> None:
     errors = [error for error in (part.exception() for part in parts) if error is not None]
     if errors:
         raise errors[0]
+
+
+def keep(parts: Iterable[Future[Path]]) -> None:
+    """Wait until parts would survive a power cut: what they were made of can be removed then.
+
+    Raises:
+        OSError: when one could not be written.
+    """
+    written = list(parts)
+    wait(written)
+    for part in written:
+        private_files.keep(part.result())
 
 
 def _order(values: columns.Nullable | columns.Array | None) -> columns.Array | None:

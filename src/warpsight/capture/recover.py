@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
         return {"rows": content.get("rows", {}), "loss": content.get("loss", []), "recovered": False}
     if not raw.is_dir():
         raise TraceError(f"{root} is not a recording: it has neither {manifest.FILE} nor raw data")
+    _check_plain(root)
     _check_ended(root)
     in_memory = _adopt(root)
     converter = Converter(root)
@@ -53,6 +55,18 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
         converter.close()
 
 
+def _check_plain(root: Path) -> None:
+    """Refuse links, pipes and devices: recovering writes and removes files, which must all be the recording's own."""
+    for folder, folders, files in os.walk(root.resolve()):
+        for name in (*folders, *files):
+            mode = os.lstat(os.path.join(folder, name)).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
+                raise TraceError(
+                    f"{os.path.join(folder, name)} is {kind}, which no recording holds; remove it first"
+                )
+
+
 def _check_ended(root: Path) -> None:
     """Refuse while the launcher runs, or a program that outlived it still writes."""
     pid = _recording(root).get("pid")
@@ -71,27 +85,29 @@ def _adopt(root: Path) -> list[dict[str, Any]]:
     arenas = recording.get("arenas")
     if isinstance(arenas, str) and arenas:
         arena_files.adopt(Path(arenas), root / "raw")
-        _remove_socket(recording.get("socket"))
+        _remove_socket(recording.get("socket"), arenas)
     if arenas != "":
         return []
     cause = "there was no room in memory that outlives a process: the last rows of one that was killed with the launcher"
     return [{"source": "launcher", "cause": cause, "severity": "lost"}]
 
 
-def _remove_socket(path: object) -> None:
-    """Remove the socket of a launcher that is gone, and its folder."""
-    if not isinstance(path, str) or not Path(path).is_socket():
+def _remove_socket(path: object, arenas: str) -> None:
+    """Remove the socket of a launcher that is gone, and its folder, which has a link to the recording's arenas."""
+    if not isinstance(path, str):
         return
-    with contextlib.suppress(OSError):
-        Path(path).unlink()
-        (Path(path).parent / "arenas").unlink(missing_ok=True)
-        Path(path).parent.rmdir()
+    with contextlib.suppress(OSError, ValueError):
+        link = Path(path).with_name("arenas")
+        if os.readlink(link) == arenas and link.lstat().st_uid == os.geteuid() and Path(path).is_socket():
+            Path(path).unlink()
+            link.unlink()
+            link.parent.rmdir()
 
 
 def _recording(root: Path) -> dict[str, Any]:
     try:
         content = json.loads((root / "recording.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

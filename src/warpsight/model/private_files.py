@@ -32,3 +32,16 @@ def create(path: Path, *, new: bool) -> int:
         OSError: when it cannot be made, exists although it must not, or is a link.
     """
     return os.open(path, _FLAGS | (os.O_EXCL if new else os.O_TRUNC), 0o600)
+
+
+def keep(path: Path) -> None:
+    """Wait until a file that was written would survive a power cut.
+
+    Raises:
+        OSError: when it cannot be written to the disk.
+    """
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

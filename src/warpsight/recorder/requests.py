@@ -11,6 +11,8 @@ from typing import Any
 from warpsight.errors import WarpsightError
 from warpsight.recorder.drain import listener
 
+#: Threads of the process, beyond which requests are refused.
+_MOST_THREADS = 64
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -23,7 +25,13 @@ class Requests:
 
     def take(self, connection: socket.socket, text: str) -> None:
         """Answer one request and close its connection."""
-        threading.Thread(target=self._serve, args=(connection, text), name="request", daemon=True).start()
+        try:
+            if threading.active_count() > _MOST_THREADS:
+                raise RuntimeError("too many requests at once")
+            threading.Thread(target=self._serve, args=(connection, text), name="request", daemon=True).start()
+        except RuntimeError as error:  # also where no thread can be started
+            listener.answer(connection, f"no {error}")
+            connection.close()
 
     def _serve(self, connection: socket.socket, text: str) -> None:
         with connection:
@@ -40,5 +48,5 @@ class Requests:
             return action(request)
         except (WarpsightError, OSError) as error:
             return {"error": str(error)}
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
             return {"error": f"not a request: {error}"}

@@ -82,3 +82,13 @@ def test_numbers_without_a_name_are_unknown(values: list[int]) -> None:
     found = columns.enumerated(np.array(values, np.int64), names, "other")
     assert found.to_pylist() == [names.get(value, "other") for value in values]
     assert columns.enumerated(np.zeros(2, np.int64), {}).to_pylist() == ["unknown"] * 2
+
+
+def test_numbers_far_from_any_name_are_unknown() -> None:
+    numbers = np.array([0, 1, 2, 1 << 31, (1 << 64) - 1], np.uint64)
+    assert columns.enumerated(numbers, {1: "one"}).to_pylist() == ["unknown", "one", *["unknown"] * 3]
+    assert columns.enumerated(np.array([-1, 1, -(1 << 31)], np.int32), {1: "one"}).to_pylist()[1:] == [
+        "one",
+        "unknown",
+    ]
+    assert columns.enumerated(np.array([255, 3], np.uint8), {255: "last"}).to_pylist() == ["last", "unknown"]

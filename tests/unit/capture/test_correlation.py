@@ -180,3 +180,11 @@ def test_the_end_of_a_batch_may_lie_on_both_sides_of_half_the_range() -> None:
     assert window.unwrap(np.array([9], np.uint32)).tolist() == [(1 << 32) + 9]
     assert window.unwrap(np.array([5], np.uint32)).tolist() == [(1 << 32) + 5]
     assert window.reference == (1 << 32) + 9
+
+
+def test_the_first_calls_may_lie_further_apart_than_a_window_reaches() -> None:
+    window = CallWindow(0)
+    ids = np.array([5, correlation.WINDOW_IDS * 4], np.int64)
+    window.put(ids, np.array([1, 2], np.int32), np.zeros(2, np.int64), np.full(2, LAUNCH, np.uint8))
+    again = CallWindow.restore(window.state())
+    assert again.get(ids)[0].tolist()[1] == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +17,7 @@ import pytest
 from tests.unit.capture.recordings import Recording, kernels, launches
 from warpsight.capture import converter as module
 from warpsight.capture.converter import Converter
-from warpsight.capture.journal import Journal
+from warpsight.capture.journal import Commit, Journal
 from warpsight.capture.recover import recover
 from warpsight.errors import TraceError
 from warpsight.model.storage import manifest, store
@@ -221,3 +223,129 @@ def test_the_converter_process_speaks_lines_of_json(recording: Recording) -> Non
     assert [next(iter(answer)) for answer in answers] == ["converted", "error", "error", "finished"]
     assert answers[3]["finished"]["rows"]["kernel"] == 1000
     check(recording.root)
+
+
+def _lock_that_is_a_link(root: Path, victim: Path) -> None:
+    (root / "raw" / "lock").symlink_to(victim)
+
+
+def _table_that_is_a_link(root: Path, victim: Path) -> None:
+    (root / "table=kernel").symlink_to(victim.parent)
+
+
+def _segments_of_another_place(root: Path, victim: Path) -> None:
+    journal = Journal(root / "raw")
+    commit = Commit(converted=[str(victim)])
+    journal.save(commit, {})
+    journal.commit(commit)
+
+
+def _another_socket(root: Path, victim: Path) -> None:
+    victim.unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(victim))
+    (root / "recording.json").write_text(json.dumps({"socket": str(victim), "arenas": "/dev/shm/x"}))
+
+
+@pytest.mark.parametrize(
+    "plant", [_lock_that_is_a_link, _table_that_is_a_link, _segments_of_another_place, _another_socket]
+)
+def test_recovering_what_another_user_made_changes_nothing_outside(
+    recording: Recording, tmp_path: Path, plant: Callable[[Path, Path], None]
+) -> None:
+    record(recording, segments=1)
+    victim = tmp_path / "elsewhere" / "part-000009.parquet"
+    victim.parent.mkdir()
+    victim.write_text("precious")
+    plant(recording.root, victim)
+    before = victim.lstat()
+    with contextlib.suppress(TraceError):
+        recover(recording.root)
+    assert victim.lstat() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[", "[]", "[" * 100_000, '{"part": "x"}', '{"more": 1}', '{"devices": [1]}', '{"losses": [{}]}', '{"rows": {"a": "b"}}',
+     '{"converted": [1], "arrays": "a.npz"}', '{"arrays": "absent.npz"}', "\xff"],
+)  # fmt: skip
+def test_a_damaged_journal_is_one_message_and_costs_nothing_more(recording: Recording, content: str) -> None:
+    record(recording, segments=1)
+    (recording.root / "raw" / "journal.json").write_bytes(content.encode("latin-1"))
+    files = sorted(recording.root.rglob("*.seg"))
+    with pytest.raises(TraceError, match="is damaged"):
+        recover(recording.root)
+    assert sorted(recording.root.rglob("*.seg")) == files
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4"])
+def test_arrays_of_a_journal_that_a_power_cut_left_empty(recording: Recording, content: bytes) -> None:
+    record(recording, segments=1)
+    journal = Journal(recording.root / "raw")
+    commit = Commit()
+    journal.save(commit, {})
+    journal.commit(commit)
+    (recording.root / "raw" / commit.arrays).write_bytes(content)
+    with pytest.raises(TraceError, match="is damaged"):
+        recover(recording.root)
+
+
+def test_a_round_is_on_disk_before_its_segments_are_removed(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(recording)
+    kept: set[int] = set()
+    sync, unlink = os.fsync, Path.unlink
+
+    def removed(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".seg":
+            written = [
+                *recording.root.glob("table=*/**/*.parquet"),
+                *(recording.root / "raw").glob("journal*"),
+            ]
+            assert {file.stat().st_ino for file in written if store_or_journal(file)} <= kept
+        unlink(path, missing_ok)
+
+    def store_or_journal(file: Path) -> bool:
+        """Whether the commit before the removal names it; the next round may be under way."""
+        committed = json.loads((recording.root / "raw" / "journal.json").read_text())
+        return (file.suffix == ".npz" and file.name == committed["arrays"]) or file.suffix == ".json" \
+            or (file.suffix == ".parquet" and store.part_number(file) <= committed["part"])  # fmt: skip
+
+    monkeypatch.setattr(os, "fsync", lambda number: (kept.add(os.fstat(number).st_ino), sync(number))[1])
+    monkeypatch.setattr(Path, "unlink", removed)
+    Converter(recording.root).convert(enough_bytes=0)
+    assert not list((recording.root / "raw").glob("*/data-*.seg"))
+
+
+def test_a_part_that_a_power_cut_left_empty_is_named_and_files_of_others_stay(recording: Recording) -> None:
+    record(recording, segments=1)
+    mine = recording.root / "table=kernel" / "part-mine.parquet"
+    damaged = recording.root / "table=name" / "part-000000.parquet"
+    for file in (mine, damaged):
+        file.parent.mkdir()
+        file.write_text("")
+    with pytest.raises(TraceError, match="part-000000"):
+        recover(recording.root)
+    assert mine.exists()
+
+
+WILD = {
+    "Flow": {"kind": (1 << 32) - 1},
+    "Clock": {"monotonic": 1 << 63, "realtime": 1 << 63},
+    "Loss": {"count": (1 << 64) - 1},
+    "Process": {"parent": (1 << 32) - 1, "time": (1 << 64) - 1},
+}
+
+
+@pytest.mark.parametrize("kind", WILD)
+def test_numbers_that_a_program_wrote_over_the_recorders_cost_no_other_row(
+    recording: Recording, kind: str
+) -> None:
+    record(recording, segments=1)
+    with recording.file(f"{1:016x}") as out:
+        out.write(kind, {name: [value] for name, value in WILD[kind].items()})
+    Converter(recording.root).convert(enough_bytes=0)
+    recover(recording.root)
+    with StoredTrace(recording.root, path=str(recording.root)) as trace:
+        assert trace.tables["kernel"] == 100

@@ -153,18 +153,20 @@ def test_only_a_warpsight_that_still_runs_keeps_a_recording(
 
 
 def test_the_socket_of_a_launcher_that_is_gone_goes_with_its_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "launcher"
+    folder, arenas = tmp_path / "launcher", str(tmp_path)
     folder.mkdir()
-    (folder / "arenas").symlink_to(tmp_path)
+    (folder / "arenas").symlink_to(arenas)
     plain = folder / "plain"
     plain.write_text("")
-    for other in (None, 7, str(plain), str(folder / "nothing")):
-        recovering._remove_socket(other)
+    for other in (None, 7, "\0", str(plain), str(folder / "nothing")):
+        recovering._remove_socket(other, arenas)
     assert plain.exists()
     plain.unlink()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "s"))
-        recovering._remove_socket(str(folder / "s"))
+        recovering._remove_socket(str(folder / "s"), "/another recording's")
+        assert (folder / "s").exists()
+        recovering._remove_socket(str(folder / "s"), arenas)
     assert not folder.exists()
 
 

@@ -58,7 +58,7 @@ class Listener:
 
     def accept(self) -> socket.socket | None:
         """The next connection from this user, or from a process of this recording's program; or None."""
-        while True:
+        for _ in range(_MOST_REFUSED):  # who is refused may come again at once
             try:
                 connection, _ = self.socket.accept()
             except OSError:  # nobody there, or too many open files: the peer waits and is taken later
@@ -71,6 +71,7 @@ class Listener:
                 self.refused.append((pid, uid))
             answer(connection, "no another user's recording")
             connection.close()
+        return None
 
     def close(self) -> None:
         """Stop listening and drop the arenas: their rows are written, or belong to no recording."""
