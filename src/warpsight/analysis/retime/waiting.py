@@ -66,7 +66,9 @@ def told_to_wait(program: Program) -> Column:
     launches[program.place[program.place >= 0]] = True
     before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
     place = program.place[late]
-    since = np.maximum(before[place], np.searchsorted(thread, thread[place]))  # calls are in the order of their threads
+    since = np.maximum(
+        before[place], np.searchsorted(thread, thread[place])
+    )  # calls are in the order of their threads
     told: Column = late[count[place] > count[since]]
     return told
 
