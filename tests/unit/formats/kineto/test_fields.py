@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import warpsight as ws
 from tests.unit.formats import kineto_file
-from warpsight.formats.kineto import device_rows, finishing, stacks
+from warpsight.formats.kineto import columns, device_rows, finishing, reader, stacks
 from warpsight.formats.kineto.placing import Placing, is_triple
 
 
@@ -239,3 +239,32 @@ def test_fields_that_are_not_there(tmp_path: Any) -> None:
             ("context",),
             ("Something new",),
         ]
+
+
+def test_columns_of_nulls_have_their_type_and_arrays_keep_theirs() -> None:
+    coded = pa.array(["a", "b"]).dictionary_encode()
+    made = columns.table(
+        {"correlation": [None, None], "kind": coded, "own": np.array([1, 2]), "graph": [1, None]}
+    )
+    assert [made.schema.field(name).type for name in made.column_names] == [
+        pa.int64(),
+        coded.type,
+        pa.int64(),
+        pa.int32(),
+    ]
+    assert made.to_pylist() == [{"correlation": None, "kind": "a", "own": 1, "graph": 1},
+                                {"correlation": None, "kind": "b", "own": 2, "graph": None}]  # fmt: skip
+    assert columns.constant(None, 2).to_pylist() == [None, None] and columns.constant(5, 2).to_pylist() == [
+        5,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "category", "derived"),
+    [("s", "ac2g", True), ("f", "ac2g", True), ("M", "ac2g", False), ("s", "fwdbwd", False)],
+)
+def test_arrows_between_calls_and_their_work_repeat_the_correlation(
+    phase: str, category: str, derived: bool
+) -> None:
+    assert reader._derived(phase, category) == derived
