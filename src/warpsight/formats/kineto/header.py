@@ -112,11 +112,11 @@ def _vendor(name: str, properties: Mapping[str, Any]) -> tuple[str, str]:
 
 def _others(header: Mapping[str, Any], target: Target, process: int) -> None:
     left_out: set[str] = set()
-    for key, value in header.items():
-        if key in _KNOWN:
-            continue
-        text = msgspec.json.encode(_without_secrets(value, left_out)).decode()
-        target.attribute("trace", 0, key, text, process)
+    kept = _without_secrets(dict(header), left_out)
+    assert isinstance(kept, dict)
+    for key, value in kept.items():
+        if key not in _KNOWN:
+            target.attribute("trace", 0, key, msgspec.json.encode(value).decode(), process)
     if left_out:
         target.note(
             f"environment variables in the file's metadata ({', '.join(sorted(left_out))}) were not taken over: "
