@@ -30,7 +30,7 @@ class Flow:
         kernel: of the reader; writer_kernel: of the writer, another one for distance `launch`.
         space: global or shared; distance: of :data:`DISTANCES`.
         writer, reader: places in the code with lines; writer_sass, reader_sass: their texts.
-        bytes: read in all; distinct: of them, each piece of memory once for each reading thread's block.
+        bytes: read in all; distinct: of them, each piece of memory once for each launch and block that reads it.
         pairs: of a writing and a reading thread, or block for distance `grid`.
     """
 
@@ -115,7 +115,13 @@ def dataflow(trace: EventTrace) -> Dataflow:
         inputs[launch.name] += _from_earlier(launch, own, pc, outside, earlier, sums)
         unread[launch.name] += _unread(own, writer)
         earlier.append(_written(launch, own, pc))
-    flows = [_flow(trace, key, counts.tolist()) for key, counts in sums.items()]
+    named: dict[tuple[str, ...], Array] = defaultdict(lambda: np.zeros(3, np.int64))
+    for key, counts in sums.items():  # launches of one kernel together
+        named[_flow(trace, key)] += counts
+    flows = [
+        Flow(*names[:8], *(int(count) for count in counts))  # type: ignore[arg-type]
+        for names, counts in named.items()
+    ]
     ordered = sorted(flows, key=lambda flow: (-flow.bytes, flow.kernel, flow.writer, flow.reader))
     return Dataflow(tuple(ordered), dict(inputs), dict(unread), dict(blocks))
 
@@ -133,20 +139,23 @@ def _within(
     names = np.stack([pc[writers], pc[rows], own.shared[rows], distance], axis=1)
     keys, inverse = np.unique(names, axis=0, return_inverse=True)
     width = launch.warps * 32
-    who = [np.where(distance == _GRID, own.block[side], own.block[side] * width + own.thread[side])
-           for side in (writers, rows)]  # fmt: skip
+    source, target = (
+        np.where(distance == _GRID, own.block[side], own.block[side] * width + own.thread[side])
+        for side in (writers, rows)
+    )
     inverse = inverse.ravel()
     counts = np.bincount(inverse, minlength=len(keys)) * own.granule
     distinct = _distinct(inverse, own.place[rows], own.block[rows], len(keys)) * own.granule
-    pairs = _distinct(inverse, *who, len(keys))
+    pairs = _distinct(inverse, source, target, len(keys))
     for key, *values in zip(keys.tolist(), counts, distinct, pairs, strict=True):
-        sums[(launch.number, launch.number, *key)] += np.array(values, np.int64)
+        where = (launch.number, launch.number, *key)
+        sums[where] += np.array(values, np.int64)
     across = distance == _GRID
     edges, times = np.unique(
         np.stack([own.block[writers[across]], own.block[rows[across]]], axis=1), axis=0, return_counts=True
     )
-    for (source, target), times_ in zip(edges.tolist(), times.tolist(), strict=True):
-        blocks[launch.name, source, target] += times_ * own.granule
+    for (writing, reading), number in zip(edges.tolist(), times.tolist(), strict=True):
+        blocks[launch.name, writing, reading] += number * own.granule
 
 
 def _distinct(group: Array, one: Array, other: Array, groups: int) -> Array:
@@ -196,7 +205,8 @@ def _last_writers(own: Accesses) -> Array:
     if not len(rows):
         return rows
     ends = np.append(own.place[rows][1:] != own.place[rows][:-1], True)
-    return rows[ends]
+    found: Array = rows[ends]
+    return found
 
 
 def _written(launch: TracedLaunch, own: Accesses, pc: Array) -> _Written:
@@ -206,7 +216,8 @@ def _written(launch: TracedLaunch, own: Accesses, pc: Array) -> _Written:
     return _Written(launch, own.granule, own.address[rows][order], pc[rows][order])
 
 
-def _flow(trace: EventTrace, key: tuple[Any, ...], counts: list[int]) -> Flow:
+def _flow(trace: EventTrace, key: tuple[Any, ...]) -> tuple[str, ...]:
+    """The names of a flow: the first eight attributes of :class:`Flow`."""
     source, target, writer, reader, shared, distance = key
     launches = trace.launches[source], trace.launches[target]
     places: list[TracedInstruction] = [
@@ -214,7 +225,5 @@ def _flow(trace: EventTrace, key: tuple[Any, ...], counts: list[int]) -> Flow:
         for launch, pc in zip(launches, (writer, reader), strict=True)
     ]
     described, texts = [trace.describe(place) for place in places], [trace.sass(place) for place in places]
-    return Flow(
-        launches[1].name, launches[0].name, "shared" if shared else "global", DISTANCES[distance],
-        *described, *texts, *counts,
-    )  # fmt: skip
+    memory = "shared" if shared else "global"
+    return (launches[1].name, launches[0].name, memory, DISTANCES[distance], *described, *texts)
