@@ -51,6 +51,7 @@ FILES = {
     "rank1.json": "recorded/kineto_h200x2_rank1.json.gz", "out/node1/": "formats/rocprof/excerpt_results.json",
     "logs/": "recorded/jax_h200.xplane.pb", "PROF_000001/": "formats/msprof/msprof_1.db",
     "stacks.txt": "merge/stacks.txt", "trace.json": "merge/gpu.json", "python.events": EVENTS, "app.events": EVENTS,
+    "gemm.events": "events/classes.events.zst",
     "python.probes": "events/add.probes.zst", "kernel.ndjson.zst": CUTRACER + ".zst", "kernel.ndjson": CUTRACER,
     "kernel.cubin": "cubins/gather_kernel.triton.sm_90.cubin.xz", "train.capsule": "capsules/add.capsule",
     "missing_warp.gpucore": "cores/missing_warp.lineinfo.gpucore.xz",

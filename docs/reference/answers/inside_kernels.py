@@ -7,7 +7,11 @@ from typing import Literal
 
 from typing_extensions import NotRequired, TypedDict
 
+from warpsight.sass.events.dataflow import Flow
+from warpsight.sass.events.pipelines import PipelineEvent
+from warpsight.sass.events.reuse import MemoryUse
 from warpsight.sass.events.trace import TracedInstruction
+from warpsight.sass.events.value_patterns import ValuePatterns
 
 
 class MemoryAccess(TypedDict):
@@ -29,6 +33,42 @@ class MemoryAccess(TypedDict):
 
 class SassMemory(TypedDict):
     accesses: list[MemoryAccess]
+    uses: list[MemoryUse]
+    notes: list[str]
+
+
+class SassValues(TypedDict):
+    values: list[ValuePatterns]
+    notes: list[str]
+
+
+class BlockFlow(TypedDict):
+    kernel: str
+    writer: int
+    reader: int
+    bytes: int
+
+
+class SassDataflow(TypedDict):
+    flows: list[Flow]
+    inputs: dict[str, int]
+    unread: dict[str, int]
+    blocks: list[BlockFlow]
+    notes: list[str]
+
+
+class Pipeline(TypedDict):
+    kernel: str
+    launch: int
+    block: int
+    events: list[PipelineEvent]
+    waited: int
+    copied: int
+    phases: dict[str, int]
+
+
+class SassTma(TypedDict):
+    blocks: list[Pipeline]
     notes: list[str]
 
 

@@ -86,10 +86,17 @@ def access(text: str) -> RegisterAccess:
     guard = _named(predicate or "", kind, widths.GUARD)
     reads, writes, addresses = guard, 0, 0
     for place, operand in enumerate(operands):
+        if operand in ALL_PREDICATES:
+            found = _masked(operand, operands[-1])
+        elif operation in widths.TEXTURES:
+            found = _of_texture(kind, operands, results, place)
+        elif place < results:
+            found = _named(operand, kind, _result_place(operands, place))
+        else:
+            found = _named(operand, kind, _source_place(operands, results, place))
         if place < results:
-            writes |= ALL_PREDICATES.get(operand) or _named(operand, kind, _result_place(operands, place))
+            writes |= found
             continue
-        found = ALL_PREDICATES.get(operand) or _named(operand, kind, _source_place(operands, results, place))
         reads |= found
         if "[" in operand:
             addresses |= found
@@ -137,6 +144,20 @@ def _result_place(operands: tuple[str, ...], place: int) -> int:
 def _source_place(operands: tuple[str, ...], results: int, place: int) -> int:
     """Sources are counted up from 0, without predicates."""
     return sum(1 for operand in operands[results:place] if not _PREDICATE.match(operand.lstrip("!")))
+
+
+def _masked(operand: str, mask: str) -> int:
+    """The predicates of `P2R R14, PR, RZ, 0x40` and `R2P PR, R5, 0x7e`: those in the mask."""
+    every = ALL_PREDICATES[operand]
+    first = every & -every
+    return every & int(mask, 16) * first if mask.startswith("0x") else every
+
+
+def _of_texture(kind: widths.Opcode, operands: tuple[str, ...], results: int, place: int) -> int:
+    match = _NAMED.fullmatch(operands[place])
+    if match is None:
+        return 0
+    return register(match[1], int(match[2]), widths.of_texture(kind, operands, results, place))
 
 
 def _named(operand: str, kind: widths.Opcode, place: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Place of the guard.
@@ -30,7 +31,11 @@ _LANES_OF_WARPGROUP = 128
 _TENSOR_COPIES = frozenset(
     {"UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL", "UBLKCP", "UBLKRED", "UBLKPF"}
 )
-_TEXTURES = frozenset({"TEX", "TLD", "TLD4", "TXD", "TMML", "TXQ"})
+TEXTURES = frozenset({"TEX", "TLD", "TLD4", "TXD", "TMML", "TXQ"})
+_SURFACES = frozenset({"SULD", "SUST", "SURED"})
+_COORDINATES = {
+    "1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_CUBE": 4, "1D_ARRAY": 2, "2D_ARRAY": 3,
+}  # fmt: skip
 _LONG_ADDRESSES = frozenset({"LD", "LDG", "ST", "STG", "ATOM", "ATOMG", "RED", "REDG", "QSPC", "CCTL"})
 
 
@@ -67,10 +72,14 @@ def registers(kind: Opcode, place: int, operand: str, file: str, suffix: str) ->
         return _in_brackets(kind, operand, place, file, suffix)
     if ".64" in suffix:
         return 2
+    if suffix.endswith(".F32") and kind.name in _DOUBLE:
+        return 1  # `FADD2 R8, R8.F32x2.HI_LO, -R10.F32`: one value for both halves
+    if kind.name in _SURFACES and file == "UR":
+        return 1
     if kind.name in _MEMORY:
         return kind.wide
     if kind.name in _WARPGROUP:
-        return _of_warpgroup(kind, place)
+        return _of_warpgroup(kind, place, file)
     if kind.name in ("LDSM", "STSM"):
         return int(kind.modifiers[-1]) if kind.modifiers and kind.modifiers[-1] in "24" else 1
     if kind.name in _TENSOR_LOADS:
@@ -84,13 +93,16 @@ def registers(kind: Opcode, place: int, operand: str, file: str, suffix: str) ->
 
 def _in_brackets(kind: Opcode, operand: str, place: int, file: str, suffix: str) -> int:
     if operand.startswith("gdesc"):
-        return 4 if place == 0 else 2  # two descriptors where A is in shared memory, too
+        # Two descriptors where A is in shared memory, too; those of the fifth generation stand apart.
+        return 4 if place == 0 and kind.name in _WARPGROUP else 2
     if file == "UR" and ".U32+" in operand:
         return 2
     if ".64" in suffix or (operand.startswith("desc[UR") and file == "UR"):
         return 2
     if kind.name in _TENSOR_COPIES:
         return _of_tensor_copy(kind, place)
+    if kind.name in _SURFACES and file == "R":
+        return max((_COORDINATES.get(one, 0) for one in kind.modifiers), default=1) or 1
     # Global and generic addresses have 64 bits; where nvdisasm does not print it, `.E` says so.
     return 2 if file == "R" and kind.has("E") and not suffix and kind.name in _LONG_ADDRESSES else 1
 
@@ -106,11 +118,12 @@ def _of_tensor_copy(kind: Opcode, place: int) -> int:
     return dimensions + {"UTMALDG": 2, "UTMAPF": 0}.get(kind.name, 1)
 
 
-def _of_warpgroup(kind: Opcode, place: int) -> int:
+def _of_warpgroup(kind: Opcode, place: int, file: str) -> int:
+    """The product's own registers; `R24, gdesc[UR4], R24` has both factors in shared memory, `R24, R4, gdesc[UR4], R24` one."""
     match = next((m for m in map(_SHAPE.fullmatch, kind.modifiers) if m), None)
     if match is None:
         return 1
-    if place in (-1, 2):
+    if place and file == "R":
         rows, columns = int(match[1]), int(match[2])
         halves = kind.name == "HGMMA" and kind.modifiers[kind.modifiers.index(match[0]) + 1 :][:1] == ("F16",)
         return rows * columns // _LANES_OF_WARPGROUP // (2 if halves else 1)
@@ -149,14 +162,38 @@ def _of_arithmetic(kind: Opcode, place: int, file: str) -> int:
         return _of_conversion(name, modifiers, place)
     if name == "MUFU":
         return 1
-    if name in _TEXTURES:
-        return _of_texture(place, file)
     return 2 if name in _OF_64_BITS and any(one in _BITS for one in modifiers) else 1
 
 
-def _of_texture(place: int, file: str) -> int:
-    """Two uniform registers name a texture; other sources hold the coordinates, of which no more than two share one operand."""
-    return 2 if file == "UR" or place == 0 else 1
+def of_texture(kind: Opcode, operands: Sequence[str], results: int, at: int) -> int:
+    """How many registers an operand of a texture operation spans.
+
+    `TEX.LL R25, R28, R40, R4, UR4, 0x0, 2D, 0x7`: the mask 0x7 is for three components, the first two of which go to the second
+    result; two coordinates, the level of detail behind them, a texture named by two uniform registers. `.SCR` divides the
+    coordinates and the level evenly between both sources.
+
+    Args:
+        kind: the operation.
+        operands: all of them.
+        results: how many of them are results.
+        at: the operand in question.
+    """
+    if operands[at].startswith("UR"):
+        return 2
+    shape = next((n for n, one in enumerate(operands) if one in _COORDINATES), len(operands) - 1)
+    if at < results:
+        mask = operands[shape + 1 :] or ("0xf",)
+        components = int(mask[0], 16).bit_count() if mask[0].startswith("0x") else 4
+        paired = min(components, 2) if results > 1 else components
+        return paired if at == results - 1 else max(components - paired, 1)
+    coordinates = _COORDINATES.get(operands[shape], 2)
+    sources = [n for n in range(results, shape) if operands[n].startswith("R")]
+    if kind.name == "TXD":
+        return coordinates if at == sources[0] else 2 * coordinates
+    if kind.has("SCR") and len(sources) > 1:
+        total = coordinates + any(one in kind.modifiers for one in ("LL", "LB", "LC"))
+        return (total + 1) // 2 if at == sources[0] else max(total // 2, 1)
+    return coordinates if at == sources[0] else 1
 
 
 _OF_64_BITS = frozenset({

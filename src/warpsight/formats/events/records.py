@@ -18,6 +18,7 @@ _AFFINE, _OFFSETS, _LIST = 1, 2, 3
 _ONE, _EACH = 1, 2
 #: Copies have two addresses and no values.
 _COPY = BY_NAME["copy_async"].number
+_MATRIX = BY_NAME["matrix"].number
 _LANES = np.arange(32, dtype=np.uint32)
 _LOW = np.uint64(0xFFFFFFFF)
 _BASE = np.uint64((1 << 48) - 1)
@@ -88,6 +89,14 @@ class Events:
     def active(self) -> Array:
         """(rows, 32): the lanes that took part."""
         return np.asarray(self.lanes[:, None] >> _LANES & 1, bool)
+
+    @property
+    def accessing(self) -> Array:
+        """(rows, 32): the lanes whose address is accessed; of a matrix instruction, eight for each of its matrices."""
+        rows = np.flatnonzero(self.kind == _MATRIX)
+        found = self.active
+        found[rows] &= (8 * self.take(rows).first_operand(1).astype(np.int64))[:, None] > _LANES
+        return found
 
     def _ranks(self) -> Array:
         """(rows, 32): the place of each lane among those that took part."""

@@ -78,7 +78,7 @@ def _of_launch(
     trace: EventTrace, launch: TracedLaunch, events: Events
 ) -> list[tuple[tuple[TracedInstruction, int, int], Counts]]:
     """Place, kind and operation with (requests, lanes, distinct bytes, parts, ideal, bytes of a lane × requests)."""
-    addresses, active = events.operand(0), events.active
+    addresses, active = events.operand(0), events.accessing
     parts, ideal, distinct = np.zeros((3, len(events)), np.int64)
     spaces = np.array([KINDS[kind].space if kind in KINDS else "" for kind in range(256)])[events.kind]
     outside = np.isin(spaces, _GLOBAL)

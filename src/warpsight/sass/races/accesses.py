@@ -87,12 +87,12 @@ def accesses(trace: EventTrace, launch: TracedLaunch, events: Events) -> Accesse
     """The accesses to global and shared memory (local memory is private to a thread); for the async proxy only reads."""
     rows = np.flatnonzero(np.isin(events.kind, _RECORDED) & ((events.flags & (READ | WRITE)) != 0))
     chosen = events.take(rows)
-    active = chosen.active
+    active = chosen.accessing
     at, lane = np.nonzero(active)
     granule = int(min(4, chosen.size.min(initial=4))) or 1
     pieces = np.maximum(chosen.size // granule, 1).astype(np.int64)[at]
     begin = np.concatenate(
-        [part.operand(0)[part.active] for part in chosen.batches()] or [np.zeros(0, np.uint64)]
+        [part.operand(0)[part.accessing] for part in chosen.batches()] or [np.zeros(0, np.uint64)]
     )
     row = np.repeat(np.arange(len(at)), pieces)
     piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)

@@ -147,7 +147,13 @@ sass probe:
   warpsight sass probe nan-inf --set TYPE=bfloat16 -- ./app  # which threads store NaN, and where
 sass memory:
   warpsight sass memory train.events  # sectors and bank passes of each instruction
-  warpsight sass memory train.events --json  # for a script
+  warpsight sass memory train.events -o memory.html  # with addresses over time
+sass values:
+  warpsight sass values train.events  # what instructions load and store
+sass dataflow:
+  warpsight sass dataflow train.events -o dataflow.html  # who reads what from whom, with a picture
+sass tma:
+  warpsight sass tma train.events --block 0  # copies and waits of one block
 sass waits:
   warpsight sass waits hung.events  # which warps wait for what, and who has not come
 sass races:

@@ -133,7 +133,9 @@ def test_answers_about_hot_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_answers_about_event_traces(capsys: pytest.CaptureFixture[str]) -> None:
     truth = str(GOLDEN / "events" / "truth.events.zst")
-    fulfils("sass_memory", out(capsys, "sass", "memory", truth, "--json"))
+    for question in ("memory", "values", "dataflow"):
+        fulfils(f"sass_{question}", out(capsys, "sass", question, truth, "--json"))
+    fulfils("sass_tma", out(capsys, "sass", "tma", str(GOLDEN / "events" / "classes.events.zst"), "--json"))
     for name in ("coalescing", "value-range"):
         fulfils("sass_probe", out(capsys, "sass", "probe", name, truth, "--json"))
     cluster = str(GOLDEN / "events" / "race" / "cluster_peer_exits.events.zst")

@@ -1,4 +1,4 @@
-"""Event traces as text: the cost of accesses, races, single events."""
+"""Event traces as text: races, waits, single events."""
 
 from __future__ import annotations
 
@@ -7,30 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from warpsight.sass.events.memory import MemoryAccess
 from warpsight.sass.events.waits import BlockWaits
 from warpsight.sass.races.detect import Races
 from warpsight.sass.races.witness import Side
-
-_WORDS = {"global": "sectors", "local": "sectors"}
-
-
-def memory(rows: Sequence[MemoryAccess], top: int) -> str:
-    """Write one line per memory instruction."""
-    if not rows:
-        return "no accesses\n"
-    shown = rows[:top] if top else rows
-    lines = ["per request   ideal    requests    excess  access"]
-    for row in shown:
-        unit = _WORDS.get(row.space, "passes")
-        lines.append(
-            f"{row.per_request:6.1f} {unit:<7} {row.ideal / row.requests:4.1f} {row.requests:11,} {row.excess:9,}  "
-            f"{row.space} {row.operation} of {row.bytes} B  {row.where}"
-            + (f"  {row.sass}" if row.sass else "")
-        )
-    if len(shown) < len(rows):
-        lines.append(f"… {len(rows) - len(shown):,} more (--top 0)")
-    return "\n".join(lines) + "\n"
 
 
 def races(found: Races, top: int) -> str:

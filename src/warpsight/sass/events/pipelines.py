@@ -1,0 +1,163 @@
+"""Pipelines of copies and products: what each warp of a block issued, arrived at and waited for, over time.
+
+A wait at an mbarrier begins with the wait itself or its first attempt that fails, and ends with the attempt that succeeds. Copies
+belong to their block's next wait that ends.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from warpsight.errors import UsageError
+from warpsight.formats.events.kinds import BY_NAME, CLASSES, KINDS
+from warpsight.formats.events.records import Events
+from warpsight.sass.events.trace import EventTrace, TracedLaunch
+
+_FOLLOWED = tuple(
+    kind.number for name in ("mbarrier", "tma", "cluster", "wgmma", "tcgen05") for kind in CLASSES[name]
+) + tuple(BY_NAME[name].number for name in ("copy_async", "barrier", "barrier_release"))
+_MBARRIER = (BY_NAME["mbarrier"].number, BY_NAME["mbarrier_attempt"].number)
+_BULK = tuple(kind.number for kind in CLASSES["tma"])
+_ACTIONS = {1: "init", 2: "arrive", 3: "arrive and drop", 4: "arrive, expecting", 5: "arrive and drop, expecting",
+            6: "wait", 7: "invalidate"}  # fmt: skip
+_SUCCEEDED, _WAIT = 128, 6
+_BLOCK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class PipelineEvent:
+    """One event of a warp.
+
+    Attributes:
+        time, duration: ns since the launch's first event; a duration for waits, else 0.
+        warp: of the block; what: `wait`, `arrive`, `bulk_load`, …; bytes: that it copies.
+        address: of the mbarrier or of shared memory; where: instruction and line; copies: issued before a wait and not waited
+        for, as (number, bytes, ns from the first to the wait's end).
+    """
+
+    time: int
+    duration: int
+    warp: int
+    what: str
+    bytes: int
+    address: int
+    where: str
+    copies: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class BlockPipeline:
+    """The events of one block, in order.
+
+    Attributes:
+        kernel, launch, block: which; events: all of them.
+        waited: ns that its warps waited at mbarriers, all added up; phases: successful waits by mbarrier address.
+    """
+
+    kernel: str
+    launch: int
+    block: int
+    events: tuple[PipelineEvent, ...]
+    waited: int
+    phases: dict[int, int]
+
+    @property
+    def copied(self) -> int:
+        """Bytes that bulk and asynchronous copies move."""
+        return sum(event.bytes for event in self.events)
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {**asdict(self), "copied": self.copied, "phases": {hex(k): n for k, n in self.phases.items()}}
+
+
+def pipelines(trace: EventTrace, launch: int | None = None, block: int | None = None) -> list[BlockPipeline]:
+    """The blocks with such events, those whose warps waited longest first.
+
+    Raises:
+        UsageError: when the trace has none.
+    """
+    found = []
+    for own in trace.launches.values():
+        if launch is not None and own.number != launch:
+            continue
+        events = trace.of_launch(own.number)
+        events = events.take(np.isin(events.kind, _FOLLOWED))
+        for number in np.unique(events.block).tolist():
+            if block is None or number == block:
+                made = _of_block(trace, own, events.take(np.flatnonzero(events.block == number)), number)
+                if made is not None:
+                    found.append(made)
+    if not found:
+        raise UsageError(
+            f"{trace.name} has no copies, mbarriers or matrix products there; record with "
+            "--events tma,mbarrier,barriers,cluster,wgmma"
+        )
+    return sorted(found, key=lambda one: (-one.waited, one.launch, one.block))
+
+
+def _of_block(trace: EventTrace, launch: TracedLaunch, events: Events, number: int) -> BlockPipeline | None:
+    if not np.isin(
+        events.kind, (*_MBARRIER, *_BULK, BY_NAME["wgmma"].number, BY_NAME["copy_async"].number)
+    ).any():
+        return None
+    begin = int(events.time.min())
+    first, second = events.first_operand(0).tolist(), events.first_operand(1).tolist()
+    lanes = events.active.sum(axis=1).tolist()
+    where = [trace.describe(place) for place in trace.places(launch, events.pc)]
+    made: list[PipelineEvent] = []
+    waits: dict[tuple[int, int], int] = {}
+    phases: dict[int, int] = defaultdict(int)
+    pending: list[tuple[int, int]] = []
+    columns = (events.kind, events.flags, events.size, events.warp, events.time)
+    for at, (kind, flags, size, warp, time) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        now, name = time - begin, KINDS[kind].name
+        if kind in _MBARRIER:
+            address, action = first[at] & 0xFFFFFF, flags & 127
+            if action == _WAIT:
+                waits.setdefault((warp, address), now)
+                if flags & _SUCCEEDED:
+                    since = waits.pop((warp, address))
+                    phases[address] += 1
+                    made.append(
+                        PipelineEvent(
+                            since, now - since, warp, "wait", 0, address, where[at], _copies(pending, now)
+                        )
+                    )
+            elif name == "mbarrier":
+                made.append(PipelineEvent(now, 0, warp, _ACTIONS.get(action, name), 0, address, where[at]))
+            continue
+        copied, address = _copied(name, first[at], second[at], size, lanes[at])
+        if copied:
+            pending.append((now, copied))
+        made.append(PipelineEvent(now, 0, warp, name, copied, address, where[at]))
+    for (warp, address), since in waits.items():
+        last = int(events.time.max()) - begin
+        made.append(PipelineEvent(since, last - since, warp, "wait without end", 0, address, ""))
+    waited = sum(one.duration for one in made)
+    ordered = tuple(sorted(made, key=lambda one: (one.time, one.warp)))
+    return BlockPipeline(launch.name, launch.number, number, ordered, waited, dict(phases))
+
+
+def _copied(name: str, first: int, second: int, size: int, lanes: int) -> tuple[int, int]:
+    """Bytes that an event copies, and the shared address."""
+    if name.startswith("bulk"):
+        return (second >> 32 & 0xFFFF) * _BLOCK_BYTES, second & 0xFFFFFFFF
+    if name == "memset_shared":
+        return second * _BLOCK_BYTES, first
+    if name == "copy_async":
+        return size * lanes, second & 0xFFFFFFFF
+    return (size * lanes if name in ("store_async", "reduce_async") else 0), first & 0xFFFFFFFF
+
+
+def _copies(pending: list[tuple[int, int]], now: int) -> tuple[int, int, int] | None:
+    """Take the copies that no earlier wait has ended."""
+    if not pending:
+        return None
+    found = len(pending), sum(bytes_ for _, bytes_ in pending), now - pending[0][0]
+    pending.clear()
+    return found

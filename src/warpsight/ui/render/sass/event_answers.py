@@ -1,0 +1,229 @@
+"""Answers about event traces as sections of a table and a picture each, for a terminal or for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsight.device_code.demangle import short
+from warpsight.sass.events.dataflow import DISTANCES, Dataflow
+from warpsight.sass.events.memory import MemoryAccess
+from warpsight.sass.events.pipelines import BlockPipeline, PipelineEvent
+from warpsight.sass.events.reuse import LINE, MemoryUse
+from warpsight.sass.events.value_patterns import ValuePatterns
+from warpsight.ui.render import pages
+from warpsight.ui.render.sass import event_pictures
+
+_EVENTS_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of an answer.
+
+    Attributes:
+        title: of it; picture: an SVG, or empty.
+        columns, rows: a table; left: columns of text, by number.
+        more: rows left out; empty: what to say without rows; notes: sentences below.
+    """
+
+    title: str
+    picture: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    left: frozenset[int] = frozenset()
+    more: int = 0
+    empty: str = ""
+    notes: Sequence[str] = ()
+
+
+def text(sections: Sequence[Section]) -> str:
+    """For a terminal."""
+    return "\n".join(_lines(section) for section in sections)
+
+
+def _lines(section: Section) -> str:
+    if not section.rows:
+        return (section.empty or "nothing") + "\n"
+    cells = [section.columns, *section.rows]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(section.columns))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if at in section.left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    more = [f"… {section.more:,} more (--top 0)"] if section.more else []
+    return "\n".join([section.title, *lines, *more, *section.notes]) + "\n"
+
+
+def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
+    """A self-contained page."""
+    from markupsafe import Markup
+
+    return pages.page(
+        "events.html.j2", css=("theme.css", "events.css"), js=(), data={}, title=title, notes=notes,
+        sections=[(one, Markup(one.picture)) for one in sections],
+    )  # fmt: skip
+
+
+def _top(rows: Sequence[Sequence[str]], top: int) -> tuple[Sequence[Sequence[str]], int]:
+    shown = rows[:top] if top else rows
+    return shown, len(rows) - len(shown)
+
+
+def costs(rows: Sequence[MemoryAccess], top: int) -> Section:
+    """Sectors and passes of each instruction."""
+    listed = [
+        (
+            f"{row.per_request:.1f} {'sectors' if row.space in ('global', 'local') else 'passes'}",
+            f"{row.ideal / row.requests:.1f}", f"{row.requests:,}", f"{row.excess:,}",
+            f"{row.space} {row.operation} of {row.bytes} B", row.where, row.sass,
+        )
+        for row in rows
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    columns = ("per request", "ideal", "requests", "excess", "access", "where", "instruction")
+    return Section("Cost of each instruction", "", columns, shown, frozenset({4, 5, 6}), more, "no accesses")
+
+
+def use(rows: Sequence[MemoryUse], top: int) -> Section:
+    """Working sets and needless accesses of each launch."""
+    listed = [
+        (
+            short(row.kernel), f"{row.launch}", row.space, _bytes(row.working_set), _bytes(row.of_block),
+            _share(row.reloaded, row.loaded), _share(row.overwritten, row.stored),
+            "–" if row.silent is None else _share(row.silent, row.stored), f"{row.falsely_shared:,}",
+        )
+        for row in rows
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    columns = (
+        "kernel", "launch", "memory", "working set", "of a block", "loaded again", "overwritten", "silent", "falsely shared",
+    )  # fmt: skip
+    notes = (
+        "loaded again: by a thread that had the data; overwritten: before a load; silent: with the value that was there; "
+        f"falsely shared: lines of {LINE} bytes of which blocks write and access different bytes",
+    )
+    return Section("Use of memory", "", columns, shown, frozenset({0, 2}), more, "no accesses", notes)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return ""
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "–"
+
+
+def values(rows: Sequence[ValuePatterns], top: int) -> list[Section]:
+    """Patterns of the values of each instruction."""
+    listed = [
+        (
+            "; ".join(row.patterns) or "–",
+            f"{row.operation} of {row.type if 'float' in row.type else f'{8 * row.bytes}-bit {row.type}'}",
+            f"{row.values:,}", f"{row.distinct:,}", f"{row.zero:.0%}", f"{row.most_common:.0%} {row.example}",
+            f"{row.not_finite:,}" if "float" in row.type else "–", short(row.kernel), row.where,
+        )
+        for row in rows
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    columns = (
+        "pattern",
+        "access",
+        "values",
+        "distinct",
+        "zero",
+        "most common",
+        "not finite",
+        "kernel",
+        "where",
+    )
+    empty = "no values; record with: warpsight sass trace --events memory,values -- PROGRAM"
+    return [
+        Section(
+            "Values", event_pictures.shares(rows), columns, shown, frozenset({0, 1, 5, 7, 8}), more, empty
+        )
+    ]
+
+
+def flows(found: Dataflow, top: int) -> list[Section]:
+    """Who reads what from whom."""
+    listed = [
+        (
+            _bytes(row.bytes), _bytes(row.distinct), f"{row.pairs:,}" if row.distance != DISTANCES[-1] else "–",
+            f"{row.space}, {event_pictures.DISTANCES_NAMED[row.distance]}", row.writer, row.reader,
+        )
+        for row in found.flows
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    notes = [
+        f"{short(kernel)}: {_bytes(count)} read that no recorded access had written; "
+        f"{_bytes(found.unread.get(kernel, 0))} of global memory written last and not read by it"
+        for kernel, count in found.inputs.items()
+    ]
+    columns = ("read", "distinct", "pairs", "through", "written by", "read by")
+    first = Section(
+        "Dataflow", event_pictures.flows(found), columns, shown, frozenset({3, 4, 5}), more,
+        "no data goes from one recorded access to another", notes,
+    )  # fmt: skip
+    if not found.blocks:
+        return [first]
+    edges = sorted(found.blocks.items(), key=lambda item: (-item[1], item[0]))
+    rows, more = _top(
+        [
+            (short(kernel), f"{source}", f"{target}", _bytes(count))
+            for (kernel, source, target), count in edges
+        ],
+        top,
+    )
+    columns = ("kernel", "writing block", "reading block", "bytes")
+    return [first, Section("Between blocks", "", columns, rows, frozenset({0}), more)]
+
+
+def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
+    """What the blocks copied and waited for, and the events of the first."""
+    listed = [
+        (
+            short(one.kernel), f"{one.launch}", f"{one.block}", _bytes(one.copied), f"{one.waited / 1000:,.1f} µs",
+            ", ".join(f"{address:#x}: {count}" for address, count in sorted(one.phases.items())) or "–",
+        )
+        for one in found
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    columns = ("kernel", "launch", "block", "copied", "waited at mbarriers", "successful waits by mbarrier")
+    sections = [Section("Blocks", "", columns, shown, frozenset({0, 5}), more)]
+    first = found[0]
+    rows = [
+        (
+            f"{event.time / 1000:,.2f} µs", f"{event.warp}", event.what,
+            f"{event.duration / 1000:,.2f} µs" if event.duration else "", _bytes(event.bytes) if event.bytes else "",
+            f"{event.address:#x}" if event.address else "", _copies(event), event.where,
+        )
+        for event in first.events[:_EVENTS_SHOWN if top else None]
+    ]  # fmt: skip
+    columns = ("time", "warp", "event", "waited", "bytes", "shared address", "ends", "where")
+    title = f"{short(first.kernel)}, launch {first.launch}, block {first.block}"
+    sections.append(
+        Section(
+            title,
+            event_pictures.pipeline(first),
+            columns,
+            rows,
+            frozenset({2, 6, 7}),
+            len(first.events) - len(rows),
+        )
+    )
+    return sections
+
+
+def _copies(event: PipelineEvent) -> str:
+    if event.copies is None:
+        return ""
+    number, bytes_, since = event.copies
+    return f"{number} {'copy' if number == 1 else 'copies'}, {_bytes(bytes_)}, {since / 1000:,.2f} µs since the first"
