@@ -96,7 +96,7 @@ def synchronize(summaries: Sequence[RankSummary], groups: Sequence[Communicator]
     of = tuple(names.index(one.about.clock) for one in summaries)
     ranks = [tuple(i for i, clock in enumerate(of) if clock == number) for number in range(len(names))]
     reference = max(range(len(names)), key=lambda number: (len(ranks[number]), -number), default=0)
-    chains = _chains(_fits(summaries, groups, of, reference), reference, len(names), summaries, ranks)
+    chains = _chains(_fits(summaries, groups, of, reference), reference, summaries, ranks)
     clocks = []
     for number, name in enumerate(names):
         if number == reference:
@@ -209,7 +209,6 @@ def _messages(
 def _chains(
     edges: _Edges,
     reference: int,
-    clocks: int,
     summaries: Sequence[RankSummary],
     ranks: Sequence[tuple[int, ...]],
 ) -> dict[int, tuple[tuple[ClockFit, ...], float]]:

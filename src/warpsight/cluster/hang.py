@@ -72,7 +72,7 @@ def _group(group: str, dumps: Sequence[FlightDump], waiting: set[int]) -> list[t
     stuck = {
         rank: entry for dump in dumps if (rank := dump.rank) in inside and (entry := _pending(dump, group))
     }
-    return [(2, _stuck(group, dumps, inside, stuck))] if stuck else []
+    return [(2, _stuck(group, dumps, stuck))] if stuck else []
 
 
 def _title(group: str, dumps: Sequence[FlightDump]) -> str:
@@ -156,12 +156,7 @@ def _never_called(group: str, dumps: Sequence[FlightDump], inside: dict[int, dic
                    "exception that was caught, or a branch that the others do not take.")  # fmt: skip
 
 
-def _stuck(
-    group: str,
-    dumps: Sequence[FlightDump],
-    inside: dict[int, dict[int, FlightEntry]],
-    stuck: dict[int, FlightEntry],
-) -> Finding:
+def _stuck(group: str, dumps: Sequence[FlightDump], stuck: dict[int, FlightEntry]) -> Finding:
     """All ranks called it; those whose device has not begun it are before it in something else."""
     number = min(entry.sequence for entry in stuck.values())
     here = {rank: entry for rank, entry in stuck.items() if entry.sequence == number}

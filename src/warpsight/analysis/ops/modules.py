@@ -69,7 +69,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
             {"modules": table(_spec(by), {name: [] for name in _names(by)})}, (Finding("note", text),)
         )
     made = _by_class(found, placed) if by == "class" else _by_instance(found, placed)
-    return Result({"modules": _matching(trace, made, rows.name, by)}, _findings(found, joined, placed))
+    return Result({"modules": _matching(trace, made, rows.name, by)}, _findings(found, placed))
 
 
 def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _Placed | None:
@@ -238,7 +238,7 @@ def largest(made: pa.Table, count: int) -> pa.Table:
     return made.take(chosen)
 
 
-def _findings(found: Figures, joined: Backward, placed: _Placed) -> tuple[Finding, ...]:
+def _findings(found: Figures, placed: _Placed) -> tuple[Finding, ...]:
     held = found.owned
     length = held.work.end - held.work.start
     out = []

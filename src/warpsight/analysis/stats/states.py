@@ -42,7 +42,7 @@ def states(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """
     work = device_work.load(trace, rows)
     found: list[dict[str, Any]] = []
-    for queue, sets in _all(trace, work, rows):
+    for queue, sets in _all(trace, work):
         row: dict[str, Any] = {"process": queue.process, "device": queue.device, "context": queue.context, "stream": queue.stream,
                "window": work.window}  # fmt: skip
         busy = 0
@@ -65,7 +65,7 @@ def state_history(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """
     work = device_work.load(trace, rows)
     parts = []
-    for queue, sets in _all(trace, work, rows):
+    for queue, sets in _all(trace, work):
         pieces = [*sets, intervals.complement(intervals.merged(*sets), work.begin, work.finish)]
         start = np.concatenate([s.start for s in pieces])
         end = np.concatenate([s.end for s in pieces])
@@ -86,7 +86,7 @@ def state_history(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     return Result({"history": history}, doubts(work) + nothing(work) + _unqueued(trace, work))
 
 
-def _all(trace: StoredTrace, work: Work, rows: Rows) -> list[tuple[Queue, list[Intervals]]]:
+def _all(trace: StoredTrace, work: Work) -> list[tuple[Queue, list[Intervals]]]:
     """For each stream the disjoint sets of its first four states."""
     issued, call = calls.of_work(trace, work, api=True)
     waits, syncs = _waits(trace)

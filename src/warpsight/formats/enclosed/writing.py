@@ -128,7 +128,7 @@ def _identity(trace: StoredTrace) -> int:
 
 def _tables(trace: StoredTrace, selection: Selection) -> Iterator[tuple[str, pa.Table]]:
     chosen = {table: where for table in TABLES if (where := _where(trace, table, selection)) is not None}
-    for table, ids in _used(trace, chosen).items():
+    for table, ids in _used(chosen).items():
         yield from _rows(trace, table, f"id IN ({ids})")
     for table in (*_DEFINITIONS, *(name for name in chosen if name not in _DEFINITIONS)):
         yield from _rows(trace, table, chosen[table])
@@ -187,7 +187,7 @@ def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
     return " AND ".join(terms)
 
 
-def _used(trace: StoredTrace, chosen: dict[str, str]) -> dict[str, str]:
+def _used(chosen: dict[str, str]) -> dict[str, str]:
     """SQL that gives the ids of names, shapes, frames and stacks that the chosen rows use."""
 
     def used(column: str) -> str:

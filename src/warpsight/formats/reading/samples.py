@@ -82,7 +82,7 @@ def function_of(frames: Sequence[Frame]) -> str:
     return ""
 
 
-def place(target: Target, samples: Samples, begin: int = 0) -> None:
+def place(target: Target, samples: Samples) -> None:
     """Add samples: calls of a GPU runtime as `launch` and `api` rows (instants), all others as `sample` rows."""
     if not len(samples):
         return

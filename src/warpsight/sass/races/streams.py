@@ -69,8 +69,6 @@ def _touched(trace: EventTrace, launch: TracedLaunch) -> _Touched:
 
 def _race(trace: EventTrace, first: _Touched, second: _Touched, piece: int, count: int) -> Race:
     rows = [_row(first, piece), _row(second, piece)]
-    if not first.own.write[rows[0]] and not second.own.write[rows[1]]:  # both read and write it: take a write
-        rows[1] = _row(second, piece, write=True)
     sides = [
         side(trace, one.launch, trace.of_launch(one.launch.number), one.own, row)
         for one, row in zip((first, second), rows, strict=True)
@@ -79,7 +77,7 @@ def _race(trace: EventTrace, first: _Touched, second: _Touched, piece: int, coun
     return Race(name, second.launch.number, "global", piece * _GRANULE, count, REASON, sides[0], sides[1])
 
 
-def _row(one: _Touched, piece: int, *, write: bool = False) -> int:
+def _row(one: _Touched, piece: int) -> int:
     """An access to a piece of memory, a write where there is one."""
     rows = np.flatnonzero(~one.own.shared & (one.own.address // np.uint64(_GRANULE) == piece))
     writes = rows[one.own.write[rows]]
