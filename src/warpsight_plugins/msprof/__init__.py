@@ -97,7 +97,7 @@ COVERAGE = Coverage(
     kept=(
         "tasks as kernels with block count; copies; event waits and records; CANN calls; torch_npu operators;"
         " mstx ranges",
-        "communication (database only); AI Core frequency; devices, ranks",
+        "collectives (not in CSV); AI Core frequency; devices, ranks",
     ),
     lost=(
         "sizes of copies and threads where JSON or CSV lack them",

@@ -587,3 +587,51 @@ def test_a_loop_that_the_host_waits_in_now_and_then_has_its_own_turns(tmp_path):
             time += 200_000
 
     assert announced(tmp_path / "t.warp", build) == [("range 'forward'", 120)]
+
+
+def test_calls_that_return_right_when_their_copies_end_divide_no_turns(tmp_path):
+    """A blocking copy and a kernel a turn: by the clocks, some calls return just before their copies end, others just after."""
+
+    def build(writer):
+        for turn in range(60):
+            time = 1_000_000 + turn * 200_000
+            late = (-400, 300, 500, -200, 600)[turn % 5]
+            both = {"process": 0, "correlation": 2 * turn + 1}
+            writer.add(
+                "api", [{**both, "start": time, "duration": 20_000, "function": "cudaMemcpy", "thread": 7}]
+            )
+            writer.add("memcpy", [{**both, "start": time + 15_000, "duration": 5_000 + late, "bytes": 64, "kind": "HtoD",
+                                   "source_kind": "pageable", "destination_kind": "device", "asynchronous": False, "context": 1,
+                                   "stream": 7, "device": 0}])  # fmt: skip
+            launches(writer, time + 30_000, time + 40_000, ["solve"], 2 * turn + 2)
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of 2 kernels and copies", 60)]
+
+
+@pytest.mark.parametrize(("kernels", "expected"), [(4, []), (0, [("repetition of one kernel or copy", 12)])])
+def test_copies_in_pieces_are_the_loop_of_a_program_that_only_copies(tmp_path, kernels, expected):
+    """Eight copies to the device in pieces, four kernels, four copies back."""
+
+    def build(writer):
+        for place in range(12):
+            time = 1_000_000 + place * 200_000 + 800_000 * (place >= 8)
+            both = {"process": 0, "correlation": place + 1}
+            writer.add(
+                "api",
+                [
+                    {
+                        **both,
+                        "start": 900_000 + 10 * place + 1_000 * (place >= 8),
+                        "duration": 1,
+                        "function": "cudaMemcpyAsync",
+                        "thread": 7,
+                    }
+                ],
+            )
+            writer.add("memcpy", [{**both, "start": time, "duration": 180_000, "bytes": 64, "source_kind": "pinned",
+                                   "kind": "HtoD" if place < 8 else "DtoH", "destination_kind": "device", "asynchronous": True,
+                                   "context": 1, "stream": 7, "device": 0}])  # fmt: skip
+        for place in range(kernels):
+            launches(writer, 900_200 + 10 * place, 2_600_000 + place * 150_000, ["add"], 100 + place)
+
+    assert announced(tmp_path / "t.warp", build) == expected

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.account import gaps as gaps_of
 from warpsight.analysis.account import naming, pieces
 from warpsight.analysis.account.busy import whole
-from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, COPY, HOST, IDLE
+from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, COPY, HOST, IDLE, LAUNCH
 from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.naming import HostTime
@@ -44,13 +44,15 @@ class Entry:
         name: Kernel (:func:`warpsight.model.naming.kernel_names.family`), collective, direction of a copy, call, annotation or
             function.
         time: ns, summed over devices.
-        count: Rows of device work, or pieces of idle time.
+        count: Rows of device work, or idle stretches.
+        kernels: Kernels that share the name: instances of one template.
     """
 
     kind: int
     name: str
     time: int
     count: int
+    kernels: int = 1
 
     @property
     def class_name(self) -> str:
@@ -186,12 +188,12 @@ def _worked(trace: StoredTrace, work: Work, found: Gaps) -> list[Entry]:
             whole(own_times[kind::kinds][there], int(total[number])),
             own_counts[kind::kinds][there],
         )
-        merged: dict[str, tuple[int, int]] = {}
+        merged: dict[str, tuple[int, int, int]] = {}
         for one_id, time, count in zip(ids[there].tolist(), times.tolist(), counts.tolist(), strict=True):
             name = kernel_names.family(names.get(one_id) or kernel_names.UNNAMED)
-            known = merged.get(name, (0, 0))
-            merged[name] = known[0] + time, known[1] + count
-        out += [Entry(number, name, time, count) for name, (time, count) in merged.items()]
+            known = merged.get(name, (0, 0, 0))
+            merged[name] = known[0] + time, known[1] + count, known[2] + 1
+        out += [Entry(number, name, *sums) for name, sums in merged.items()]
     return out + _copied(trace, work, own, int(total[COPY]))
 
 
@@ -220,6 +222,11 @@ def _idle(parts: Pieces, host: list[HostTime]) -> list[Entry]:
             continue
         names, place = distinct(parts.name[mine])
         times = summed(place, length[mine], len(names))
+        if kind == LAUNCH:
+            # One launch ends a stretch: the pieces inside of the call and after it are of one launch.
+            place_of = np.full(int(parts.gap[mine].max()) + 1, len(names))
+            place_of[parts.gap[mine]] = place
+            place = place_of[place_of < len(names)]
         counts = np.bincount(place, minlength=len(names))
         out += [
             Entry(kind, parts.names[name], time, count)

@@ -139,11 +139,8 @@ class _Building:
             np.maximum.at(last, self.other_target, end[self.other_source])
         reach, wait = start - came, start - ended
         function = self._functions()
-        idle = called & ~self.is_wait
-        if len(self.begun):
-            idle &= last <= self.begun[place]
         latency = usual.by_code(
-            reach, function, np.flatnonzero(idle), int(function.max(initial=0)) + 1, _LATENCY
+            reach, function, self._unhindered(called, last), int(function.max(initial=0)) + 1, _LATENCY
         )
         arrival = np.minimum(latency[function], reach)
         arrival[self.is_wait] = np.minimum(0, reach[self.is_wait])
@@ -172,6 +169,34 @@ class _Building:
         delay = np.where(small & ~left, 0, rest)
         self._lost_launches(arrival, delay, ~called & ~self.is_wait & (~queued | ~small))
         return arrival, gap, lag, delay
+
+    def _unhindered(self, called: Column, last: Column) -> Column:
+        """The nodes that began when their launch had reached the device: nothing before them was left to wait for.
+
+        A stream that is empty does not show that: its work may wait for another stream by a wait that is not in the trace. Where
+        a device was never idle when a launch came, the launches into empty streams that were quick have to do.
+        """
+        if not len(self.begun):
+            return np.zeros(0, np.int64)
+        begun = self.begun[self.place]
+        empty = called & ~self.is_wait & (last <= begun)
+        idle = np.flatnonzero(empty & (self._busy_until() <= begun))
+        if len(idle):
+            return idle
+        found: Column = np.flatnonzero(empty & (self.graph.start - begun <= usual.MOST))
+        return found
+
+    def _busy_until(self) -> Column:
+        """For each node the end of the work of its device that began before it."""
+        graph = self.graph
+        work = np.flatnonzero(~self.is_wait)
+        order = work[np.argsort(graph.start[work], kind="stable")]
+        _, device = graph.work.device_index()
+        out = np.full(self.count, _NEVER, np.int64)
+        for number in distinct(device[order])[0].tolist():
+            mine = order[device[order] == number]
+            out[mine[1:]] = np.maximum.accumulate(graph.end[mine])[:-1]
+        return out
 
     def _functions(self) -> Column:
         """The function of each node's call, 0 for none."""

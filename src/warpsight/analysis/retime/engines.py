@@ -45,4 +45,9 @@ def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
         return program
     base = program.base
     lag = np.minimum(rest[good], _GAP)
-    return program.but(links=program.links.joined(base + one[good], base + two[good], lag, path.STREAM))
+    # What the engine explains is no delay of its own.
+    delay = program.delay.copy()
+    delay[two[good]] = np.minimum(delay[two[good]], rest[good] - lag)
+    return program.but(
+        delay=delay, links=program.links.joined(base + one[good], base + two[good], lag, path.STREAM)
+    )

@@ -11,15 +11,16 @@ Column = npt.NDArray[Any]
 #: Observations that a usual time of a function's own needs.
 _ENOUGH = 3
 #: A delay beyond the usual time is explained by chance up to this many times the usual, and within these bounds (ns).
-_TIMES, _LEAST, _MOST = 4, 10_000, 100_000
+_TIMES, _LEAST, MOST = 4, 10_000, 100_000
 
 
 def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
     """The median of the chosen values of each code, of all chosen ones for rare codes, or `otherwise`.
 
+    How long before the end of its call the work of another function began says nothing about a rare one: there 0 is the least.
     `chosen` are indices. Codes are numbers from 0 to `codes` - 1.
     """
-    whole = int(np.median(values[chosen])) if len(chosen) else otherwise
+    whole = int(np.median(np.maximum(values[chosen], 0))) if len(chosen) else otherwise
     out = np.full(max(codes, 1), whole, np.int64)
     own = code[chosen]
     counts = np.bincount(own, minlength=codes)
@@ -30,5 +31,5 @@ def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise:
 
 def longest(usual: Column) -> Column:
     """The longest time that still counts as usual."""
-    out: Column = np.clip(_TIMES * usual, _LEAST, _MOST)
+    out: Column = np.clip(_TIMES * usual, _LEAST, MOST)
     return out

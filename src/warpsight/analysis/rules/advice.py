@@ -29,6 +29,7 @@ _TEXTS = {
     UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
     "in the trace.",
 }
+_KERNELS = "Look at each of these kernels by itself next (`warpsight stats kernels`): they share a template, not their work."
 #: Launches into an idle device take microseconds; such as take a tenth of a millisecond or more load code.
 LOADS_CODE_NS = 100_000
 _LOADING = (
@@ -44,7 +45,9 @@ _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits
 
 
 def of(kind: int, name: str, usual: int = 0, count: int = 2) -> str:
-    """Advice for a class: for `count` blocking calls by purpose, for launches by their `usual` length (ns)."""
+    """Advice for a class: for `count` kernels or blocking calls by purpose, for launches by their `usual` length (ns)."""
+    if kind == COMPUTE and count > 1:
+        return _KERNELS
     if kind == LAUNCH and usual >= LOADS_CODE_NS:
         return _LOADING
     if kind == COPY and name.endswith(", pageable"):

@@ -96,7 +96,8 @@ def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
     if mean <= 0 or spread < _JITTER * mean:
         return
     spreads = f"{words.duration(spread)} of {words.duration(mean)}"
-    text = f"iterations{whose} vary by {spread / mean:.0%} (standard deviation {spreads})"
+    which = "iterations" if one.steady.all() else "the iterations of the steady state"
+    text = f"{which}{whose} vary by {spread / mean:.0%} (standard deviation {spreads})"
     yield Finding("note", text, {"mean": mean, "std": spread}, "loops/jitter", None, (),
                   "Compare runs with `warpsight diff`, which takes this spread into account.",
                   at=longest(one.start[usual], one.start[usual] + one.duration[usual]))  # fmt: skip

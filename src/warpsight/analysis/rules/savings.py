@@ -87,9 +87,9 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         if (
             finding.kind in _OF_WORK
             and saved < _MOST_OF * (finding.share_ns or 0)
-            and _launches_alone(windows)
+            and (recorded := _recorded_of_host(windows)) is not None
         ):
-            unknown = "what it would save is not known: calls that launch are all that was recorded of the host, and no waits"
+            unknown = f"what it would save is not known: {recorded}"
             yield replace(finding, evidence=(*finding.evidence, unknown))
             continue
         part = saved / facts.length
@@ -99,16 +99,27 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, saves_ns=saved, evidence=evidence)
 
 
-def _launches_alone(windows: list[_Window]) -> bool:
-    """Whether no waits are known, and all recorded calls are of functions that launched something: waits may be missing."""
+def _recorded_of_host(windows: list[_Window]) -> str | None:
+    """What was recorded of the host, in words, where its waits may be missing; None where they are known.
+
+    They may be missing where no wait is known and all recorded calls are of functions that launched something.
+    """
+    calls = 0
     for one in (window.program for window in windows):
         graph = one.graph
         launching = np.zeros(len(graph.calls.functions) + 1, bool)
         function = graph.calls.function[graph.by_thread.call]
         launching[function[one.place[one.place >= 0]]] = True
         if np.isin(one.links.kind, _WAITS).any() or not launching[function].all():
-            return False
-    return bool(windows)
+            return None
+        calls += len(function)
+    if not windows:
+        return None
+    return (
+        "calls that launch are all that was recorded of the host, and no waits"
+        if calls
+        else "no call of the host that launches or waits was recorded"
+    )
 
 
 def _lever(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:

@@ -80,7 +80,7 @@ def _finding(
     severity = "note" if kind == COMPUTE else "warning"
     rows = evidence.work_of(facts, kind, top)
     usual = evidence.usual_piece(facts, kind)
-    todo = advice.of(kind, top.name, usual, top.count)
+    todo = advice.of(kind, top.name, usual, top.kernels if kind == COMPUTE else top.count)
     return Finding(
         severity, _text(facts, kind, name, time, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,
@@ -97,12 +97,11 @@ def _text(facts: Facts, kind: int, name: str, time: int, top: Entry, *, first: b
     if kind == COMPUTE and name == kernel_names.UNNAMED:
         return f"{share:.0%} of the time is in kernels whose names are not in the trace ({times})"
     if kind == COMPUTE:
-        start = (
-            f"{share:.0%} of the time is in one kernel, {name}"
-            if first
-            else f"{name} takes {share:.0%} of the time"
-        )
-        return f"{start} ({times})"
+        one = "one kernel" if top.kernels == 1 else f"{top.kernels:,} kernels of one template"
+        if first:
+            return f"{share:.0%} of the time is in {one}, {name} ({times})"
+        of = "" if top.kernels == 1 else f"{one}, "
+        return f"{name} takes {share:.0%} of the time ({of}{times})"
     if kind == UNKNOWN and name == MIGRATION:
         return f"{idle} before {name}"
     if kind == UNKNOWN:

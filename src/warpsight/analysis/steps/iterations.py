@@ -23,7 +23,7 @@ from warpsight.analysis.steps.turns import Turns
 from warpsight.model import calls, intervals
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
-from warpsight.model.work import COMMUNICATION, Work
+from warpsight.model.work import COMMUNICATION, Work, distinct
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -44,6 +44,8 @@ _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 _NEVER = np.iinfo(np.int64).max
 #: Turns of more than one work are no chance if there are so many.
 _SINGLE, _OFTEN = 2, 50
+#: Turns of one work are nearly all of what there is from the first to the last.
+_ALL_ONE = 0.9
 #: A loop found by repetition has at least this share of the device time, or of the span.
 _PART_OF = 0.05
 
@@ -216,6 +218,7 @@ def _by_chance(found: Iterations) -> bool:
     """Whether work that merely looks alike was taken for a loop: few works a turn, and most of the time is in no usual turn.
 
     Ninety small copies before and after one long kernel are not iterations of that kernel, nor are they where they come first.
+    Nor are eight copies, four kernels and four copies twelve turns of a copy.
     """
     of_steady = found.steady[np.searchsorted(found.first, np.arange(len(found.rows)), "right") - 1]
     rows = found.rows[of_steady]
@@ -227,6 +230,10 @@ def _by_chance(found: Iterations) -> bool:
         return True
     size = float(np.median(np.diff(np.append(found.first, len(found.rows)))))
     steady = found.duration[found.steady]
+    if size < _SINGLE:
+        alike = np.bincount(distinct(work.name_id[rows] * 4 + work.kind[rows])[1])
+        if int(alike.max()) < _ALL_ONE * len(rows):
+            return True
     few = size < _SINGLE or (size < _LEAST_WORK and len(steady) < _OFTEN)
     return few and len(steady) * float(np.median(steady)) < _MADE_OF * float(steady.sum())
 

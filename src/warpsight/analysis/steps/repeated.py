@@ -30,6 +30,8 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
+#: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
+_CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 #: Layers of a model at most, and kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
@@ -104,7 +106,8 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     waited = np.searchsorted(when, waits(trace, process)[0], side="right")
     issued, call = calls.of_work(trace, work, api=True)
     of = call[launched]
-    held = (of >= 0) & (issued.end[of] >= work.end[launched]) if len(issued) else np.zeros(len(of), bool)
+    returned = issued.end[of] if len(issued) else np.zeros(len(of), np.int64)
+    held = (of >= 0) & (returned >= work.end[launched] - _CLOCK_ERROR)
     edges = np.unique(np.concatenate([[0], waited, np.flatnonzero(held) + 1, [len(names)]]))
     if not LEAST_UNEVEN < len(edges) <= _MOST_TURNS:
         return None

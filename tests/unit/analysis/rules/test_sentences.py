@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.analysis.rules.program import MS, THREAD, US, Program
+from warpsight.analysis.account.classes import LAUNCH
 from warpsight.analysis.base.result import Finding
+from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.verdict import Verdict, verdict
+from warpsight.model.selection import Rows
 
 
 def judged(program: Program) -> Verdict:
@@ -132,3 +135,47 @@ def test_a_kind_of_copy_that_has_some_of_the_time_is_not_said_to_have_all(
                             correlation=number)  # fmt: skip
                 program.device += length
     assert part.replace(", pinned", "") in of(judged(program), "account/copy").text
+
+
+def test_instances_of_one_template_are_not_said_to_be_one_kernel(program: Program) -> None:
+    for functor in ("Add", "Gelu", "Add", "Mul"):
+        program.launch(f"void elementwise_kernel<4, {functor}Functor>(int, {functor}Functor)", 300 * US)
+    program.launch("gemm", 400 * US)
+    kernels = [one for one in judged(program).findings if one.rule == "account/compute"]
+    assert (
+        kernels[0].text == "75% of the time is in 3 kernels of one template, elementwise_kernel<4> (4 times)"
+    )
+    assert "each of these kernels" in (kernels[0].advice or "")
+    assert "this kernel" in (kernels[1].advice or "")
+
+
+def test_where_nothing_of_the_host_was_recorded_nothing_is_said_of_its_launches(program: Program) -> None:
+    for _ in range(20):
+        program.launch("gemm", 100 * US)
+        program.launch("softmax", 10 * US, stream=8)
+    del program.rows["launch"]
+    found = judged(program)
+    said = " ".join(line for one in found.findings for line in one.evidence)
+    assert (
+        "no call of the host that launches or waits was recorded" in said and "calls that launch" not in said
+    )
+
+
+def test_a_launch_counts_once_however_its_idle_time_is_cut(program: Program) -> None:
+    """The device is idle during each launch, and on the way from it to the kernel."""
+    for _ in range(20):
+        program.launch("gemm", 10 * US)
+        program.synchronize()
+    with program.open() as trace:
+        (row,) = [one for one in Facts(trace, Rows()).account.of(LAUNCH) if one.name == "cudaLaunchKernel"]
+    assert row.count == 19
+
+
+def test_iterations_that_shrink_do_not_vary_as_little_as_their_steady_state(program: Program) -> None:
+    """The first turns take five times as long as those after them."""
+    for number in range(220):
+        program.launch("fan", (400 if number < 40 else 54 + 21 * (number % 3)) * US)
+        program.launch("out", 5 * US)
+        program.synchronize()
+    text = of(judged(program), "loops/jitter").text
+    assert text.startswith("the iterations of the steady state vary by")
