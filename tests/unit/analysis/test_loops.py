@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.unit.analysis.account.rows import marker, operator
 from tests.unit.analysis.conftest import Build
-from warpsight.analysis.steps import loops
+from warpsight.analysis.steps import announced, loops
 
 NAMES = ("step 1", "step 2", "step 3", "batch", "aten::mm", "Layer_0", "ProfilerStep#1", "ProfilerStep#2")
 RANGES = st.lists(
@@ -142,3 +142,30 @@ def test_what_is_announced_in_each_table(build: Build) -> None:
     ]
     assert loops.load(trace)[0].label == ["0", "1"]
     assert loops.load(build()) == ()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0), (3, 2), (2, 4)])
+def test_layers_belong_to_the_turn_that_begins_after_the_longest_pause(before: int, after: int) -> None:
+    """Turns of some launches, three layers of two launches each, and some more; a pause of 100 between turns, else of 10."""
+    # A launch long before the loop is in no turn, unless nothing is between it and the first layer.
+    when, begin, end, turn = [0], [], [], [-1 if before else 0]
+    time = 1_000
+    for number in range(4):
+        for kind in ("first",) * before + ("layer",) * 3 + ("last",) * after:
+            begin += [time - 1] if kind == "layer" else []
+            for _ in range(2 if kind == "layer" else 1):
+                when.append(time)
+                turn.append(number)
+                time += 10 if kind != "layer" else 4
+            end += [time] if kind == "layer" else []
+        time += 100
+    loop = loops.Loop(
+        loops.REPEATED, "range 'layer'", 0, 1, np.array(begin), np.array(end), ["layer"] * 12, False
+    )
+    found = announced._groups(loop, np.array(when))
+    assert found is not None and found.of_launch.tolist() == turn
+    assert (found.source, found.label, found.announced) == ("range 'layer', 3 in a turn", [""] * 4, False)
+    once = loops.Loop(
+        loops.REPEATED, "range 'layer'", 0, 1, np.array(begin[::3]), np.array(end[::3]), ["layer"] * 4, False
+    )
+    assert announced._groups(once, np.array(when)) is None

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import kernel, launch
 from warpsight.analysis.path import critical_path as path_of
+from warpsight.analysis.path import edges, host
 from warpsight.analysis.path.critical_path import CAUSES, CriticalPath, _causes, chain
 from warpsight.analysis.path.edges import matched
 from warpsight.analysis.path.lines import Lines
 from warpsight.analysis.steps import iterations
 from warpsight.model.selection import Rows
 from warpsight.model.waits import EventRecords, Waits
+from warpsight.model.work import Queue
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, len(CAUSES) - 1)), min_size=1, max_size=12)
 
@@ -122,3 +124,61 @@ def test_a_wait_is_for_the_last_record_of_its_event_in_its_process_before_it(wai
             if (other, theirs) == (one, mine) and at < moment
         ]
         assert found[place] == (max(before)[1] if before else -1)  # of one moment the last in the table
+
+
+@settings(derandomize=True, max_examples=60)
+@given(NODES, st.integers(0, 10))
+def test_the_default_stream_and_blocking_streams_wait_for_each_others_work(nodes, waits):
+    """Queue 0 is the legacy default stream, 1 blocks, 2 does not; nodes from some number on are waits of streams."""
+    nodes = sorted(nodes, key=lambda node: node[1])
+    queue, begin = ([node[place] for node in nodes] for place in (0, 1))
+    end = [b + n for _, b, n in nodes]
+    lines = Lines.of(*(np.array(column, np.int64) for column in (queue, begin, end)), 3)
+    real = max(len(nodes) - waits, 0)
+    expected = []
+    for one, two in ((0, 1), (1, 0)):
+        last = -1
+        for node in (i for i in range(real) if queue[i] == one):
+            before = [i for i in range(len(nodes)) if queue[i] == two and begin[i] < begin[node]]
+            latest = max((end[i] for i in before), default=0)
+            source = [i for i in before if end[i] == latest][-1] if before else -1
+            if source >= 0 and source != last:
+                expected.append((source, node, 5))
+            last = source
+    found = edges.Edges()
+    queues = tuple(Queue(0, 0, context, stream) for context, stream in ((1, 0), (1, 7), (1, 8)))
+    kinds = edges._StreamKinds((0,), (0, 1), ())
+    edges.default_stream_edges(lines, kinds, queues, real, found, 5)
+    edges.default_stream_edges(
+        lines, kinds, (queues[0], Queue(0, 0, 2, 7), queues[2]), real, found, 5
+    )  # another context
+    joined = zip(*(column.tolist() for column in found.joined()), strict=True) if found.source else []
+    assert sorted(joined) == sorted(expected)
+
+
+@settings(derandomize=True, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 8)), min_size=1, max_size=10),
+    st.lists(st.integers(0, 9), max_size=5),
+)
+def test_the_latest_point_of_other_threads_of_the_process(calls, wanted):
+    """Threads 0 and 1 are of one process, thread 2 of another; calls may lie inside each other."""
+    calls = sorted([*calls, (0, 3, 1), (1, 5, 1), (2, 4, 1)])  # every thread has calls
+    thread = np.array([one for one, _, _ in calls])
+    time = np.array([moment for _, begin, length in calls for moment in (begin, begin + length)])
+    by_thread = SimpleNamespace(
+        thread=thread, threads=[(0, 10), (0, 11), (1, 10)], edges=np.searchsorted(thread, np.arange(4))
+    )
+    target = sorted({2 * (one % len(calls)) for one in wanted}, key=lambda point: time[point])
+    found = host._last_of_others(by_thread, time, np.array(target, np.int64)).tolist()
+    for point, source in zip(target, found, strict=True):
+        own = calls[point // 2][0]
+        others = [i for i in range(len(time)) if {own, calls[i // 2][0]} == {0, 1} and time[i] <= time[point]]
+        assert (source >= 0) == bool(others)
+        if others:
+            assert source in others and time[source] == max(time[i] for i in others)
+    inside = [
+        any(one[0] == two[0] and j < i and two[1] + two[2] > one[1] for j, two in enumerate(calls))
+        for i, one in enumerate(calls)
+    ]
+    assert host._inside(by_thread, time).tolist() == inside

@@ -58,9 +58,13 @@ def test_busy_time_is_a_union_per_device_stream_and_kind(messy):
 def test_time_at_each_depth_adds_up_to_the_window(messy):
     trace, rows = messy
     begin, end = extent(rows)
-    table = concurrency(trace).tables["concurrency"].to_pylist()
+    tables = concurrency(trace).tables
+    table, devices = (tables[name].to_pylist() for name in ("concurrency", "devices"))
     for number in (0, 1):
         depth = marks(rows, number, ALL)[begin:end]
+        busy = int((depth > 0).sum())
+        assert (devices[number]["deepest"], devices[number]["busy"]) == (depth.max(), busy)
+        assert devices[number]["mean_depth"] == pytest.approx(depth.sum() / busy)
         found = {r["depth"]: r["time"] for r in table if r["device"] == number}
         assert found == {d: int((depth == d).sum()) for d in {0, *depth.tolist()}}
         assert sum(found.values()) == end - begin

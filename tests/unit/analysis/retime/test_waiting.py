@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,3 +185,16 @@ def test_a_run_of_queries_ends_with_the_last_work_that_ended_between_the_last_tw
         np.arange(len(queries)),
     )  # fmt: skip
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(("meanwhile", "ahead"), [(4, 4), (3, 9), (9, 3), (4, 3), (3, 4)])
+def test_fewer_than_four_calls_may_be_a_chance(meanwhile: int, ahead: int) -> None:
+    begins = [0, *range(50, 50 + meanwhile), *range(10, 10 + ahead), 90]
+    owner = np.array([0] * (1 + meanwhile) + [1] * (ahead + 1))
+    before = np.full(2 * len(begins), -1, np.int64)
+    before[2::2] = 2 * np.arange(1, len(begins)) - 1
+    whole = program(
+        time=np.repeat(begins, 2), by_thread=SimpleNamespace(thread=owner), before=before, base=len(before)
+    )
+    found = waiting._working_meanwhile(whole, np.array([2 * meanwhile + 1]), np.array([2 * len(begins) - 2]))
+    assert found.tolist() == [meanwhile >= 4 and ahead >= 4]
