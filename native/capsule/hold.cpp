@@ -61,8 +61,10 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
       return reached + " reaches " + (block.kind[0] == 'm' ? "managed memory" : "another process's memory") +
              ", which cannot be cut out";
     auto next = held_.lower_bound(block.address);
-    if (next != held_.end() && next->first == block.address && next->second.block.size == block.size)
+    if (next != held_.end() && next->first == block.address && next->second.block.size == block.size) {
+      next->second.after = false;  // freed within the range and made again: it counts what the range leaves
       continue;
+    }
     const bool overlaps = (next != held_.end() && next->first < block.end()) ||
                           (next != held_.begin() && std::prev(next)->second.block.end() > block.address);
     if (overlaps) return "memory was freed and made again with another size within the range";

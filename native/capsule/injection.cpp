@@ -57,9 +57,14 @@ std::string subscribe(decltype(&cuptiEnableCallback)* enable, CUpti_SubscriberHa
   return refusal(subscribe(subscriber, on_callback, nullptr));
 }
 
+// Other threads still launch: the end of a launch that is under way must be heard, or its lock is never given
+// back.
 void at_exit() {
+  CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire);
+  if (recorder == nullptr) return;  // a forked child, which may have inherited locks in any state
   follow_with(nullptr, nullptr);
-  if (CapsuleRecorder* const recorder = g_recorder.exchange(nullptr)) recorder->at_exit();
+  recorder->at_exit();
+  g_recorder.store(nullptr);
 }
 
 struct sigaction g_before = {};  // what the signal did; constant once it is caught
@@ -180,12 +185,12 @@ void start(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscri
 
 void named_range_begins(const char* name) {
   CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire);
-  if (recorder != nullptr && recorder->asked_for(name)) recorder->range_begins();
+  if (recorder != nullptr && recorder->asked_for(name)) recorder->range_begins(name);
 }
 
 void named_range_ends(const char* name) {
   CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire);
-  if (recorder != nullptr && recorder->asked_for(name)) recorder->range_ends();
+  if (recorder != nullptr && recorder->asked_for(name)) recorder->range_ends(name);
 }
 
 }  // namespace warpsight

@@ -11,7 +11,8 @@ namespace warpsight {
 void Notes::add(const char* what, const uint64_t* addresses, size_t count) {
   const uint64_t sequence = next_.fetch_add(1, std::memory_order_relaxed) + 1;
   Note& note = notes_[sequence % kNotes];
-  note.sequence.store(0, std::memory_order_release);
+  note.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // before what follows is changed
   note.what = what;
   timespec now;
   clock_gettime(CLOCK_REALTIME_COARSE, &now);  // to some milliseconds, for a quarter of the time
@@ -22,18 +23,22 @@ void Notes::add(const char* what, const uint64_t* addresses, size_t count) {
 }
 
 std::string Notes::latest(uint64_t begin, uint64_t end) const {
-  const Note* found = nullptr;
-  uint64_t latest = 0;
+  const char* what = nullptr;
+  uint64_t latest = 0, time = 0;
   for (size_t i = 0; i < kNotes; ++i) {
     const Note& note = notes_[i];
     const uint64_t sequence = note.sequence.load(std::memory_order_acquire);
     if (sequence <= latest) continue;
     const bool inside = std::any_of(note.addresses, note.addresses + note.count,
                                     [=](uint64_t address) { return begin <= address && address < end; });
-    if (inside) found = &note, latest = sequence;
+    const char* const call = note.what;
+    const uint64_t called = note.time;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (inside && note.sequence.load(std::memory_order_relaxed) == sequence)
+      what = call, time = called, latest = sequence;
   }
-  if (found == nullptr) return "";
-  return Json("call").text("what", found->what).number("time", found->time).number("sequence", latest).done();
+  if (latest == 0) return "";
+  return Json("call").text("what", what).number("time", time).number("sequence", latest).done();
 }
 
 }  // namespace warpsight

@@ -42,7 +42,8 @@ Work KeptLaunch::restored(std::vector<void*>* given) {
 void RecentLaunches::add(CUcontext context, const Work& work, const Kernel* kernel) {
   const uint64_t sequence = next_.fetch_add(1, std::memory_order_relaxed) + 1;
   Slot& slot = slots_[sequence % kSlots];
-  slot.sequence.store(0, std::memory_order_release);
+  slot.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // before what follows is changed
   if (work.attribute_count > KeptLaunch::kAttributes) return;
   if (kernel != nullptr && !pack(work, *kernel, slot.launch.packed)) return;
   std::copy_n(work.attributes, work.attribute_count, slot.launch.attributes);
@@ -61,9 +62,9 @@ bool RecentLaunches::find(int thread, uint64_t begin, uint64_t end, KeptLaunch* 
     const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
     const KeptLaunch& launch = slot.launch;
     if (sequence <= latest || launch.thread != thread || launch.time < begin || launch.time > end) continue;
-    *found = launch;
+    const KeptLaunch copy = launch;
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.sequence.load(std::memory_order_relaxed) == sequence) latest = sequence;
+    if (slot.sequence.load(std::memory_order_relaxed) == sequence) *found = copy, latest = sequence;
   }
   return latest != 0;
 }

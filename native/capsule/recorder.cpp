@@ -24,6 +24,7 @@ thread_local Current t_current;
 enum class Counted : uint8_t { no, left_out, chosen };
 thread_local Counted t_counted = Counted::no;
 thread_local bool t_range = false;  // the range that is cut out began on this thread
+thread_local int t_depth = 0;       // ranges of its name on this thread, from that one inwards
 
 bool loads_module(uint32_t cbid) {
   return cbid == CBID(cuModuleLoad) || cbid == CBID(cuModuleLoadData) || cbid == CBID(cuModuleLoadDataEx) ||
@@ -52,6 +53,9 @@ bool capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return cu().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
+
+// Waiting for the GPU then would break the program's capture.
+constexpr char kCapturing[] = "the program captures a graph in another stream while the work runs";
 
 bool is_wait(WorkKind kind) {
   return kind == WorkKind::stream_wait || kind == WorkKind::event_wait || kind == WorkKind::context_wait;
@@ -158,7 +162,8 @@ void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const char* f
 
 // The kernel that searches memory is made before the program is held for the first time.
 void CapsuleRecorder::prepare(CUcontext context) {
-  if (request_.everything || prepared_.exchange(true)) return;
+  if (request_.everything || captures_.load(std::memory_order_relaxed) > 0 || prepared_.exchange(true))
+    return;
   OwnCalls own;
   std::lock_guard<std::timed_mutex> lock(mutex_);
   reach_.prepare(context);  // what fails now is told when it is needed
@@ -240,6 +245,7 @@ void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
 void CapsuleRecorder::open(CUcontext context, uint64_t number) {
   context_ = context;
   OwnCalls own;
+  if (captures_.load() > 0) return refuse(kCapturing);
   follow(Followed::work);
   cu().synchronize();
   for (CUevent& event : clock_)
@@ -258,23 +264,29 @@ bool CapsuleRecorder::asked_for(const char* range) const {
   return !done() && !request_.range.empty() && fnmatch(request_.range.c_str(), range, 0) == 0;
 }
 
-void CapsuleRecorder::range_begins() {
+void CapsuleRecorder::range_begins(const char* name) {
   std::lock_guard<std::timed_mutex> lock(mutex_);
+  if (t_range && state_.load() == State::open) {  // within the one that is cut out, or one more of it
+    if (t_depth == 0) range_ = name, matched_.fetch_add(1, std::memory_order_relaxed);
+    t_depth += range_ == name ? 1 : 0;
+    return;
+  }
   CUcontext context = nullptr;
   if (!armed_.load(std::memory_order_relaxed)) return;
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t end = request_.keep == Keep::all ? request_.first + 1 : request_.end;
   if (number + 1 == request_.first) follow(Followed::writes);  // so that writers of memory are known
-  if (number < request_.first || number >= end) return;
-  t_range = true;
+  if (number < request_.first || number >= request_.end) return;
+  t_range = true, t_depth = 1, range_ = name;
   if (context == nullptr) return refuse("the range began before the program had a CUDA context");
   open(context, number);
 }
 
-void CapsuleRecorder::range_ends() {
-  if (!t_range) return;  // another thread's range of the same name
+void CapsuleRecorder::range_ends(const char* name) {
+  if (!t_range) return;  // another thread's range
   std::lock_guard<std::timed_mutex> lock(mutex_);
+  if (range_ != name || t_depth == 0 || --t_depth != 0) return;  // one within
+  if (request_.keep == Keep::all && state_.load() == State::open && matched_.load() < request_.end) return;
   t_range = false;
   if (state_.load() == State::open) close();
   if (state_.load() == State::waiting && matched_.load() == request_.end) finish();
@@ -291,6 +303,7 @@ void CapsuleRecorder::refuse(const std::string& why) {
 
 void CapsuleRecorder::close() {
   OwnCalls own;
+  if (captures_.load() > 0) return refuse(kCapturing);
   InContext here(context_);
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
@@ -314,6 +327,7 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
     return refuse("work on a second context or GPU lies in the range: " + std::string(call.functionName));
   if (work.kind == WorkKind::unsupported)
     return refuse(std::string(call.functionName) + " lies in the range, and cannot be cut out");
+  if (captures_.load() > 0 && !is_wait(work.kind)) return refuse(kCapturing);
   const uint64_t host_ns = time_ns() - begin_ns_;
   if (!is_wait(work.kind)) {
     const CUresult result = cu().synchronize();
@@ -364,6 +378,7 @@ void CapsuleRecorder::before_free(uint64_t address) {
   const auto found = held_.find(address);
   if (state_.load() != State::open || found == held_.end() || found->second.after) return;
   OwnCalls own;
+  if (captures_.load() > 0) return refuse(kCapturing);
   InContext here(context_);
   cu().synchronize();
   const std::string why = take({&found->second}, {}, "after");

@@ -42,8 +42,8 @@ class CapsuleRecorder {
   void before_launch(uint32_t cbid, const void* params);
   // Whether ranges of this name were asked for, and one begins or ends on this thread.
   bool asked_for(const char* range) const;
-  void range_begins();
-  void range_ends();
+  void range_begins(const char* name);
+  void range_ends(const char* name);
   // Says why nothing was cut out, and ends.
   void refuse(const std::string& why);
   // The process ends.
@@ -160,6 +160,7 @@ class CapsuleRecorder {
   std::timed_mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
   uint64_t chosen_ = 0;     // launches that counted and have a number
   CUcontext context_ = nullptr;
+  std::string range_;  // the name of the range that is cut out
   uint64_t begin_ns_ = 0;
   uint64_t held_ns_ = 0;           // for so long the program waited for copies
   std::map<uint64_t, Held> held_;  // by address

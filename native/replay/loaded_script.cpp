@@ -5,13 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace warpsight::replay {
 namespace {
 
 constexpr uint64_t kMostEvents = 1 << 22;
-constexpr uint64_t kMostBytes = 1ull << 44;
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAddressEnd = 1ull << 57;
 
 bool map(const char* path, const unsigned char** bytes, size_t* size) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -32,14 +34,43 @@ bool within(uint64_t offset, uint64_t size, uint64_t limit) {
 
 template <class T>
 bool take(const unsigned char* file, size_t size, const Section& section, Span<T>* span) {
-  if (section.count > size / sizeof(T) || section.offset % alignof(T) != 0) return false;
+  if (section.count > size / sizeof(T) || section.offset % alignof(T) != 0 ||
+      !within(section.offset, section.count * sizeof(T), size))
+    return false;
   span->first = reinterpret_cast<const T*>(file + section.offset);
   span->count = section.count;
-  return within(section.offset, section.count * sizeof(T), size);
+  return true;
 }
 
 bool contents(const Script& script, uint64_t offset, uint64_t size) {
   return offset == kNone || within(offset, size, script.data_size);
+}
+
+// Ranges by address.
+bool good_mappings(const Script& script) {
+  uint64_t end = 0;
+  for (const Mapping& one : script.mappings) {
+    if (one.kind > kPinned || one.size == 0 || (one.address | one.size) % kPage != 0 || one.address < end ||
+        !within(one.address, one.size, kAddressEnd))
+      return false;
+    end = one.address + one.size;
+  }
+  return true;
+}
+
+// Each in one mapping, by address.
+bool good_pieces(const Script& script) {
+  const Mapping* mapping = script.mappings.begin();
+  uint64_t end = 0;
+  for (const Piece& one : script.pieces) {
+    while (mapping != script.mappings.end() && mapping->address + mapping->size <= one.address) ++mapping;
+    if (mapping == script.mappings.end() || one.size == 0 || one.address < end ||
+        one.address < mapping->address || !within(one.address, one.size, mapping->address + mapping->size) ||
+        !contents(script, one.before, one.size) || !contents(script, one.after, one.size))
+      return false;
+    end = one.address + one.size;
+  }
+  return true;
 }
 
 bool is_text(const Script& script, uint32_t offset) {
@@ -84,7 +115,10 @@ bool good(const Script& script, const Graph& graph) {
 
 bool good(const Script& script, const Patch& patch) {
   if (patch.global >= script.globals.count) return false;
-  if (patch.place == kInMemory) return true;
+  if (patch.place == kInMemory)
+    return std::any_of(script.mappings.begin(), script.mappings.end(), [&](const Mapping& mapping) {
+      return patch.offset >= mapping.address && within(patch.offset, 8, mapping.address + mapping.size);
+    });
   if (patch.place == kInGlobal)
     return patch.index < script.globals.count && within(patch.offset, 8, script.globals[patch.index].size);
   if (patch.index >= script.operations.count) return false;
@@ -94,9 +128,8 @@ bool good(const Script& script, const Patch& patch) {
 }
 
 const char* first_fault(const Script& script) {
-  for (const Piece& piece : script.pieces)
-    if (!contents(script, piece.before, piece.size) || !contents(script, piece.after, piece.size))
-      return "piece";
+  if (!good_mappings(script)) return "mapping";
+  if (!good_pieces(script)) return "piece";
   for (const Module& module : script.modules)
     if (!within(module.offset, module.size, script.data_size)) return "module";
   for (const Function& function : script.functions)

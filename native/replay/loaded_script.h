@@ -6,6 +6,8 @@
 
 namespace warpsight::replay {
 
+constexpr uint64_t kMostBytes = 1ull << 44;  // of a copy, and of all that pinned memory is made for
+
 template <class T>
 struct Span {
   const T* first = nullptr;

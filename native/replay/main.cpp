@@ -17,9 +17,17 @@ bool open_device(const Driver& driver, const Script& script, Memory* memory, Rep
   int major = 0, minor = 0;
   CUcontext context = nullptr;
   char name[256] = "";
+  int count = 0;
   memory->release();
   if (!report->check(driver, driver.init(0), "cuInit") || !memory->reserve() ||
-      !report->check(driver, driver.device_get(device, static_cast<int>(script.header->device)),
+      !report->check(driver, driver.device_count(&count), "the device"))
+    return false;
+  if (script.header->device >= static_cast<uint32_t>(count)) {
+    report->line("failed -1 device number %u is not there: this machine has %d (--device)",
+                 script.header->device, count);
+    return false;
+  }
+  if (!report->check(driver, driver.device_get(device, static_cast<int>(script.header->device)),
                      "the device") ||
       !report->check(driver, driver.device_name(name, sizeof name, *device), "the device") ||
       !report->check(driver,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -28,6 +29,10 @@ bool hold_one(const Mapping& mapping) {
 }
 
 }  // namespace
+
+uint64_t host_memory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 bool Memory::hold() {
   for (const Mapping& mapping : script_.mappings)
@@ -74,6 +79,14 @@ bool Memory::reserve_rest() {
 
 bool Memory::map(CUdevice device) {
   if (!reserve_rest()) return false;
+  uint64_t pinned = 0;
+  for (const Mapping& mapping : script_.mappings)
+    if (mapping.kind == kPinned) pinned += mapping.size;
+  if (pinned > host_memory()) {
+    report_->line("failed -1 memory %llu bytes of pinned memory are more than this machine has",
+                  static_cast<unsigned long long>(pinned));
+    return false;
+  }
   for (const Mapping& mapping : script_.mappings)
     if (mapping.kind == kDevice ? !map_device(mapping, device) : !map_pinned(mapping)) return false;
   for (const Piece& piece : script_.pieces) piece_bytes_ += piece.size;

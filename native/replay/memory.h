@@ -7,6 +7,9 @@
 
 namespace warpsight::replay {
 
+// Bytes of memory that this machine has.
+uint64_t host_memory();
+
 class Memory {
  public:
   Memory(const Driver& driver, const Script& script, Report* report)

@@ -32,6 +32,13 @@ bool Outputs::open() {
     places_.push_back(place);
     place += piece.size;
   }
+  const uint64_t copies = script_.header->variants + 1;  // the first run of each, and the present one
+  if (place > host_memory() / copies) {
+    report_->line(
+        "failed -1 memory comparing %llu bytes takes %llu times as much, more than this machine has",
+        static_cast<unsigned long long>(place), static_cast<unsigned long long>(copies));
+    return false;
+  }
   const size_t size = place == 0 ? 1 : place;
   for (unsigned char** buffer : {&current_, &first_[0], &first_[1]}) {
     void* const at =

@@ -4,6 +4,11 @@
 #include <cstring>
 
 namespace warpsight::replay {
+namespace {
+
+constexpr size_t kMostWaits = 1 << 26;  // of all nodes of a graph
+
+}  // namespace
 
 bool Program::load() {
   for (const Module& module : script_.modules) {
@@ -111,7 +116,11 @@ bool Program::make_streams() {
 bool Program::pin_uploads() {
   uint64_t size = 0;
   for (const Operation& one : operations_)
-    if (one.kind == kUpload && one.element != 0) size += one.width * one.height;
+    if (one.kind == kUpload && one.element != 0 && size <= kMostBytes) size += one.width * one.height;
+  if (size > kMostBytes) {
+    report_->line("failed -1 memory the uploads are larger than any memory");
+    return false;
+  }
   void* made = nullptr;
   if (size == 0) return true;
   if (!report_->check(driver_, driver_.allocate_host(&made, size, 0), "pinned memory for uploads"))
@@ -149,7 +158,8 @@ bool Program::restore_globals() {
 void Program::unmend(uint64_t address, uint64_t size, uint64_t before, unsigned char* contents) const {
   if (before == kNone) return;
   for (const Patch& patch : script_.patches) {
-    if (patch.place != kInMemory || patch.offset < address || patch.offset - address + 8 > size) continue;
+    if (patch.place != kInMemory || patch.offset < address || size < 8 || patch.offset - address > size - 8)
+      continue;
     const uint64_t mended = globals_[patch.global] + patch.addend;
     const uint64_t at = patch.offset - address;
     if (memcmp(contents + at, &mended, 8) == 0) memcpy(contents + at, script_.data + before + at, 8);
@@ -277,11 +287,16 @@ bool Program::capture_nodes(const Graph& graph, unsigned variant, CUstream strea
   std::vector<std::vector<CUgraphNode>> made(
       graph.count);  // an empty node stands for the nodes that it waits for
   std::vector<CUgraphNode> all;
+  size_t waits = 0;
   for (uint64_t i = 0; i < graph.count; ++i) {
     const Operation& node = operations_[graph.first + i];
     std::vector<CUgraphNode> after;
     for (uint32_t k = 0; k < node.after_count; ++k) {
       const auto& earlier = made[script_.edges[node.after + k]];
+      if ((waits += earlier.size()) > kMostWaits) {
+        report_->line("failed -1 graph its nodes wait for each other more often than a replay can take");
+        return false;
+      }
       after.insert(after.end(), earlier.begin(), earlier.end());
     }
     std::sort(after.begin(), after.end());

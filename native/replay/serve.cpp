@@ -18,6 +18,16 @@ bool inside(const Script& script, uint64_t address, uint64_t size) {
   return false;
 }
 
+// The next line, with its end cut off where it is too long for any command; false: there is none.
+bool read_line(char (&line)[128]) {
+  size_t length = 0;
+  int next = 0;
+  while ((next = getchar()) != EOF && next != '\n')
+    if (length < sizeof line - 1) line[length++] = static_cast<char>(next);
+  line[length] = 0;
+  return next != EOF;
+}
+
 class Server {
  public:
   Server(const Driver& driver, const Script& script, Memory* memory, Program* program, Report* report)
@@ -25,8 +35,8 @@ class Server {
 
   bool answer(const char* line) {
     uint64_t address = 0, size = 0;
-    if (strcmp(line, "step\n") == 0) return step();
-    if (strcmp(line, "restart\n") == 0) return restart();
+    if (strcmp(line, "step") == 0) return step();
+    if (strcmp(line, "restart") == 0) return restart();
     if (sscanf(line, "read %" SCNx64 " %" SCNu64, &address, &size) == 2) return read(address, size);
     if (sscanf(line, "write %" SCNx64 " %" SCNu64, &address, &size) == 2) return write(address, size);
     return say("error what", 0, false);
@@ -86,7 +96,7 @@ class Server {
 bool serve(const Driver& driver, const Script& script, Memory* memory, Program* program, Report* report) {
   Server server(driver, script, memory, program, report);
   char line[128];
-  while (fgets(line, sizeof line, stdin) != nullptr)
+  while (read_line(line))
     if (!server.answer(line)) return false;
   return true;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -303,6 +304,64 @@ def test_a_kernel_is_told_from_one_of_the_same_name(programs: Programs, tmp_path
 def test_a_program_may_end_on_a_thread_without_a_context(programs: Programs, tmp_path: Path) -> None:
     capsule = programs.record(tmp_path, "--launch 0..5", "add", "leave").capsule
     assert floats(capsule, the_output(capsule), "after")[1] == 5.0
+
+
+def test_memory_made_again_in_the_range_keeps_what_the_range_leaves(
+    programs: Programs, tmp_path: Path
+) -> None:
+    steps = ["range:r", "add", "remake", "copy", "add", "end:r"]
+    capsule = programs.record(tmp_path, "--range r", *steps).capsule
+    after = floats(capsule, the_output(capsule), "after")
+    assert after[10] == 2 * (5 + 10) + 1 and after[11] == 45
+
+
+def test_a_range_ends_with_itself_and_not_with_one_inside(programs: Programs, tmp_path: Path) -> None:
+    """One of the same name, and one that the pattern names, too."""
+    steps = [
+        "range:layer",
+        "range:layer",
+        "add",
+        "end:layer",
+        "range:layer.1",
+        "add",
+        "end:layer.1",
+        "add",
+        "end:layer",
+    ]
+    capsule = programs.record(tmp_path, "--range layer*", *steps, "add").capsule
+    assert len(capsule.manifest.operations) == 3
+
+
+def test_several_steps_are_one_capsule_with_what_lies_between(programs: Programs, tmp_path: Path) -> None:
+    steps = [
+        word
+        for value in (1, 2, 3, 4)
+        for word in ("range:warpsight:step", f"fill:{value}", "end:warpsight:step", "set")
+    ]
+    held = programs.record(tmp_path, "--step 2..4", *steps).capsule.manifest
+    values = [
+        struct.unpack("<f", work.parameters[4:8])[0] if isinstance(work, m.Launch) else None
+        for work in held.operations
+    ]
+    assert values == [2, None, 3] and not held.incomplete
+
+
+def test_a_capture_of_the_program_is_left_whole(programs: Programs, tmp_path: Path) -> None:
+    """Waiting for the GPU would break it."""
+    steps = ["capture", "add", "captured", "add"]
+    done = programs.record(tmp_path, "-k add*", *steps)
+    assert done.code == 1 and "captures a graph in another stream" in done.output
+    assert "the capture is whole" in done.output
+    done = programs.record(tmp_path, "-k add* --launch 1", *steps)
+    assert done.code == 0 and "the capture is whole" in done.output, done.output
+
+
+def test_a_program_may_end_while_a_launch_of_the_range_is_under_way(
+    programs: Programs, tmp_path: Path
+) -> None:
+    capsule = programs.record(tmp_path, "--range r", "range:r", "add", "exit").capsule
+    assert capsule.manifest.incomplete == ["the program ended within the range"]
+    assert len(capsule.manifest.operations) == 2
 
 
 def test_memory_freed_in_the_range_keeps_what_it_held(programs: Programs, tmp_path: Path) -> None:

@@ -75,10 +75,53 @@ def test_a_kernel_that_varies_is_non_deterministic_and_named(standin: Path, tmp_
 
 
 def test_a_failing_kernel_is_named(standin: Path, tmp_path: Path) -> None:
-    write(tmp_path / "x.capsule", ("faulty",))
+    write(tmp_path / "x.capsule", (KERNEL, "faulty"))
     done = replaying.replay(standin, tmp_path / "x.capsule")
-    assert done.returncode == 6
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stdout and "Traceback" not in done.stderr
+    assert done.returncode == 6 and "Traceback" not in done.stderr
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS in operation 1, faulty" in done.stdout
+
+
+def test_a_kernel_of_several_modules_is_swapped_in_each(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, KERNEL))
+    (tmp_path / "fast.ptx").write_text(".entry scale_fast(\n kernels: scale_fast ")
+    found = answer(standin, tmp_path / "x.capsule", "--swap", f"scale={tmp_path / 'fast.ptx'}")
+    assert [row["median_ns"] for row in found["versions"][1]["operations"]] == [5_000, 5_000]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scale", "nan", "--schedule", "original"], "--scale nan: a factor"),
+        (["--scale", "inf", "--schedule", "original"], "--scale inf: a factor"),
+        (["--scale", "2"], "--schedule original"),
+        (["--mode", "partial"], "needs --operations"),
+        (["--mode", "stream", "--stream", "9"], "streams 0 to 0"),
+        (["--operations", "5..2"], "operations 0 to 0"),
+        (["--schedule", "slow"], "write fast, original or graph"),
+        (["--dtype", "float7"], "write one of float64"),
+        (["--swap", "add=x.ptx"], "it has: scale"),
+        (["--swap", "scale=missing.ptx"], "missing.ptx"),
+        (["--under", "no-such-tool"], "not installed"),
+    ],
+)
+def test_a_wrong_use_is_one_line_with_a_remedy(
+    standin: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    write(tmp_path / "x.capsule")
+    done = replaying.replay(standin, tmp_path / "x.capsule", *options)
+    assert (done.returncode, done.stdout) == (2, "") and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_gpu_that_is_not_there_is_said(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule")
+    done = replaying.replay(standin, tmp_path / "x.capsule", "--device", "7")
+    assert done.returncode == 6 and "number 7 is not there: this machine has 1 (--device)" in done.stdout
+
+
+def test_no_write_is_said(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", operations=[m.EventRecord(0, 0), m.Set(0, BASE + 16384, 0, 1, 4)], events=1)
+    done = replaying.replay(standin, tmp_path / "x.capsule", "--writes")
+    assert "writes: no operation changed a byte" in done.stdout
 
 
 def test_a_swapped_kernel_is_timed_and_compared(standin: Path, tmp_path: Path) -> None:
@@ -209,7 +252,7 @@ def test_other_schedules_leave_the_same_bytes(standin: Path, tmp_path: Path, sch
 
 
 def test_a_gpu_without_code_for_it_is_named(standin: Path, tmp_path: Path) -> None:
-    write(tmp_path / "x.capsule", modules=lambda w: [m.LoadedModule("cubin", 4, w.put(b"\x7fELF"))])
+    write(tmp_path / "x.capsule", modules=lambda w: [m.LoadedModule("ptx", 4, w.put(b"PTX\0"))])
     done = replaying.replay(standin, tmp_path / "x.capsule")
     assert done.returncode == 6 and "on a GPU of compute capability 9.0" in done.stdout
 

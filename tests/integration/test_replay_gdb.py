@@ -117,3 +117,55 @@ def test_damaged_packets_end_nothing_but_their_own_connection(standin: Path, tmp
             with socket.create_connection(("127.0.0.1", port)) as peer:
                 peer.sendall(text)
         assert "exited normally" in gdb(port, ["continue"])
+
+
+def packet(text: str) -> bytes:
+    return f"${text}#{sum(text.encode()) & 0xFF:02x}".encode()
+
+
+def asked(peer: socket.socket, text: str) -> str:
+    """The answer to a packet, without acknowledgements."""
+    peer.sendall(packet(text))
+    received = b""
+    while b"#" not in received or len(received.rpartition(b"#")[2]) < 2:
+        more = peer.recv(4096)
+        assert more, received
+        received += more
+    return received.lstrip(b"+").decode()[1:-3]
+
+
+def test_odd_numbers_are_errors_and_change_no_later_answer(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule")
+    odd = [f"m{'f' * 200},4", "m-5,4", f"m{BASE:x},-4", f"m0x{BASE:x},4", f"X{'1' * 300},0:step\n", f"M{'f' * 17},1:00", "p-1",
+           f"Z2,{BASE:x},ffffffffff", "Z0,-10,1", "mffffffffffffffff,8", "Z2,ffffffffffffffff,8"]  # fmt: skip
+    with (
+        served(standin, tmp_path / "x.capsule") as port,
+        socket.create_connection(("127.0.0.1", port)) as peer,
+    ):
+        assert [asked(peer, text) for text in odd] == ["E01"] * len(odd)
+        assert asked(peer, f"m{BASE:x},4") == "000080bf"  # -1.0
+        assert asked(peer, "p10") == "0010000000000000"  # nothing ran
+
+
+def test_a_second_debugger_waits_for_the_first(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, KERNEL))
+    with (
+        served(standin, tmp_path / "x.capsule") as port,
+        socket.create_connection(("127.0.0.1", port)) as one,
+    ):
+        assert asked(one, "?") == "S05"
+        with socket.create_connection(("127.0.0.1", port)) as other:
+            other.sendall(packet("p10"))
+            assert asked(one, "vCont;s:1").startswith("O")  # says before which operation
+            one.close()
+            assert asked(other, "p10").endswith("0010000000000000")  # from the beginning
+
+
+def test_a_debugger_may_go_while_the_replay_runs(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL,) * 200)
+    with served(standin, tmp_path / "x.capsule") as port:
+        for text in ("c", "vCont;c:p1.-1", "s"):
+            with socket.create_connection(("127.0.0.1", port)) as peer:
+                peer.sendall(packet(text))
+        said = gdb(port, ["monitor break scale 3", "continue", f"x/1fw {BASE}", "continue"])
+    assert "before 2: scale" in said and f"{BASE:#x}:\t-1\n" in said and "exited normally" in said

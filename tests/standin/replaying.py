@@ -44,7 +44,7 @@ def write(
     wanted = INPUT * 2 if after is None else after
     y = BASE + 16384
     fields: dict[str, Any] = {
-        "modules": [m.LoadedModule("cubin", len(code), writer.put(code))],
+        "modules": [m.LoadedModule("ptx", len(code), writer.put(code))],
         "functions": [m.Function(0, name, LAYOUT) for name in kernels],
         "allocations": [
             m.Allocation(BASE, INPUT.nbytes, "malloc", before=writer.put(INPUT.tobytes()), after=writer.put(INPUT.tobytes())),

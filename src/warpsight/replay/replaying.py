@@ -17,7 +17,7 @@ from warpsight.replay import execution, script, swap
 from warpsight.replay.capsule import layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
-from warpsight.replay.outcome import LEFT, VARYING, Files, ReplayOutcome, version
+from warpsight.replay.outcome import LEFT, VARYING, Files, ReplayOutcome, title, version
 from warpsight.replay.results import Failure, ReplayResults
 from warpsight.replay.schedules import changing, schedule, synthetic
 from warpsight.replay.schedules.sequence import OperationSequence as Steps
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
 _TOLERANCE_NS = 1_000.0
+#: What the program calls work of which none failed on its own.
+RUNNING = "running the operations"
 #: The log of the delays that were made, in a replay's folder.
 _DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
@@ -109,7 +111,8 @@ def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
         found = _replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
     span = np.nanmax(made.end) - np.nanmin(made.begin)
     said = f"the recording took {span / 1e6:,.3f} ms from its first operation to the end of its last"
-    return replace(found, notes=(said, *made.notes, *found.notes))
+    notes = (note for note in found.notes if not note.startswith("recorded with --values"))
+    return replace(found, notes=(said, *made.notes, *notes))
 
 
 def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
@@ -120,7 +123,8 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
         said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
         return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     for source in (source for module in capsule.manifest.modules for source in module.sources):
-        capsule.bytes_of(source.contents)  # which nothing else reads
+        for _ in capsule.chunks(source.contents):  # which nothing else reads
+            pass
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
@@ -135,6 +139,8 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
         if request.under and not found.ended and found.failure is None:
             said = "the tool ended the replay early"
             return ReplayOutcome(_device(found), (), None, (*_notes(capsule.manifest), said))
+        if not request.under:
+            found = _located(found, files.written, folder, request.timeout)
         outcome = _outcome(files, steps, names, found, request)
         if not outcome.versions:
             return outcome
@@ -144,6 +150,19 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
             changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
             return replace(outcome, changes=changes)
         return _reach(outcome, files, request) if request.check_reach else outcome
+
+
+def _located(
+    found: ReplayResults, written: WrittenScript, folder: Path, timeout: float | None
+) -> ReplayResults:
+    """With the operation that failed, where none was named: found by waiting for each."""
+    if found.failure is None or found.failure.what != RUNNING:
+        return found
+    separate = folder / "located"
+    separate.mkdir()
+    script.change(written, script.STEPWISE, 1)
+    again = execution.run(written, separate, timeout=timeout).failure
+    return replace(found, failure=again if again is not None and again.step >= 0 else found.failure)
 
 
 def _outcome(
@@ -173,7 +192,9 @@ def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -
         said = "writes: too much memory and too many operations to look at; choose some with --operations"
         return replace(outcome, notes=(*outcome.notes, said))
     first = request.operations[0] if request.operations else 0
-    return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
+    shown = tuple(row for row in rows if row.operation >= first)
+    notes = outcome.notes if shown else (*outcome.notes, "writes: no operation changed a byte")
+    return replace(outcome, writes=shown, notes=notes)
 
 
 def _measured(steps: Steps, found: ReplayResults) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -252,7 +273,12 @@ def _where(manifest: m.Manifest, written: WrittenScript, failure: Failure) -> st
         return ""
     if failure.step >= len(written.operations):
         return " in a graph"
-    return f" in operation {written.operations[failure.step]}"
+    operation = int(written.operations[failure.step])
+    return (
+        f" in operation {operation}, {title(manifest, manifest.operations[operation])}"
+        if operation >= 0
+        else ""
+    )
 
 
 def _notes(manifest: m.Manifest) -> tuple[str, ...]:

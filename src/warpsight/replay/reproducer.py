@@ -19,7 +19,7 @@ import numpy as np
 from warpsight.errors import UsageError
 from warpsight.model import private_files
 from warpsight.replay import swap
-from warpsight.replay.capsule import layout
+from warpsight.replay.capsule import images, layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.outcome import title
@@ -46,7 +46,7 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
         CapsuleError: when a chunk is damaged.
     """
     if form not in FORMS:
-        raise UsageError(f"--to {form!r}: write {' or '.join(FORMS)}")
+        raise UsageError(f"--to {form!r}: write cuda, python or trace")
     if folder.is_symlink() or (folder.exists() and (not force or not _is_reproducer(folder))):
         raise UsageError(
             f"{folder} exists: choose another name with -o" + ("" if force else ", or replace it with -f")
@@ -78,10 +78,14 @@ def _is_reproducer(folder: Path) -> bool:
 
 
 def _write_contents(capsule: Capsule, folder: Path) -> None:
+    needed = sum(capsule.blobs[chunk] for _, contents in _files(capsule.manifest) for chunk in contents)
+    capsule.check_room(needed, folder.parent, "choose a place on another disk with -o")
     for name, contents in _files(capsule.manifest):
         with open(private_files.create(folder / name, new=True), "wb") as out:
             for chunk in capsule.chunks(contents):
                 out.write(chunk)
+    for i, module in enumerate(capsule.manifest.modules):
+        images.check(capsule.path, i, module, np.memmap(folder / f"module_{i}.cubin", np.uint8, "r"))
 
 
 def _files(manifest: m.Manifest) -> Iterator[tuple[str, list[str]]]:

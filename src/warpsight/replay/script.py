@@ -6,6 +6,7 @@ The layout is that of `native/replay/script.h`: a header, then arrays of fixed r
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.replay.capsule import layout
+from warpsight.replay.capsule import images, layout
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.checks import CapsuleError
 from warpsight.replay.capsule.layout import NONE, DataFile
@@ -52,6 +53,7 @@ _KNOWN_FUNCTION_ATTRIBUTES = frozenset((8, 9, 11, 12, 13, 14, 15))
 _STACK_LIMIT, _HEAP_LIMIT = 0, 2
 #: The driver queues about a thousand operations; behind a closed gate one more would wait for ever.
 _MOST_GATED = 400
+_LATEST_NS = 2.0**62
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path
 
     Raises:
         CapsuleError: when a chunk is damaged, or the capsule asks for what a replay does not know.
+        WarpsightError: when the folder's disk has no room.
     """
+    _check_room(capsule, folder)
     with open(folder / "data", "xb") as file:
         data = DataFile(file, capsule, {})
         builder = _Builder(capsule.manifest, data, settings.scale)
@@ -116,6 +120,20 @@ def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path
         _write_sections(out, capsule.manifest, steps, settings, sections, builder.gateable(steps))
     operations = np.array([-1 if s.operation is None else s.operation for s in steps.steps], np.int64)
     return WrittenScript(folder / "script", folder / "data", pieces, owners, operations)
+
+
+def _check_room(capsule: Capsule, folder: Path) -> None:
+    """Equal chunks of memory are written once; everything else is, as often as it is named."""
+    manifest = capsule.manifest
+    memory = {chunk for a in manifest.allocations for held in (a.before, a.after) for chunk in held or ()}
+    needed = sum(capsule.blobs[chunk] for chunk in memory) + sum(module.size for module in manifest.modules)
+    needed += sum(g.size * ((g.before is not None) + (g.after is not None)) for g in manifest.globals)
+    nodes = (node.work for graph in manifest.graphs for node in graph.nodes)
+    works = [
+        work for work in (*manifest.operations, *nodes) if isinstance(work, m.Copy) and work.host is not None
+    ]
+    needed += sum(work.bytes * work.rows for work in works)
+    capsule.check_room(needed, folder.parent, "set TMPDIR to a folder on another disk")
 
 
 def change(written: WrittenScript, flags: int, runs: int) -> None:
@@ -164,6 +182,9 @@ class _Builder:
         self.attributes: list[tuple[int, int, bytes]] = []
         self.patches: list[tuple[int, int, int, int, int, int]] = []
         self.edges: list[int] = []
+        self.rows: npt.NDArray[np.void] = np.zeros(0, _OPERATION)
+        self.variables = sorted((g.address, g.size, i) for i, g in enumerate(manifest.globals))
+        self.starts = [begin for begin, _, _ in self.variables]
 
     def sections(
         self, steps: Steps, swaps: Mapping[int, Replacement], compared: bool
@@ -181,20 +202,23 @@ class _Builder:
         start = min(
             (s.work.host_time for s in steps.steps[steps.first :] if s.operation is not None), default=0
         )
-        rows = [self._operation(i, step.work, start) for i, step in enumerate(steps.steps)]
-        graphs = []
+        counts = [len(graph.nodes) for graph in self.manifest.graphs]
+        self.rows = np.zeros(len(steps.steps) + sum(counts), _OPERATION)
+        for i, step in enumerate(steps.steps):
+            self._operation(i, step.work, start)
+        graphs, at = [], len(steps.steps)
         for graph in self.manifest.graphs:
-            graphs.append((len(rows), len(graph.nodes)))
-            rows += [self._node(len(rows) + i, node) for i, node in enumerate(graph.nodes)]
+            graphs.append((at, len(graph.nodes)))
+            for i, node in enumerate(graph.nodes):
+                self._node(at + i, node)
+            at += len(graph.nodes)
         return {
             "modules": np.array(modules, _MODULE),
             "functions": np.array(functions, FUNCTION),
             "globals": np.array(held, GLOBAL),
             "patches": np.array(self.patches, PATCH),
             "streams": np.array([(0, s.priority) for s in steps.streams], STREAM),
-            "operations": np.concatenate([np.zeros(0, _OPERATION), *rows])
-            if rows
-            else np.zeros(0, _OPERATION),
+            "operations": self.rows,
             "graphs": np.array(graphs, _MODULE),
             "edges": np.array(self.edges, "<u4"),
             "attributes": np.array(self.attributes, _ATTRIBUTE),
@@ -211,7 +235,7 @@ class _Builder:
         return inside and len(steps.steps) <= _MOST_GATED
 
     def _code(self, swaps: Mapping[int, Replacement]) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
-        modules = [(self.data.joined(module.image), module.size) for module in self.manifest.modules]
+        modules = [self._image(i, module) for i, module in enumerate(self.manifest.modules)]
         functions = [self._function(f, f.module, f.name, i) for i, f in enumerate(self.manifest.functions)]
         for index, other in swaps.items():
             modules.append((self.data.append(other.image), len(other.image)))
@@ -220,11 +244,18 @@ class _Builder:
             functions.append(self._function(function, len(modules) - 1, other.name, len(functions)))
         return modules, functions
 
+    def _image(self, number: int, module: m.LoadedModule) -> tuple[int, int]:
+        offset = self.data.joined(module.image)
+        self.data.file.flush()
+        held = np.memmap(self.data.file.name, np.uint8, "r", offset, (module.size,))
+        images.check(self.data.capsule.path, number, module, held)
+        return offset, module.size
+
     def _function(self, function: m.Function, module: int, name: str, itself: int) -> tuple[Any, ...]:
         unknown = set(function.attributes) - _KNOWN_FUNCTION_ATTRIBUTES
         if unknown:
             raise CapsuleError(
-                f"function {function.name} has the attribute {min(unknown)}, which cannot be set"
+                f"{self.data.capsule.path}: function {function.name} has the attribute {min(unknown)}, which cannot be set"
             )
         pairs = [*function.attributes.items()]
         return (module, self._name(name), itself, len(pairs), pairs + [(0, 0)] * (7 - len(pairs)))
@@ -240,18 +271,19 @@ class _Builder:
     def _relocate(self, relocations: Sequence[m.Relocation], place: int, index: int, base: int) -> None:
         self.patches += [(place, index, base + r.offset, r.target, 0, r.addend) for r in relocations]
 
-    def _node(self, index: int, node: m.GraphNode) -> npt.NDArray[np.void]:
-        row = np.zeros(1, _OPERATION) if node.work is None else self._operation(index, node.work, 0)
+    def _node(self, index: int, node: m.GraphNode) -> None:
+        row = self.rows[index : index + 1]
         if node.work is None:
             row["kind"] = _EMPTY
+        else:
+            self._operation(index, node.work, 0)
         row["stream"], row["after"], row["after_count"] = 0, len(self.edges), len(node.after)
         self.edges += node.after
-        return row
 
-    def _operation(self, index: int, work: m.Operation, start: int) -> npt.NDArray[np.void]:
-        row = np.zeros(1, _OPERATION)
+    def _operation(self, index: int, work: m.Operation, start: int) -> None:
+        row = self.rows[index : index + 1]
         row["stream"] = work.stream
-        row["issued_ns"] = max(0, round((work.host_time - start) * self.scale))
+        row["issued_ns"] = round(min(max(0, work.host_time - start) * self.scale, _LATEST_NS))
         if isinstance(work, m.Launch):
             self._launch(row, index, work)
         elif isinstance(work, m.Copy):
@@ -266,12 +298,13 @@ class _Builder:
         elif isinstance(work, (m.EventRecord, m.EventWait)):
             row["kind"] = _RECORD if isinstance(work, m.EventRecord) else _WAIT
             row["function"] = work.event
-        return row
 
     def _launch(self, row: npt.NDArray[np.void], index: int, work: m.Launch) -> None:
         unknown = {a.id for a in work.attributes} - _KNOWN_LAUNCH_ATTRIBUTES
         if unknown:
-            raise CapsuleError(f"a launch has the attribute {min(unknown)}, which a replay does not know")
+            raise CapsuleError(
+                f"{self.data.capsule.path}: a launch has the attribute {min(unknown)}, which a replay does not know"
+            )
         self.bytes += bytes(-len(self.bytes) % 64)
         row["kind"], row["function"], row["shared"] = _LAUNCH, work.function, work.shared_bytes
         row["grid"], row["block"] = work.grid, work.block
@@ -299,6 +332,7 @@ class _Builder:
 
     def _address(self, row: npt.NDArray[np.void], name: str, place: int, index: int, address: int) -> None:
         row[name] = address
-        for number, one in enumerate(self.manifest.globals):
-            if one.address <= address < one.address + one.size:
-                self.patches.append((place, index, 0, number, 0, address - one.address))
+        at = bisect_right(self.starts, address) - 1
+        if at >= 0 and address < sum(self.variables[at][:2]):
+            begin, _, number = self.variables[at]
+            self.patches.append((place, index, 0, number, 0, address - begin))

@@ -42,19 +42,24 @@ def replacements(
         path = Path(file)
         if not equals or path.suffix not in _SUFFIXES:
             raise UsageError(f"--swap {text!r}: write KERNEL=FILE with FILE ending in {', '.join(_SUFFIXES)}")
-        index = _function(capsule.manifest, kernel)
-        found[index] = _replacement(capsule.manifest, index, path, folder / f"swap-{number}.cubin")
+        same = _functions(capsule.manifest, kernel)
+        replacement = _replacement(capsule.manifest, same[0], path, folder / f"swap-{number}.cubin")
+        found |= dict.fromkeys(same, replacement)
         names.append(path.name)
     return found, names
 
 
-def _function(manifest: m.Manifest, wanted: str) -> int:
-    """The one function of the capsule whose mangled, readable or short name is, or else holds, the words given."""
+def _functions(manifest: m.Manifest, wanted: str) -> list[int]:
+    """The one function whose mangled, readable or short name is, or else holds, the words given; one of each module with it."""
     names = {i: (f.name, demangle(f.name), short(demangle(f.name))) for i, f in enumerate(manifest.functions)}
     exact = [i for i, forms in names.items() if wanted in forms]
     matching = exact or [i for i, forms in names.items() if any(wanted in form for form in forms)]
-    if len(matching) == 1:
-        return matching[0]
+    kinds = {
+        (f.name, tuple((p.offset, p.size) for p in f.parameters))
+        for f in map(manifest.functions.__getitem__, matching)
+    }
+    if len(kinds) == 1:
+        return matching
     listed = ", ".join(sorted({names[i][2] for i in matching or names}))
     said = "several kernels match" if matching else "the capsule has no such kernel; it has"
     raise UsageError(f"--swap {wanted}: {said}: {listed}")

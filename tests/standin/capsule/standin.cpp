@@ -84,7 +84,15 @@ T at(const char* packed, size_t offset) {
   return value;
 }
 
+// A launch on a thread of its own that is under way while the program ends.
+std::atomic<bool> g_slow{false}, g_launching{false}, g_exiting{false};
+
 void add_listed(const char* p) {
+  if (g_slow) {
+    g_launching = true;
+    while (!g_exiting) usleep(100);
+    usleep(300'000);
+  }
   auto* list = at<float**>(p, 0);
   for (int i = 0; i < at<int>(p, 16); ++i)
     at<float*>(p, 8)[i] =
@@ -204,9 +212,11 @@ std::string g_cubin;  // the program's module
 
 std::mutex g_memory_mutex;  // protects `g_memory`
 
+void* g_freed = nullptr;  // what was freed last is made again first
+
 uint64_t map(uint64_t size) {
   std::lock_guard<std::mutex> lock(g_memory_mutex);
-  void* made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* made = mmap(g_freed, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   g_memory[reinterpret_cast<uint64_t>(made)] = size;
   return reinterpret_cast<uint64_t>(made);
 }
@@ -263,7 +273,9 @@ ANSWER(cuDeviceGetAttribute, (int* v, CUdevice_attribute, CUdevice), *v = 9)
 ANSWER(cuDeviceGetUuid_v2, (CUuuid*, CUdevice))
 ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
-IN_CONTEXT(cuCtxSynchronize, ())
+std::atomic<int> g_captures{0};  // under way, in other streams than work is put in
+std::atomic<bool> g_broken{false};
+IN_CONTEXT(cuCtxSynchronize, (), g_broken = g_broken || g_captures != 0)
 IN_CONTEXT(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
 ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds + g_loading)
 ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
@@ -313,7 +325,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned fl
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   CALL(cuMemFree_v2, address);
   std::lock_guard<std::mutex> lock(g_memory_mutex);
-  munmap(reinterpret_cast<void*>(address), g_memory[address]);
+  munmap(g_freed = reinterpret_cast<void*>(address), g_memory[address]);
   g_memory.erase(address);
   return CUDA_SUCCESS;
 }
@@ -358,6 +370,14 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   CALL(cuStreamWaitEvent, stream, event, flags);
   return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  CALL(cuStreamBeginCapture_v2, stream, mode);
+  return ++g_captures, CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  CALL(cuStreamEndCapture, stream, graph);
+  return --g_captures, CUDA_SUCCESS;
 }
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   CALL(cuLaunchHostFunc, stream, function, data);
@@ -511,10 +531,10 @@ struct Program {
 // pinned memory), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
-// context any more), questions (prints how often captures were asked about, and
-// how many callbacks there were), signal (USR1, and
-// waits until copies are followed), make:FILE, await:FILE, quit (without exit
-// handlers).
+// context any more), remake (the output is freed and made again), capture and captured (begin and end of one
+// in another stream), exit (while a thread launches), questions (prints how often captures were asked about,
+// and how many callbacks there were), signal (USR1, and waits until copies are followed), make:FILE,
+// await:FILE, quit (without exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -561,6 +581,29 @@ EXPORT int standin_main(int argc, char** argv) {
     }
     if (word == "host") cuLaunchHostFunc(nullptr, nullptr, nullptr);
     if (word == "free") cuMemFree_v2(program.out);
+    if (word == "remake") {
+      const CUdeviceptr before = program.out;
+      cuMemFree_v2(program.out);
+      cuMemAlloc_v2(&program.out, Program::kCount * sizeof(float));
+      if (program.out != before) return fprintf(stderr, "made elsewhere\n"), 3;
+    }
+    if (word == "capture")
+      cuStreamBeginCapture_v2(reinterpret_cast<CUstream>(0x88), CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (word == "captured") {
+      CUgraph graph;
+      cuStreamEndCapture(reinterpret_cast<CUstream>(0x88), &graph);
+      printf("the capture %s\n", g_broken ? "is broken" : "is whole");
+    }
+    if (word == "exit") {
+      std::thread([&program] {
+        cuCtxSetCurrent(kContext);
+        g_slow = true;
+        program.launch_add();
+      }).detach();
+      while (!g_launching) usleep(100);
+      atexit([] { g_exiting = true; });  // before the library's own, as it is the last
+      exit(0);
+    }
     if (word == "graph") program.graph(CU_GRAPH_NODE_TYPE_EMPTY);
     if (word == "child") program.graph(CU_GRAPH_NODE_TYPE_GRAPH);
     if (word == "range") begins(rest.c_str());

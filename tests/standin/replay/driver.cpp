@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -21,15 +22,41 @@ namespace {
 using Bytes = unsigned char*;
 Bytes at(CUdeviceptr address) { return reinterpret_cast<Bytes>(address); }
 
+// What an address may point to, in pieces: mapped, registered, allocated, and variables of modules.
+std::map<CUdeviceptr, size_t> g_memory;
+
+bool holds(CUdeviceptr address, size_t size) {
+  while (size != 0) {
+    const auto after = g_memory.upper_bound(address);
+    if (after == g_memory.begin()) return false;
+    const auto [start, length] = *std::prev(after);
+    if (address - start >= length) return false;
+    const size_t here = std::min<size_t>(size, length - (address - start));
+    address += here, size -= here;
+  }
+  return true;
+}
+
+bool holds_rows(CUdeviceptr address, size_t width, size_t pitch, size_t height) {
+  for (size_t row = 0; row < height; ++row)
+    if (!holds(address + row * pitch, width)) return false;
+  return true;
+}
+
 struct Launch {
   unsigned threads;
-  const unsigned char* parameters;
+  const std::vector<unsigned char>& parameters;
   template <class T>
   T parameter(size_t offset) const {
-    T value;
-    memcpy(&value, parameters + offset, sizeof value);
+    T value = {};
+    if (offset + sizeof value <= parameters.size()) memcpy(&value, parameters.data() + offset, sizeof value);
     return value;
   }
+  // Whether the arrays of floats that the first two parameters point to are memory.
+  bool good(size_t elements, size_t inputs) const {
+    return holds(parameter<CUdeviceptr>(0), 4 * elements) && holds(parameter<CUdeviceptr>(8), inputs);
+  }
+  size_t count() const { return static_cast<size_t>(std::max(0, parameter<int>(20))); }
 };
 
 using Kernel = CUresult (*)(const Launch&);
@@ -43,6 +70,7 @@ uint64_t launch_gap() {
 
 // void scale(float* y, const float* x, float a, int n)
 CUresult scale(const Launch& launch) {
+  if (!launch.good(launch.count(), 4 * launch.count())) return CUDA_ERROR_ILLEGAL_ADDRESS;
   auto* y = launch.parameter<float*>(0);
   const auto* x = launch.parameter<const float*>(8);
   for (int i = 0; i < launch.parameter<int>(20); ++i) y[i] = x[i] * launch.parameter<float>(16);
@@ -51,7 +79,7 @@ CUresult scale(const Launch& launch) {
 
 // The same, one ulp off in one element.
 CUresult scale_off(const Launch& launch) {
-  scale(launch);
+  if (scale(launch) != CUDA_SUCCESS || !launch.good(8, 0)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   auto* y = launch.parameter<unsigned*>(0);
   y[7] += 1;
   return CUDA_SUCCESS;
@@ -60,7 +88,7 @@ CUresult scale_off(const Launch& launch) {
 // As atomics in another order: something else in each run.
 CUresult noisy(const Launch& launch) {
   static unsigned runs = 0;
-  scale(launch);
+  if (scale(launch) != CUDA_SUCCESS || !launch.good(4, 0)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   auto* y = launch.parameter<unsigned*>(0);
   y[3] += runs++ % 2;
   return CUDA_SUCCESS;
@@ -68,14 +96,15 @@ CUresult noisy(const Launch& launch) {
 
 // One element behind what it should write.
 CUresult beyond(const Launch& launch) {
-  scale(launch);
+  if (scale(launch) != CUDA_SUCCESS || !launch.good(launch.count() + 1, 0)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   launch.parameter<float*>(0)[launch.parameter<int>(20)] = 1;
   return CUDA_SUCCESS;
 }
 
 // Reads one element behind its input.
 CUresult reads_beyond(const Launch& launch) {
-  scale(launch);
+  if (scale(launch) != CUDA_SUCCESS || !launch.good(1, 4 * launch.count() + 4))
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
   launch.parameter<unsigned*>(0)[0] = launch.parameter<const unsigned*>(8)[launch.parameter<int>(20)];
   return CUDA_SUCCESS;
 }
@@ -85,8 +114,10 @@ CUresult faulty(const Launch&) { return CUDA_ERROR_ILLEGAL_ADDRESS; }
 // void through(float* y, const float* const* pointers, float unused, int n): follows a pointer stored in
 // memory
 CUresult through(const Launch& launch) {
+  if (!launch.good(launch.count(), sizeof(float*))) return CUDA_ERROR_ILLEGAL_ADDRESS;
   auto* y = launch.parameter<float*>(0);
   const float* x = launch.parameter<const float* const*>(8)[0];
+  if (!holds(reinterpret_cast<CUdeviceptr>(x), 4 * launch.count())) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (int i = 0; i < launch.parameter<int>(20); ++i) y[i] = x[i];
   return CUDA_SUCCESS;
 }
@@ -203,39 +234,54 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t, CUmemGenericA
   return address + size <= start + reserved ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*, size_t) {
+  g_memory[address] = size;
   return mprotect(at(address), size, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuMemGetAllocationGranularity(size_t* size, const CUmemAllocationProp*,
                                               CUmemAllocationGranularity_flags) {
   return *size = 2 << 20, CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemHostRegister_v2(void*, size_t, unsigned) { return CUDA_SUCCESS; }
+EXPORT CUresult cuMemHostRegister_v2(void* memory, size_t size, unsigned) {
+  return g_memory[reinterpret_cast<CUdeviceptr>(memory)] = size, CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned) {
   return *device = reinterpret_cast<CUdeviceptr>(host), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t size) {
-  return *address = reinterpret_cast<CUdeviceptr>(malloc(size)), CUDA_SUCCESS;
+  return *address = reinterpret_cast<CUdeviceptr>(malloc(size)), g_memory[*address] = size, CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemHostAlloc(void** memory, size_t size, unsigned) {
-  return *memory = calloc(1, size), CUDA_SUCCESS;
+  *memory = calloc(1, size);
+  if (*memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  return g_memory[reinterpret_cast<CUdeviceptr>(*memory)] = size, CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t size) {
+  if (!holds(to, size)) return CUDA_ERROR_INVALID_VALUE;
   return memcpy(at(to), from, size), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t size) {
+  if (!holds(from, size)) return CUDA_ERROR_INVALID_VALUE;
   return memcpy(to, at(from), size), g_fault;
 }
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t size, CUstream) {
+  if (!holds(to, size)) return CUDA_ERROR_INVALID_VALUE;
   return issue([=] { return memcpy(at(to), from, size), CUDA_SUCCESS; });
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t size, CUstream) {
+  if (!holds(from, size)) return CUDA_ERROR_INVALID_VALUE;
   return issue([=] { return memcpy(to, at(from), size), CUDA_SUCCESS; });
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream) {
+  if (!holds(to, size) || !holds(from, size)) return CUDA_ERROR_INVALID_VALUE;
   return issue([=] { return memmove(at(to), at(from), size), CUDA_SUCCESS; });
 }
 EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* plan, CUstream) {
   const CUDA_MEMCPY2D copy = *plan;
+  const bool from_host = copy.srcMemoryType == CU_MEMORYTYPE_HOST,
+             to_host = copy.dstMemoryType == CU_MEMORYTYPE_HOST;
+  if ((!from_host && !holds_rows(copy.srcDevice, copy.WidthInBytes, copy.srcPitch, copy.Height)) ||
+      (!to_host && !holds_rows(copy.dstDevice, copy.WidthInBytes, copy.dstPitch, copy.Height)))
+    return CUDA_ERROR_INVALID_VALUE;
   return issue([=] {
     const auto* from = copy.srcMemoryType == CU_MEMORYTYPE_HOST
                            ? static_cast<const unsigned char*>(copy.srcHost)
@@ -248,9 +294,11 @@ EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* plan, CUstream) {
   });
 }
 EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
+  if (!holds(to, count)) return CUDA_ERROR_INVALID_VALUE;
   return memset(at(to), value, count), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  if (!holds(to, size) || !holds(from, size)) return CUDA_ERROR_INVALID_VALUE;
   return memmove(at(to), at(from), size), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
@@ -263,6 +311,8 @@ EXPORT CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t count) {
 }
 template <class T>
 CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height) {
+  if (width > 1ull << 60 || !holds_rows(to, width * sizeof value, pitch, height))
+    return CUDA_ERROR_INVALID_VALUE;
   return issue([=] {
     for (size_t row = 0; row < height; ++row)
       for (size_t i = 0; i < width; ++i)
@@ -304,6 +354,7 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodul
   auto& globals = reinterpret_cast<Module*>(module)->globals;
   auto& bytes = globals[name];
   bytes.resize(64);
+  g_memory[reinterpret_cast<CUdeviceptr>(bytes.data())] = bytes.size();
   *address = reinterpret_cast<CUdeviceptr>(bytes.data());
   return *size = bytes.size(), CUDA_SUCCESS;
 }
@@ -318,7 +369,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction functi
   if (g_capturing == nullptr) g_clock += launch_gap();
   return issue([=, kernel = kernel, cost = cost] {
     g_clock += static_cast<uint64_t>(cost);
-    return kernel({threads, kept.data()});
+    return kernel({threads, kept});
   });
 }
 

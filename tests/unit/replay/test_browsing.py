@@ -83,7 +83,7 @@ def test_show_of_what_is_not_there_is_one_error(tmp_path: Path, capsys: pytest.C
     "words",
     [
         ["--launch", "3..1"], ["--launch", "x"], ["--values", "some"], ["--reach", "none"], ["--step", "1", "--frame", "2"],
-        ["--step", "1", "--launch", "2"], ["--range", "r", "--launch", "0..4"], ["-k", "a", "--range", "r"],
+        ["--step", "1", "--launch", "2"], ["--step", "0..2"], ["-k", "a", "--range", "r"],
     ],
 )  # fmt: skip
 def test_record_refuses_options_that_mean_nothing(

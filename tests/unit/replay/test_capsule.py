@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +19,12 @@ from hypothesis import strategies as st
 
 from tests.unit.replay import capsules
 from warpsight.errors import WarpsightError
-from warpsight.replay import execution, replaying
+from warpsight.replay import execution, replaying, script
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, CapsuleError, Writer
+from warpsight.replay.reproducer import export
+from warpsight.replay.schedules.sequence import sequence
+from warpsight.replay.script import ScriptSettings
 
 
 @pytest.fixture
@@ -76,7 +81,8 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "path for a chunk": (lambda c: c["modules"][0].update(image=["../../../etc/passwd"]), "damaged"),
     "chunk that is not there": (lambda c: c["modules"][0]["image"].__setitem__(0, "0" * 64), "chunk"),
     "too few chunks": (lambda c: c["modules"][0]["image"].pop(), "chunks instead of"),
-    "huge module": (lambda c: c["modules"][0].update(size=2**43), "chunks instead of"),
+    "huge module": (lambda c: c["modules"][0].update(size=2**43), "damaged"),
+    "large module": (lambda c: c["modules"][0].update(size=2**30), "chunks instead of"),
     "huge chunks": (lambda c: c.update(chunk_bytes=2**30), "damaged"),
     "larger chunk than there is": (lambda c: c["globals"][0].update(size=32), "chunk"),
     "address zero": (lambda c: c["allocations"][0].update(address=0), "damaged"),
@@ -86,6 +92,8 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "global over an allocation": (lambda c: c["globals"][0].update(address=capsules.BASE + 16), "overlaps"),
     "unsorted": (lambda c: c["allocations"].reverse(), "order"),
     "control characters": (lambda c: c["functions"][0].update(name="a\x1b[2J"), "damaged"),
+    "line end": (lambda c: c["functions"][0].update(name="a\n"), "damaged"),
+    "many events": (lambda c: c.update(events=2**20 + 1), "damaged"),
     "unknown module": (lambda c: c["functions"][0].update(module=1), "not there"),
     "unknown function": (lambda c: c["operations"][1].update(function=9), "not there"),
     "unknown stream": (lambda c: c["operations"][1].update(stream=2), "not there"),
@@ -217,6 +225,24 @@ def test_links_and_special_files_are_refused(capsule: Capsule, tmp_path: Path) -
     os.mkfifo(file)
     with pytest.raises(CapsuleError, match="not a file"):
         Capsule.open(capsule.path)
+
+
+def test_a_folder_of_chunks_that_is_a_link_is_refused(capsule: Capsule) -> None:
+    (capsule.path / "blobs").rename(capsule.path.with_name("away"))
+    (capsule.path / "blobs").symlink_to(capsule.path.with_name("away"))
+    with pytest.raises(CapsuleError, match="blobs is a link"):
+        Capsule.open(capsule.path)
+
+
+def test_contents_that_no_disk_takes_are_refused_before_they_are_written(
+    capsule: Capsule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000))
+    with pytest.raises(WarpsightError, match="10,000 left: set TMPDIR"):
+        script.write(capsule, sequence(capsule.manifest), ScriptSettings(), tmp_path)
+    with pytest.raises(WarpsightError, match="with -o"):
+        export(capsule, "cuda", tmp_path / "x.cuda")
+    assert [path.name for path in tmp_path.iterdir()] == [capsule.path.name]
 
 
 def test_what_is_no_capsule_is_refused(tmp_path: Path) -> None:

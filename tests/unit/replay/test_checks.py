@@ -67,6 +67,22 @@ def nodes(*after: list[int]) -> dict[str, Any]:
     return {"graphs": [m.Graph([m.GraphNode(after=one) for one in after])]}
 
 
+def shared(gap: int) -> dict[str, Any]:
+    return {
+        "globals": [],
+        "allocations": [m.Allocation(1 << 30, 16, "pool"), m.Allocation((1 << 30) + gap, 16, "host")],
+    }
+
+
+def waiting(operations: int) -> dict[str, Any]:
+    """On 64 streams, of which the first is the default one."""
+    works = [m.EventRecord(i % 64, 0) for i in range(64)]
+    return {
+        "streams": [m.Stream(default=i == 0) for i in range(64)],
+        "operations": works * (operations // 64) + works[: operations % 64],
+    }
+
+
 #: What may be, and the nearest that may not.
 BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "memory side by side": (memory((BASE, 16), (BASE + 16, 16)), memory((BASE, 17), (BASE + 16, 16))),
@@ -75,6 +91,8 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         memory((2**45, 2**43), (2**46, 2**43)), memory((2**45, 2**43), (2**46, 2**43), (2**47, 1)),
     ),
     "order of addresses": (memory((BASE, 16), (BASE + 64, 16)), memory((BASE + 64, 16), (BASE, 16))),
+    "host memory behind the GPU's": (shared(1 << 21), shared((1 << 21) - 1)),
+    "streams that wait for each other": (waiting(1 << 20), waiting((1 << 20) + 1)),
     "relocation at the begin and end": (related(0, 1016), related(0, 1017)),
     "relocations side by side": (related(8, 16), related(8, 15)),
     "end of the target": (related(0, addend=64), related(0, addend=65)),

@@ -12,7 +12,7 @@ import pytest
 
 from warpsight.replay import elements, script
 from warpsight.replay.capsule import layout
-from warpsight.replay.capsule.checks import CapsuleError
+from warpsight.replay.capsule.checks import GRANULE, CapsuleError
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.reproducer import export
 from warpsight.replay.schedules.sequence import sequence
@@ -37,7 +37,7 @@ def test_a_script_holds_the_recorded_memory_and_launch(path: Path, tmp_path: Pat
     assert struct.unpack_from("<8s8I", text)[:4] == (b"WSREPLAY", 1, script.GATE, 0)
     assert capsule.manifest.operations[0].parameters in text  # type: ignore[union-attr]
     found = layout.mappings(capsule.manifest.allocations)
-    assert not (found["address"] % layout.GRANULE).any()
+    assert not (found["address"] % GRANULE).any()
 
 
 @pytest.mark.parametrize("path", CAPSULES, ids=lambda path: path.stem)

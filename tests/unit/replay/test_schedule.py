@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.standin.replaying import DEVICE
+from tests.unit.replay import capsules
+from warpsight.api import trace as trace_api
 from warpsight.errors import UsageError
 from warpsight.model import open as open_trace
 from warpsight.replay.capsule import manifest as m
@@ -140,3 +142,15 @@ def test_a_capsule_as_a_trace_has_its_operations_and_times(tmp_path) -> None:
         rows = trace.sql("SELECT name, duration, grid_x FROM kernel").fetchall()
     (launch,) = Capsule.open(golden).manifest.operations
     assert [(duration, grid) for _, duration, grid in rows] == [(launch.device_time, launch.grid[0])]
+
+
+def test_every_kind_of_operation_is_on_the_timeline_of_a_capsule(tmp_path: Path) -> None:
+    prediction.recorded(capsules.write(tmp_path / "x.capsule"), tmp_path / "t.warp")
+    with trace_api.open(str(tmp_path / "t.warp")) as trace:
+        works = {
+            name: len(trace.sql(f"SELECT * FROM {name}").fetchall())
+            for name in ("kernel", "memcpy", "memset")
+        }
+        written = trace.export("perfetto", tmp_path / "t.pftrace")
+    assert works == {"kernel": 2, "memcpy": 2, "memset": 0}
+    assert written.counts["slices"] >= 4

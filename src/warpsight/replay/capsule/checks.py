@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from warpsight.errors import WarpsightError
 from warpsight.replay.capsule import manifest as m
 
 #: Threads of a block, blocks of a cluster, bytes of all contents: more than any GPU takes.
 _BLOCK_LIMIT, _CLUSTER_LIMIT, _TOTAL_LIMIT = 1024, 16, 2**44
+#: Operations times streams, where each may have to wait for all.
+_MOST_WAITS = 1 << 26
+#: What memory of the GPU and pinned memory of the host are mapped in.
+GRANULE, PAGE = 2 << 20, 4096
 
 
 class CapsuleError(WarpsightError):
@@ -112,6 +117,8 @@ def _problems(manifest: m.Manifest) -> Iterator[str]:
     addresses = [a.address for a in manifest.allocations]
     if addresses != sorted(addresses):
         yield "its allocations are not in the order of their addresses"
+    yield from _shared(manifest.allocations)
+    yield from _waits(manifest)
     for i, held in enumerate(manifest.globals):
         if held.module >= len(manifest.modules):
             yield f"global {i} belongs to module {held.module}, which is not there"
@@ -126,6 +133,27 @@ def _problems(manifest: m.Manifest) -> Iterator[str]:
                 yield f"node {n} of graph {g} comes after one that does not come before it"
     for what, work in _works(manifest):
         yield from (f"{what} {problem}" for problem in _of_operation(work, manifest, memory))
+
+
+def extent(allocation: m.Allocation) -> tuple[int, int]:
+    """Where the memory begins and ends that an allocation is mapped in."""
+    unit = PAGE if allocation.kind == "host" else GRANULE
+    return allocation.address // unit * unit, -(-(allocation.address + allocation.size) // unit) * unit
+
+
+def _shared(allocations: Sequence[m.Allocation]) -> Iterator[str]:
+    for before, after in pairwise(sorted(allocations, key=lambda one: one.address)):
+        if (before.kind == "host") != (after.kind == "host") and extent(after)[0] < extent(before)[1]:
+            yield f"host and device memory share addresses at {after.address:#x}"
+
+
+def _waits(manifest: m.Manifest) -> Iterator[str]:
+    """Each operation and each wait of the host may have to come after the work of every stream."""
+    streams = len({work.stream for work in manifest.operations if work.stream is not None})
+    default = any(stream.default for stream in manifest.streams)
+    hosts = sum(isinstance(work, m.Synchronize) for work in manifest.operations)
+    if streams > 1 and streams * (len(manifest.operations) if default else hosts) > _MOST_WAITS:
+        yield f"its {streams} streams wait for each other more often than a replay can take"
 
 
 def _of_relocations(

@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.replay.capsule import manifest as m
-from warpsight.replay.capsule.checks import CapsuleError, chunk_sizes
+from warpsight.replay.capsule.checks import chunk_sizes, extent
 from warpsight.replay.capsule.store import Capsule
 
-GRANULE = 2 << 20
-_PAGE = 4096
 NONE = 2**64 - 1
 
 _MAPPING = np.dtype([("address", "<u8"), ("size", "<u8"), ("kind", "<u4"), ("unused", "<u4")])
@@ -62,24 +60,20 @@ class DataFile:
         return self._zeros[0]
 
     def joined(self, contents: Sequence[str]) -> int:
-        """Write all of contents in one piece."""
-        return self.append(self.capsule.bytes_of(contents))
+        """Write all of contents in one piece, however large."""
+        offset = self.append(b"")
+        for chunk in self.capsule.chunks(contents):
+            self.file.write(chunk)
+            self.size += len(chunk)
+        return offset
 
 
 def mappings(allocations: Sequence[m.Allocation]) -> npt.NDArray[np.void]:
-    """Ranges to reserve, by address: granules of device memory, pages of pinned host memory.
-
-    Raises:
-        CapsuleError: when device and host memory share one.
-    """
+    """Ranges to reserve, by address: granules of device memory, pages of pinned host memory."""
     found: list[tuple[int, int, int]] = []
     for allocation in allocations:
         kind = _PINNED if allocation.kind == "host" else _DEVICE
-        unit = _PAGE if kind == _PINNED else GRANULE
-        start = allocation.address // unit * unit
-        end = -(-(allocation.address + allocation.size) // unit) * unit
-        if found and start < found[-1][1] and kind != found[-1][2]:
-            raise CapsuleError(f"host and device memory share addresses at {allocation.address:#x}")
+        start, end = extent(allocation)
         if found and start <= found[-1][1] and kind == found[-1][2]:
             found[-1] = (found[-1][0], max(end, found[-1][1]), kind)
         else:

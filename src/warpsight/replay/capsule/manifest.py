@@ -20,11 +20,13 @@ _MOST = 2**63 - 1
 ADDRESS_END = 2**57
 #: Bytes of one chunk of contents at most.
 CHUNK_LIMIT = 16 << 20
+#: Bytes of a module's image at most.
+IMAGE_LIMIT = 1 << 30
 #: Bytes of a kernel's parameters at most (32,764 from compute capability 7.0 on).
 PARAMETER_LIMIT = 32_764
 
-Text = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Name = Annotated[str, Meta(min_length=1, max_length=65_536, pattern=r"^[^\x00-\x20\x7f]+$")]
+Text = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+Name = Annotated[str, Meta(min_length=1, max_length=65_536, pattern=r"^[^\x00-\x20\x7f]+\Z")]
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
@@ -74,7 +76,7 @@ class LoadedModule(_Part, frozen=True):
     """A loaded module: its image as the driver holds it, ready for cuModuleLoadData."""
 
     kind: Literal["cubin", "ptx", "fatbin"]
-    size: Bytes
+    size: Annotated[int, Meta(ge=1, le=IMAGE_LIMIT)]
     image: Contents
     sources: Annotated[list[ModuleSource], Meta(max_length=1024)] = []
 
@@ -282,7 +284,7 @@ class Manifest(_Part, frozen=True):
     functions: Annotated[list[Function], Meta(max_length=1 << 20)] = []
     allocations: Annotated[list[Allocation], Meta(max_length=1 << 20)] = []
     streams: Annotated[list[Stream], Meta(max_length=65_536)] = []
-    events: Index = 0
+    events: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
     graphs: Annotated[list[Graph], Meta(max_length=65_536)] = []
     operations: Annotated[list[Operation], Meta(max_length=1 << 20)] = []
     incomplete: Annotated[list[Text], Meta(max_length=1024)] = []

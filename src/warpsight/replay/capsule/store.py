@@ -61,6 +61,8 @@ class Capsule:
                 raise CapsuleError(
                     f"its version {version.version} is newer than {VERSION}: upgrade warpsight"
                 )
+            if (path / BLOBS).is_symlink():
+                raise CapsuleError(f"{BLOBS} is a link")
             manifest = msgspec.json.decode(text, type=Manifest)
             checks.check(manifest)
             capsule = cls(path, manifest, checks.blobs(manifest))
@@ -114,6 +116,18 @@ class Capsule:
         """
         for name in self.blobs:
             self.chunk(name)
+
+    def check_room(self, needed: int, folder: Path, remedy: str) -> None:
+        """Check that a folder's disk takes so many bytes: few on disk may be many when they are unpacked.
+
+        Raises:
+            WarpsightError: when it does not.
+        """
+        free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise WarpsightError(
+                f"{self.path}: this needs {needed:,} bytes in {folder}, which has {free:,} left: {remedy}"
+            )
 
     def packed_bytes(self) -> int:
         """Bytes of the capsule's files."""

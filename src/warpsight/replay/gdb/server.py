@@ -6,6 +6,7 @@ each operation, at :data:`CODE`; it is an x86-64 program because every gdb on su
 
 from __future__ import annotations
 
+import re
 import socket
 import tempfile
 from collections.abc import Callable
@@ -26,6 +27,7 @@ _PC = 16  # rip, of the registers rax to r15, rip, eflags, cs, ss, ds, es, fs, g
 _REGISTER_BYTES = (*[8] * 17, *[4] * 7)
 _TARGET = b'<?xml version="1.0"?><target version="1.0"><architecture>i386:x86-64</architecture></target>'
 _ERROR = b"E01"
+_NUMBER = re.compile(rb"[0-9a-fA-F]{1,16}")
 _TRAP = b"S05"
 _FAULT = b"S0b"  # SIGSEGV
 _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbreak+;vContSupported+" % LIMIT
@@ -97,6 +99,13 @@ def _at(step: int, before: Stepping, written: script.WrittenScript, folder: Path
     return stepping
 
 
+def _number(text: bytes) -> int:
+    """A number of a packet; ValueError when it is none, or longer than an address."""
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text, 16)
+
+
 class _Session:
     """One debugger: its packets answered until it goes."""
 
@@ -139,7 +148,7 @@ class _Session:
         if packet.startswith(b"qSupported"):
             return _FEATURES
         if packet.startswith(b"qXfer:features:read:target.xml:"):
-            offset, size = (int(n, 16) for n in packet.rpartition(b":")[2].split(b","))
+            offset, size = map(_number, packet.rpartition(b":")[2].split(b","))
             part = _TARGET[offset : offset + size]
             return (b"l" if offset + size >= len(_TARGET) else b"m") + part
         if packet.startswith(b"qRcmd,"):
@@ -163,15 +172,15 @@ class _Session:
         if kind == b"g":
             return b"".join(self._register(number) for number in range(len(_REGISTER_BYTES)))
         if kind == b"p":
-            return self._register(int(rest, 16))
+            return self._register(_number(rest))
         if kind == b"m":
-            return self._read(*(int(n, 16) for n in rest.split(b",")))
+            return self._read(*map(_number, rest.split(b",")))
         if kind in (b"M", b"X"):
             place, _, data = rest.partition(b":")
             address, _, _ = place.partition(b",")
             content = bytes.fromhex(data.decode("ascii")) if kind == b"M" else unescape(data)
             if content:
-                self.monitor.stepping.write(int(address, 16), content)
+                self.monitor.stepping.write(_number(address), content)
             return b"OK"
         if kind in (b"Z", b"z"):
             return self._breakpoint(rest, on=kind == b"Z")
@@ -190,8 +199,10 @@ class _Session:
         return self.monitor.stepping.read(address, min(size, LIMIT // 2 - 16)).hex().encode()
 
     def _breakpoint(self, rest: bytes, *, on: bool) -> bytes:
-        kind, address, size = (int(n, 16) for n in rest.split(b";")[0].split(b",")[:3])
+        kind, address, size = map(_number, rest.split(b";")[0].split(b",")[:3])
         if kind == 2:  # a watch of what is written
+            if size > LIMIT:
+                return _ERROR
             if on:
                 self.monitor.stepping.read(address, size)  # which says whether it can be watched
                 self.watched[address] = size

@@ -93,6 +93,16 @@ def recorded(capsule: Capsule, path: Path, *, force: bool = False) -> None:
     issued = np.maximum.accumulate([*calls, max(calls)]).tolist()
     with TraceWriter(path, force=force) as writer:
         write(writer, capsule.manifest, steps, lengths, issued)
+        command = " ".join(capsule.manifest.command)
+        process = {
+            "process": 0,
+            "pid": 0,
+            "host": "",
+            "command": command,
+            "executable": "",
+            "start": min(issued),
+        }
+        writer.add("process", [process])
 
 
 def write(
@@ -161,7 +171,7 @@ def _work(writer: TraceWriter, manifest: m.Manifest, work: m.Operation) -> tuple
         return "memcpy", _copy(work)
     if isinstance(work, m.Set):
         size = work.count * work.element * work.rows
-        return "memset", {"bytes": size, "value": work.value, "memory_kind": "device"}
+        return "memset", {"bytes": size, "value": work.value, "memory_kind": "device", "asynchronous": True}
     return "kernel", _kernel(writer, manifest, work)
 
 

@@ -15,6 +15,8 @@ from warpsight.errors import UsageError
 from warpsight.replay.capsule import manifest as m
 
 _NON_BLOCKING = 1
+#: Events that a replay makes at most.
+_MOST_EVENTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ def sequence(
     begin = 0
     for i, work in chosen:
         steps += _steps(i, work, streams)
+        if streams.events - manifest.events > _MOST_EVENTS:
+            raise UsageError(
+                f"streams wait for each other more than {_MOST_EVENTS:,} times: choose a part with --operations or --stream"
+            )
         if i < first:
             begin = len(steps)
     if not any(step.operation is not None and step.operation >= first for step in steps):

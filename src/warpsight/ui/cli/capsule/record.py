@@ -31,9 +31,9 @@ def command(
     named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose "
                           "name matches; --launch picks which.")] = None,
     step: Annotated[str | None, typer.Option(metavar="N", help="All work between the N-th call of ws.step() and the next; "
-                          "A..B with --when.")] = None,
+                          "LOW..HIGH: of several steps, without HIGH.")] = None,
     frame: Annotated[str | None, typer.Option(metavar="N", help="All work in the N-th block of ws.capture_frame(), from 0; "
-    "A..B with --when.")] = None,
+    "LOW..HIGH: of several, without HIGH.")] = None,
     when: Annotated[str | None, typer.Option(metavar="WHICH", help="Keep only one of them: slowest (by the time its work takes "
                     "the GPU), or the first that is hung or faulted. The program pauses at each candidate.")] = None,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="An operation that takes longer is hung: the "
@@ -98,8 +98,6 @@ def _choice(
     assert text is not None
     low, high = options.bounds(text, option, _MOST, 10)
     pattern = STEP if step is not None else FRAME if frame is not None else named_range or ""
-    if pattern and which == "all" and high != low + 1:
-        raise UsageError(f"{option} {text}: one number is needed, unless --when chooses among them")
     if step is not None:
         if low < 1:
             raise UsageError("--step counts from 1")

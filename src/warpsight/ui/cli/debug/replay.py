@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,6 +71,8 @@ def command(
     options.one_of("--schedule", schedule, SCHEDULES)
     if dtype is not None and dtype not in TYPES:
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
+    if not isfinite(scale) or (scale != 1 and schedule != "original"):
+        raise UsageError(f"--scale {scale:g}: a factor for the issue times of --schedule original")
     if under and (swap or check_reach):
         raise UsageError("--under goes with neither --swap nor --check-reach")
     if what and (schedule != "fast" or under or check_reach or swap or delays):

@@ -1,0 +1,1 @@
+"""Capsules that were forged or damaged, by seed, and what becomes of them."""
