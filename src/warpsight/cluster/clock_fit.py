@@ -31,7 +31,10 @@ _WANDER = 10.0
 #: Stretches are cut no further than this many constraints or this length (ns).
 _FEW, _SHORT = 16, 1e9
 _BUCKETS = 512
-_MOST_LEFT_OUT = 32
+#: Parts of a stretch whose middles show a bend, and how far apart these must be: in scatters of a middle, and in ns.
+_BLOCKS, _BENT, _LEAST_BEND = 16, 12.0, 2_000.0
+#: At most so many constraints, and one in so many, are left out: more of them are a clock that was set.
+_MOST_LEFT_OUT, _LEFT_OUT = 32, 10
 #: Limits that touch are apart by rounding (ns).
 _ROUNDING = 1e-3
 
@@ -156,22 +159,45 @@ def _stretches(found: Constraints, noise: float, depth: int) -> Iterator[tuple[O
     out = 0
     while True:
         polygon, gap, guilty = _polygon(thin, slack)
-        if polygon is not None:
-            # Where slack was added until a line fits, constraints that contradict each other by twice that meet in
-            # this line, and some of them are wrong.
-            yield _stretch(found, polygon, expected + 2 * (slack - expected)), out
-            return
-        if guilty is not None and out < _MOST_LEFT_OUT:
+        bend = _bend(found) if polygon is not None else 0.0
+        if (
+            polygon is None
+            and guilty is not None
+            and out < min(_MOST_LEFT_OUT, max(len(found) // _LEFT_OUT, 1))
+        ):
             keep = np.arange(len(thin)) != guilty
             thin, out = thin.chosen(np.flatnonzero(keep)), out + 1
             continue
         middle = len(found) // 2
         halves = found.chosen(np.arange(middle)), found.chosen(np.arange(middle, len(found)))
-        if len(found) >= 2 * _FEW and length > _SHORT and all(map(_two_sided, halves)):
+        cut = len(found) >= 2 * _FEW and length > _SHORT and all(map(_two_sided, halves))
+        if cut and (polygon is None or bend > 0):
             for half in halves:
                 yield from _stretches(half, noise, depth + 1)
             return
+        if polygon is not None:
+            # Where slack was added until a line fits, constraints that contradict each other by twice that meet in
+            # this line, and some of them are wrong.
+            yield _stretch(found, polygon, expected + 2 * (slack - expected) + bend), out
+            return
         slack += gap / 2 + 1.0
+
+
+def _bend(found: Constraints) -> float:
+    """How far the ends of collectives leave a line over time, beyond their scatter (ns): one of the clocks changed its pace."""
+    known = np.flatnonzero(np.isfinite(found.end))
+    count = min(_BLOCKS, len(known) // _FEW)
+    if count < 3:
+        return 0.0
+    t = (found.at[known] - found.at[0]).astype(np.float64)
+    level, drift = _robust_line(t, found.end[known])
+    blocks = np.array_split(found.end[known] - level - drift * t, count)
+    middles = np.array([np.median(block) for block in blocks])
+    scatter = np.median(
+        [np.median(np.abs(block - middle)) for block, middle in zip(blocks, middles, strict=True)]
+    )
+    apart = float(np.ptp(middles))
+    return apart if apart > _BENT * scatter / np.sqrt(len(known) / count) + _LEAST_BEND else 0.0
 
 
 def _two_sided(found: Constraints) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class RankClock:
         chain: Fits to apply one after the other, the first to the clock's own times.
         shift: What to add where there is no chain, ns.
         bound: The largest error between the first and last work of its ranks, ns; None unknown.
+        besides_wall: How far the wall clocks disagree with what the collectives say, ns; None unknown.
     """
 
     name: str
@@ -44,6 +45,7 @@ class RankClock:
     chain: tuple[ClockFit, ...]
     shift: int
     bound: float | None
+    besides_wall: int | None = None
 
     def corrected(self, times: Column) -> Column:
         """Times on the reference clock, int64 ns."""
@@ -103,10 +105,19 @@ def synchronize(summaries: Sequence[RankSummary], groups: Sequence[Communicator]
             clocks.append(RankClock(name, ranks[number], SAME, (), 0, 0.0))
         elif number in chains:
             chain, bound = chains[number]
-            clocks.append(RankClock(name, ranks[number], COLLECTIVES, chain, 0, bound))
+            found = RankClock(name, ranks[number], COLLECTIVES, chain, 0, bound)
+            besides = _besides_wall(found, summaries, ranks[reference][0])
+            clocks.append(replace(found, besides_wall=besides))
         else:
             clocks.append(_by_wall(name, ranks[number], summaries, ranks[reference][0]))
     return JobClocks(tuple(clocks), of)
+
+
+def _besides_wall(found: RankClock, summaries: Sequence[RankSummary], reference: int) -> int | None:
+    own, theirs = summaries[found.ranks[0]].about, summaries[reference].about
+    if own.wall is None or theirs.wall is None:
+        return None
+    return int(found.corrected(np.array([own.begin]))[0]) - own.begin - (own.wall - theirs.wall)
 
 
 def _by_wall(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,13 @@ class Job:
         summaries: One per rank, by rank.
         dumps: The flight recorder's dumps beside the traces.
         failed: Path and reason of everything that could not be read: answers hold for the other ranks.
+        renumbered: Path, the rank that it claims and that another recording has, and the number that it got instead.
     """
 
     summaries: tuple[RankSummary, ...]
     dumps: tuple[FlightDump, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+    renumbered: tuple[tuple[str, int, int], ...] = ()
 
     @cached_property
     def groups(self) -> list[Communicator]:
@@ -65,10 +68,19 @@ class Job:
         """Length of the window, at least 1 ns."""
         return max(self.window[1] - self.window[0], 1)
 
+    @cached_property
+    def world_sizes(self) -> dict[int, list[int]]:
+        """How many ranks the job has, as the recordings say, and which ranks say so; what most say first."""
+        said: dict[int, list[int]] = {}
+        for one in self.summaries:
+            if one.about.world_size:
+                said.setdefault(one.about.world_size, []).append(one.about.rank)
+        return dict(sorted(said.items(), key=lambda item: (-len(item[1]), -item[0])))
+
     @property
     def world_size(self) -> int | None:
-        """Ranks of the job as the recordings say; None where none does."""
-        return max((one.about.world_size for one in self.summaries if one.about.world_size), default=None)
+        """Ranks of the job as most recordings say; None where none does."""
+        return next(iter(self.world_sizes), None)
 
     @property
     def missing(self) -> list[int]:
@@ -120,21 +132,30 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
         raise WarpsightError(
             "; ".join(f"{path}: {reason}" for path, reason in failed) or "there is nothing to analyze"
         )
-    return Job(tuple(_ranked(summaries)), tuple(sorted(dumps, key=lambda d: d.rank)), tuple(sorted(failed)))
+    ranked = _ranked(summaries)
+    renumbered = tuple(
+        (one.about.path, before, one.about.rank)
+        for one, before in ranked
+        if before >= 0 and before != one.about.rank
+    )
+    dumps.sort(key=lambda dump: dump.rank)
+    return Job(tuple(one for one, _ in ranked), tuple(dumps), tuple(sorted(failed)), renumbered)
 
 
-def _ranked(summaries: Sequence[RankSummary]) -> list[RankSummary]:
-    """Summaries by rank; those without a number, or with another's number, get the next free ones."""
+def _ranked(summaries: Sequence[RankSummary]) -> list[tuple[RankSummary, int]]:
+    """Summaries by rank, and the ranks they claim; those without a number, or with another's, get the next free ones."""
     ordered = sorted(
         summaries, key=lambda one: (one.about.rank < 0, one.about.rank, one.about.path, one.about.process)
     )
-    used: set[int] = set()
-    out = []
+    claimed = {one.about.rank for one in ordered}
+    free = (number for number in count() if number not in claimed)
+    out, used = [], {-1}
     for one in ordered:
         rank = one.about.rank
         if rank < 0 or rank in used:
-            rank = next(number for number in range(len(ordered)) if number not in used)
-            one = replace(one, about=replace(one.about, rank=rank))
+            number = next(free)
+            out.append((replace(one, about=replace(one.about, rank=number)), rank))
+        else:
+            out.append((one, rank))
         used.add(rank)
-        out.append(one)
-    return sorted(out, key=lambda one: one.about.rank)
+    return sorted(out, key=lambda pair: pair[0].about.rank)

@@ -29,6 +29,7 @@ POINT_TO_POINT = ("send", "receive", "send-receive")
 #: Operations that cannot be read off the name of a kernel.
 _VAGUE = ("unknown", "several")
 _MOST_MOVED = 256
+_FEW_WRONG = 4
 MISSING = -1
 
 
@@ -233,7 +234,7 @@ def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
     count, most = len(other["row"]), len(one["row"])
     if count == most and (one["like"] == other["like"]).all() and (one["bytes"] == other["bytes"]).all():
         return 0
-    fits: list[tuple[float, float, int, int]] = []
+    fits: list[tuple[float, float, float, int, int]] = []
     for move in range(-min(count - 1, _MOST_MOVED), min(most - 1, _MOST_MOVED) + 1):
         begin, end = max(move, 0), min(move + count, most)
         overlap = end - begin
@@ -244,13 +245,14 @@ def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
         same &= one["bytes"][mine] == other["bytes"][theirs]
         apart = (one["end"][mine] - other["end"][theirs]).astype(float)
         spread = float(np.median(np.abs(apart - np.median(apart))))
-        fits.append((float(same.mean()), spread, abs(move), move))
+        # Ranks may really differ in a few operations: then the ends decide.
+        fits.append((float(same.mean()), max(0.05, _FEW_WRONG / overlap), spread, abs(move), move))
     if not fits:
         return 0
     best = max(fit[0] for fit in fits)
-    good = [fit for fit in fits if fit[0] >= best - 0.05]
-    tightest = min(fit[1] for fit in good)
-    return min(fit[2:] for fit in good if fit[1] <= 2 * tightest + 1_000)[1]
+    good = [fit[2:] for fit in fits if fit[0] + fit[1] >= best]
+    tightest = min(fit[0] for fit in good)
+    return min(fit[1:] for fit in good if fit[0] <= 2 * tightest + 1_000)[1]
 
 
 def _most_common(values: Column) -> Column:

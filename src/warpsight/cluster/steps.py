@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.cluster.summary import edges_of
+from warpsight.cluster.summary import codes, edges_of
 from warpsight.cluster.waiting import GroupOperations, Waiting
+from warpsight.model.work import numbered
 
 Column = NDArray[Any]
 #: Ranges that announce collectives: they do not show what a step is.
@@ -18,6 +19,8 @@ _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
 #: A first step that takes so many times the usual is a warm-up, where there are so many steps.
 _WARM_UP, _FEW = 5, 4
+#: Operations repeat with a period when this share of them does, and of each kind of them.
+_REPEATED, _RARE = 0.97, 0.75
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,13 @@ def steps(waiting: Waiting) -> Steps:
     found = None if largest is None else _announced(waiting, largest)
     if not found and (own := _own(waiting)) is not None:
         return own
+    if largest is None and (own := _messages(waiting)) is not None:
+        return own
     if largest is None:
         return Steps(
             0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
         )
-    begin, end, source = found or _repeating(largest)
+    begin, end, source = found or _repeating(waiting, largest)
     placed = []
     for rank, one in enumerate(waiting.job.summaries):
         edges = waiting.job.clocks.corrected(rank, edges_of(one.collectives))
@@ -123,19 +128,57 @@ def _own(waiting: Waiting) -> Steps | None:
     return Steps(int(min(start[0] for start in starts)), end, "the ranks' iterations", tuple(placed))
 
 
-def _repeating(met: GroupOperations) -> tuple[int, Column, str]:
-    code = met.group.common[met.rows] * (1 << 40) + met.group.bytes[met.rows].max(1, initial=0)
+def _messages(waiting: Waiting) -> Steps | None:
+    """Each rank's own periods, where nothing but messages joins the ranks and all have as many periods."""
+    found = [_repeated(waiting, rank) for rank in range(len(waiting.job.summaries))]
+    count = min((len(end) for end, _ in found), default=0)
+    if count < _FEW or max(len(end) for end, _ in found) > count + 1:
+        return None
+    placed = []
+    for rank, (end, _) in enumerate(found):
+        reach = np.append(
+            waiting.job.clocks.corrected(rank, edges_of(waiting.job.summaries[rank].collectives)), end[-1] + 1
+        )
+        placed.append(np.minimum(np.searchsorted(end[:count], reach, "left"), count))
+    return Steps(
+        waiting.job.window[0],
+        np.max([end[:count] for end, _ in found], axis=0),
+        "the messages' period",
+        tuple(placed),
+    )
+
+
+def _repeating(waiting: Waiting, met: GroupOperations) -> tuple[int, Column, str]:
+    end, period = _repeated(waiting, met.group.ranks[0])
+    return (
+        int(met.entry[0]),
+        end,
+        f"every {period} collectives, which repeat" if period > 1 else "every collective",
+    )
+
+
+def _repeated(waiting: Waiting, rank: int) -> tuple[Column, int]:
+    """Ends of the last operation of each period with which a rank's operations in all its groups repeat, and the period."""
+    listed = waiting.job.summaries[rank].collectives
+    known = [codes(listed[name])[0] for name in ("group", "members", "operation")]
+    numbers = [listed[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("bytes", "peer")]
+    code, _ = numbered([*known, *numbers])
     period = _period(code)
     final = np.arange(period - 1, len(code), period)
     if not len(final):
-        final = np.array([len(code) - 1])
-    source = f"every {period} collectives, which repeat" if period > 1 else "every collective"
-    return int(met.entry[0]), met.end[final], source
+        final = np.arange(len(code))[-1:]
+    return np.sort(waiting.job.clocks.corrected(rank, listed["end"].to_numpy()[final])), period
 
 
 def _period(code: Column) -> int:
-    """The least distance at which nearly all codes repeat; 1 where none does."""
+    """The least distance at which nearly all codes repeat, the rare ones too; 1 where none does."""
+    count = np.bincount(code) if len(code) else code
+    often = count >= _FEW
     for period in range(1, min(len(code) // 2, _MOST_PERIOD) + 1):
-        if float((code[period:] == code[:-period]).mean()) >= 0.97:
+        same = code[period:] == code[:-period]
+        if float(same.mean()) < _REPEATED:
+            continue
+        beside = np.bincount(code[period:], same, len(count))[often]
+        if (beside >= _RARE * (count[often] - np.bincount(code[:period], minlength=len(count))[often])).all():
             return period
     return 1

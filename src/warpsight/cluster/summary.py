@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 7
+VERSION = 8
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 _OTHERS = "others"
@@ -223,6 +223,7 @@ def _losses(trace: StoredTrace, process: int) -> tuple[int, str]:
         for count, cause, severity, of in trace.rows("loss", "count", "cause", "severity", "process")
         if severity != "note" and of in (None, process)
     ]
+    found += [(count, f"files of table {name} are gone") for name, count in trace.missing.items()]
     return sum(count for count, _ in found), found[0][1] if found else ""
 
 

@@ -14,13 +14,13 @@ _TIMES, _SHARE = 10, 0.05
 
 
 def unmet(job: Job) -> list[Finding]:
-    """The first operation of each group that a rank never joined while others waited long in it."""
-    out = []
-    for group in job.groups:
-        found = _of(job, group)
-        if found is not None:
-            out.append(found)
-    return out
+    """The first operation of each group that a rank never joined while others waited long in it, the cause first.
+
+    A rank that itself waits in another group does not come because of what it waits for.
+    """
+    found = [one for one in (_of(job, group) for group in job.groups) if one is not None]
+    waiting = {rank for one in found for rank in one.values["waiting"]}
+    return sorted(found, key=lambda one: waiting.issuperset(one.values["ranks"]))
 
 
 def _of(job: Job, group: Communicator) -> Finding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
 from warpsight.cluster.bandwidth import bandwidth
+from warpsight.cluster.blame import blame
 from warpsight.cluster.causes import cause
 from warpsight.cluster.clocks import ASSUMED
 from warpsight.cluster.hang import hang
@@ -27,6 +29,12 @@ from warpsight.cluster.waiting import Waiting
 Column = NDArray[Any]
 #: A rank is named when the others stand still for it this share of the time, and exposed communication from that share on.
 _WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
+#: A rank or link at fault comes before what the job is built to wait for from this share of the time on.
+_FAULT = 0.03
+#: Wall clocks of hosts that NTP keeps agree far better than this (ns).
+_OTHER_WINDOW = 2_000_000_000
+#: A stage sets the pace when it waits so much less than the others, and works so much of the time longer.
+_LESS_WAITING, _MORE_WORK = 0.9, 0.02
 #: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
 _ONE = 0.5
 _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
@@ -87,15 +95,25 @@ def judge(job: Job) -> JobVerdict:
         found += _exposed(waiting, length)
     found += _shared(job)
     found += _clock_notes(job)
-    ordered = _ordered(found)
+    ordered = _ordered(found, length)
     return JobVerdict(_headline(job, ordered, length), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
                       length, len(listed))  # fmt: skip
 
 
-def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
-    """Errors first in the order found: the first names the cause; then the others in the usual order."""
+def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
+    """Errors first in the order found: the first names the cause; then faults of single ranks and links; then the usual order.
+
+    What the job is built to wait for (a pipeline's bubbles, communication that nothing hides) may cost more than a fault, but
+    nobody is to blame for it.
+    """
     errors = [one for one in found if one.severity == "error"]
-    return (*errors, *in_order([one for one in found if one.severity != "error"]))
+    rest = in_order([one for one in found if one.severity != "error"])
+    faults = [one for one in rest if (one.saves_ns or 0) >= _FAULT * length and _is_fault(one)]
+    return (*errors, *faults, *(one for one in rest if one not in faults))
+
+
+def _is_fault(one: Finding) -> bool:
+    return one.rule in ("cluster/straggler", "cluster/slow-link") or "cause" in one.values
 
 
 def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
@@ -141,16 +159,34 @@ def _mismatch(job: Job, one: Mismatch) -> Finding:
                    "for a branch that depends on the rank or on its data.")  # fmt: skip
 
 
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:12])) + (", …" if len(ranks) > 12 else "")
+
+
 def _gaps(job: Job) -> list[Finding]:
     """What is missing from the answer."""
     out = []
     for path, reason in job.failed:
         out.append(Finding("loss", f"{path} could not be used: {reason}", {"path": path}, "cluster/unread"))
     if job.missing and job.summaries:
-        shown = ", ".join(map(str, job.missing[:12])) + (", …" if len(job.missing) > 12 else "")
-        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording ({shown}): waiting for them looks like slow "
-                "transfer")  # fmt: skip
+        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording ({_listed(job.missing)}): waiting for them "
+                "looks like slow transfer")  # fmt: skip
         out.append(Finding("loss", text, {"ranks": job.missing}, "cluster/missing"))
+    for path, claimed, rank in job.renumbered:
+        text = f"two recordings claim rank {claimed}; {path} is called rank {rank} here"
+        out.append(Finding("loss", text, {"rank": rank, "claimed": claimed, "path": path}, "cluster/rank"))
+    if len(job.world_sizes) > 1:
+        said = "; ".join(
+            f"{size} say{'s' if len(ranks) == 1 else ''} {'rank' if len(ranks) == 1 else 'ranks'} {_listed(ranks)}"
+            for size, ranks in job.world_sizes.items()
+        )
+        text = f"the recordings disagree on how many ranks the job has ({said}): some may be of another job"
+        out.append(Finding("loss", text, {"sizes": list(job.world_sizes)}, "cluster/world-size"))
+    alone = [one.about.rank for one in job.summaries if not len(one.collectives)]
+    if alone and len(alone) < len(job.summaries):
+        text = (f"{'rank' if len(alone) == 1 else 'ranks'} {_listed(alone)} recorded no collectives: nothing shows whether the "
+                "others waited for it")  # fmt: skip
+        out.append(Finding("loss", text, {"ranks": alone}, "cluster/alone"))
     for one in job.summaries:
         if one.about.lost:
             text = f"rank {one.about.rank}: {one.about.lost:,} rows are missing ({one.about.damage})"
@@ -166,13 +202,13 @@ def _gaps(job: Job) -> list[Finding]:
 
 
 def _per_step(waiting: Waiting, listed: Steps) -> Column:
-    """What each rank (row) cost in each step (column), ns."""
+    """What each rank (row) cost in each step (column), ns of the mean other rank's time."""
     out = np.zeros((len(waiting.job.summaries), max(len(listed), 1)))
-    for met in waiting.groups:
-        own = np.flatnonzero(~met.paired & (met.entry > listed.judged_from))
+    for met, blamed in zip(waiting.groups, blame(waiting), strict=True):
+        own = np.flatnonzero((blamed > 0) & (met.entry > listed.judged_from))
         # Starts decide, not ends: a step's last collective may end a little after the step's end on this clock.
         step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), out.shape[1] - 1)
-        np.add.at(out, (np.array(met.group.ranks)[met.last[own]], step), met.cost[own])
+        np.add.at(out, (np.array(met.group.ranks)[met.last[own]], step), blamed[own])
     return out
 
 
@@ -329,7 +365,7 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
 def _pacing(waiting: Waiting, listed: Steps, place: int, waited: Column) -> tuple[Column, str] | None:
     """In which steps a stage works longer than the others do, and when that is, in words.
 
-    None unless it waits half as long as they do, and what it works longer explains half of that difference.
+    None unless it waits less than they do, and what it works longer explains half of that difference.
     """
     summaries = waiting.job.summaries
     if len(summaries) < 2 or not len(listed):
@@ -344,7 +380,9 @@ def _pacing(waiting: Waiting, listed: Steps, place: int, waited: Column) -> tupl
     own = np.maximum(busy[place] - np.median(busy[others], axis=0), 0)[: len(listed)]
     own[listed.end <= listed.judged_from] = 0
     usual = float(np.median(waited[others]))
-    if waited[place] > 0.5 * usual or own.sum() < 0.5 * (usual - waited[place]):
+    if waited[place] > _LESS_WAITING * usual or own.sum() < _MORE_WORK * listed.length:
+        return None
+    if own.sum() < 0.5 * (usual - waited[place]):
         return None
     return _when(own)
 
@@ -375,9 +413,8 @@ def _shared(job: Job) -> list[Finding]:
     out = []
     for gpu, ranks in users.items():
         if len(ranks) > 1:
-            shown = ", ".join(map(str, ranks[:12])) + (", …" if len(ranks) > 12 else "")
-            text = (f"ranks {shown} share one GPU: it runs them in turn, so kernels, and collectives that wait, are longer than "
-                    "they would be alone, and who holds up whom is not certain")  # fmt: skip
+            text = (f"ranks {_listed(ranks)} share one GPU: it runs them in turn, so kernels, and collectives that wait, are "
+                    "longer than they would be alone, and who holds up whom is not certain")  # fmt: skip
             out.append(Finding("note", text, {"gpu": gpu, "ranks": ranks}, "cluster/shared"))
     return out
 
@@ -390,6 +427,10 @@ def _clock_notes(job: Job) -> list[Finding]:
             how = "assumed to be the others'" if clock.source == ASSUMED else "taken from its wall clock"
             text = f"the clock of rank {ranks} is {how}, nothing says how far off it is: who waited for whom is not known"
             out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
+        if abs(clock.besides_wall or 0) > _OTHER_WINDOW:
+            text = (f"by its wall clock, rank {ranks} is {words.duration(abs(clock.besides_wall or 0))} away from what its "
+                    "collectives say: that clock is wrong, or it recorded another part of the job")  # fmt: skip
+            out.append(Finding("loss", text, {"clock": clock.name}, "cluster/window"))
         left_out = sum(one.left_out for one in clock.chain)
         if left_out:
             text = f"{left_out} collectives contradict the clock of rank {ranks} and were left out of it"

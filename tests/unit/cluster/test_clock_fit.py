@@ -124,3 +124,27 @@ def test_an_offset_is_not_known_better_than_its_readings() -> None:
     side = np.where(np.arange(40) % 2 == 0, 139.0, -139.0)
     found = fit(Constraints(at, side, side + 1.0, np.zeros(40), 0))
     assert found is not None and found.offset(at)[1].min() >= 100
+
+
+def test_bounds_hold_where_a_clock_changes_its_pace() -> None:
+    """A crystal that warms up runs 2 ppm faster from some moment on: no one line fits, though limits may allow one."""
+    honest = []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        seen = meetings(random, 600, 300.0, 60e3, 1e6)
+        bend = random.uniform(60e9, 240e9)
+        ours, theirs = Clock(0, 0.0, 200), Clock(5_000_000, 10e-6, 200)
+        warmer = Meetings(*(part + 2e-6 * np.maximum(part - bend, 0) for part in (seen.start, seen.end)))
+        mixed = Meetings(
+            *(
+                np.stack([one[:, 0], other[:, 1]], 1)
+                for one, other in ((seen.start, warmer.start), (seen.end, warmer.end))
+            )
+        )
+        found = fit(constraints(mixed, ours, theirs, random))
+        assert found is not None
+        t = random.uniform(0, 300e9, 64)
+        moments = t + 2e-6 * np.maximum(t - bend, 0)
+        offset, bound = found.offset(theirs.shown(moments))
+        honest.append(bool((np.abs(offset - (ours.shown(t) - theirs.shown(moments))) <= bound).all()))
+    assert np.mean(honest) >= 0.99
