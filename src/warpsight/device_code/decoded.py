@@ -20,7 +20,7 @@ _GENERIC_LOADS = ("LD", "LDG")
 _GENERIC_ACCESSES = (*_GENERIC_LOADS, "ST", "STG", "ATOM", "ATOMG", "RED", "LDGSTS")
 
 
-class _NotDisassembled(WarpsightError):
+class NotDisassembled(WarpsightError):
     """Code could not be read: nvdisasm is missing, or does not know it."""
 
 
@@ -67,14 +67,14 @@ def decode(code: bytes, architecture: int, name: str) -> list[Decoded]:
         name: what to call the code in messages.
 
     Raises:
-        _NotDisassembled: when nvdisasm is missing or cannot read the code.
+        NotDisassembled: when nvdisasm is missing or cannot read the code.
     """
     whole = len(code) // INSTRUCTION_SIZE * INSTRUCTION_SIZE
     if find_tool("nvdisasm") is None:
-        raise _NotDisassembled("nvdisasm was not found; install it with: pip install nvidia-cuda-nvdisasm")
+        raise NotDisassembled("nvdisasm was not found; install it with: pip install nvidia-cuda-nvdisasm")
     texts = [instruction.text for instruction in disassemble(code[:whole], 0, architecture)]
     if not texts or len(texts) != whole // INSTRUCTION_SIZE:
-        raise _NotDisassembled(
+        raise NotDisassembled(
             f"{name}: nvdisasm read {len(texts):,} of {whole // INSTRUCTION_SIZE:,} instructions for sm_{architecture}; "
             "the code is damaged, or of an architecture this nvdisasm does not know"
         )

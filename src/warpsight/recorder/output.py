@@ -18,7 +18,7 @@ RECORDING = "recording.json"
 RAW = "raw"
 
 
-class _OutputError(WarpsightError):
+class OutputError(WarpsightError):
     """The output folder cannot be made or used."""
 
 
@@ -46,7 +46,7 @@ def create(path: Path, *, force: bool = False) -> Path:
     """Make an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
 
     Raises:
-        _OutputError: when it exists without `force`, is not ours to replace, or cannot be made.
+        OutputError: when it exists without `force`, is not ours to replace, or cannot be made.
         UsageError: when the path is empty.
     """
     if not path.name:
@@ -58,7 +58,7 @@ def create(path: Path, *, force: bool = False) -> Path:
         path.mkdir(mode=0o700)
         (path / RAW).mkdir(mode=0o700)
     except OSError as error:
-        raise _OutputError(f"{path} cannot be made: {_reason(error)}") from None
+        raise OutputError(f"{path} cannot be made: {_reason(error)}") from None
     return path.absolute()
 
 
@@ -66,19 +66,19 @@ def create_file(path: Path, *, force: bool) -> Path:
     """Make an empty file beside a recording (mode 0600), and return its absolute path.
 
     Raises:
-        _OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
+        OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags if force else flags | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise _OutputError(f"{path} exists; -f replaces it") from None
+        raise OutputError(f"{path} exists; -f replaces it") from None
     except OSError as error:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else _reason(error)
-        raise _OutputError(f"{path} cannot be written: {why}") from None
+        raise OutputError(f"{path} cannot be written: {why}") from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _OutputError(f"{path} is not a regular file; choose another name")
+            raise OutputError(f"{path} is not a regular file; choose another name")
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
@@ -93,7 +93,7 @@ def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) ->
     try:
         manifest.write_json(folder / RECORDING, asdict(record))
     except OSError as error:
-        raise _OutputError(f"{folder} cannot be written: {_reason(error)}") from None
+        raise OutputError(f"{folder} cannot be written: {_reason(error)}") from None
 
 
 def announced(folder: Path) -> _RecordingOwner | None:
@@ -133,9 +133,9 @@ def _exists(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise _OutputError(f"{path} cannot be used: {_reason(error)}") from None
+        raise OutputError(f"{path} cannot be used: {_reason(error)}") from None
     if stat.S_ISLNK(mode):
-        raise _OutputError(
+        raise OutputError(
             f"{path} is a symbolic link; recordings are not written through links: remove it or use another name"
         )
     return True
@@ -143,34 +143,34 @@ def _exists(path: Path) -> bool:
 
 def _check_parent(parent: Path) -> None:
     if not parent.exists():
-        raise _OutputError(f"{parent} does not exist; make it first: mkdir -p {parent}")
+        raise OutputError(f"{parent} does not exist; make it first: mkdir -p {parent}")
     if not parent.is_dir():
-        raise _OutputError(f"{parent} is not a folder")
+        raise OutputError(f"{parent} is not a folder")
     if not os.access(parent, os.W_OK | os.X_OK):
         try:
             read_only = bool(os.statvfs(parent).f_flag & os.ST_RDONLY)
         except OSError:
             read_only = False
         why = "its file system is read-only" if read_only else "permission denied"
-        raise _OutputError(f"{parent} cannot be written ({why}); choose another place with -o")
+        raise OutputError(f"{parent} cannot be written ({why}); choose another place with -o")
 
 
 def _replace(path: Path, force: bool) -> None:
     live = announced(path) if path.is_dir() else None
     if live is not None and live.alive():
-        raise _OutputError(
+        raise OutputError(
             f"{path} is being recorded by process {live.pid}; wait for it or use another name with -o"
         )
     if not force:
-        raise _OutputError(f"{path} exists; -f replaces it, -o chooses another name")
+        raise OutputError(f"{path} exists; -f replaces it, -o chooses another name")
     if not path.is_dir() or (any(path.iterdir()) and not _is_recording(path)):
-        raise _OutputError(
+        raise OutputError(
             f"{path} exists and is not a trace, so -f does not replace it; remove it or choose another name with -o"
         )
     try:
         shutil.rmtree(path)
     except OSError as error:
-        raise _OutputError(f"{path} cannot be replaced: {_reason(error)}") from None
+        raise OutputError(f"{path} cannot be replaced: {_reason(error)}") from None
 
 
 def _reason(error: OSError) -> str:

@@ -139,22 +139,8 @@ class Segment:
     def _block(
         self, offset: int, slot: Array, fields: tuple[int, ...], checksum: int | None = None
     ) -> Block | None:
-        (
-            magic,
-            version,
-            kind,
-            pid,
-            thread,
-            arena,
-            sequence,
-            lost,
-            writer,
-            session,
-            row_bytes,
-            committed,
-            flags,
-            crc,
-        ) = fields
+        # pid to session come in the order of Block's fields
+        magic, version, kind, *sender, row_bytes, committed, flags, crc = fields
         if magic != layout.BLOCK_MAGIC:
             # rows are written before their header: without one they were not written to the end
             if slot[: layout.BLOCK_HEADER_BYTES].any():
@@ -178,20 +164,10 @@ class Segment:
         if not row_bytes and not layout.BY_KIND[kind].variable:
             self._lost(offset, "a block header is damaged", kind)
             return None
-        return Block(
-            kind,
-            pid,
-            thread,
-            arena,
-            sequence,
-            lost,
-            writer,
-            session,
-            row_bytes,
-            bool(flags & 1),
-            bool(flags & 2),
-            offset // layout.BLOCK_BYTES,
-            slot[layout.BLOCK_HEADER_BYTES : end],
+        sealed, gap_counted = bool(flags & 1), bool(flags & 2)
+        payload = slot[layout.BLOCK_HEADER_BYTES : end]
+        return Block._make(
+            (kind, *sender, row_bytes, sealed, gap_counted, offset // layout.BLOCK_BYTES, payload)
         )
 
     def _lost(self, offset: int, cause: str, kind: int = 0) -> None:

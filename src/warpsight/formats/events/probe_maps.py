@@ -8,8 +8,8 @@ reached are left out, but a counter of the launch says 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,22 +22,31 @@ _OWNERS = ("grid", "cta", "warp", "thread")
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class DeclaredMap:
-    """A map as its probe declared it (warpsight.sass.probes.maps)."""
+    """A map as its probe declared it.
 
-    name: str
+    Attributes:
+        kind: array, histogram, top or ring; per: whose each copy is; words: of one copy, 8 bytes each.
+        reduce: what an array does with a second value for a key.
+        types: of what it keeps, by name: an array's `value`, a ring's columns.
+        low, width: of a histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
+        key: name of the column of keys.
+        wraps: whether a full ring gives up its oldest row: one thread at a time writes to each copy.
+    """
+
     kind: str
-    per: str
+    per: Literal["thread", "warp", "cta", "grid"]
     words: int
     size: int
-    reduce: str
-    types: dict[str, str]
-    low: int
-    width: int
-    top: int
-    key: str
-    wraps: bool
+    reduce: str = "sum"
+    types: dict[str, str] = field(default_factory=dict)
+    low: int = 0
+    width: int = 0
+    top: int = 0
+    key: str = "key"
+    name: str = ""
+    wraps: bool = False
 
     @property
     def columns(self) -> list[str]:

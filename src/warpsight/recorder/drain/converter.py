@@ -23,7 +23,7 @@ _NICE = 19
 _REPLACEMENTS = 3
 
 
-class _ConverterError(WarpsightError):
+class ConverterError(WarpsightError):
     """The converter failed; the raw data is kept."""
 
 
@@ -120,7 +120,7 @@ class ConverterProcess:
         """Request the trace and wait for it; `progress` gets every answer on the way. Returns the summary.
 
         Raises:
-            _ConverterError: when it failed or died; the raw data is still there.
+            ConverterError: when it failed or died; the raw data is still there.
         """
         found = self._finish(request, progress)
         while found is None and self._replace():
@@ -133,7 +133,7 @@ class ConverterProcess:
             if code < 0
             else f"the converter ended with code {code}"
         )
-        raise _ConverterError(
+        raise ConverterError(
             f"the recording could not be converted: {how}. The raw data is kept: warpsight recover {self._folder}"
         )
 

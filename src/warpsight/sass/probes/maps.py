@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from typing import Any, Literal, NoReturn
 
 from warpsight.errors import UsageError
+from warpsight.formats.events.probe_maps import DeclaredMap
 
 _Per = Literal["thread", "warp", "cta", "grid"]
 #: As the device code numbers them (native/sanitizer/probe_format.h).
@@ -14,31 +15,8 @@ _REDUCTIONS = ("sum", "min", "max", "or", "last")
 _LARGEST = 1 << 24
 
 
-@dataclass(eq=False)
-class Map:
-    """A declared map, named after its variable.
-
-    Attributes:
-        kind: array, histogram, top or ring; per: whose each copy is; words: of one copy, 8 bytes each.
-        reduce: what an array does with a second value for a key.
-        types: of what it keeps, by name: an array's `value`, a ring's columns.
-        low, width: of a histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
-        key: name of the column of keys.
-        wraps: whether a full ring gives up its oldest row: one thread at a time writes to each copy.
-    """
-
-    kind: str
-    per: _Per
-    words: int
-    size: int
-    reduce: str = "sum"
-    types: dict[str, str] = field(default_factory=dict)
-    low: int = 0
-    width: int = 0
-    top: int = 0
-    key: str = "key"
-    name: str = ""
-    wraps: bool = False
+class Map(DeclaredMap):
+    """A declared map, named after its variable, for the code of a probe."""
 
     @property
     def hidden(self) -> bool:
@@ -47,11 +25,7 @@ class Map:
 
     def described(self) -> dict[str, Any]:
         """The map's description in the event file, for readers of its words."""
-        return {
-            "name": self.name, "kind": self.kind, "per": self.per, "words": self.words, "size": self.size,
-            "reduce": self.reduce, "types": self.types, "low": self.low, "width": self.width, "top": self.top, "key": self.key,
-            "wraps": self.wraps,
-        }  # fmt: skip
+        return {"name": self.name, **asdict(self)}
 
 
 class Array(Map):

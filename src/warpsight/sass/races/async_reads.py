@@ -26,7 +26,7 @@ _BLOCK_BYTES = 16
 
 
 @dataclass(frozen=True)
-class _AsyncReads:
+class AsyncReads:
     """Ranges of shared memory that are read.
 
     Attributes:
@@ -44,7 +44,7 @@ class _AsyncReads:
     over: Array
 
 
-def async_reads(trace: EventTrace, launch: TracedLaunch, events: Events) -> _AsyncReads:
+def async_reads(trace: EventTrace, launch: TracedLaunch, events: Events) -> AsyncReads:
     """The ranges that a launch's copies and products read."""
     low = np.uint64(0xFFFFFFFF)
     a, b = events.first_operand(0), events.first_operand(1)
@@ -68,7 +68,7 @@ def async_reads(trace: EventTrace, launch: TracedLaunch, events: Events) -> _Asy
         rows.append((over[waited], products[waited], begin[waited], size[waited], over[waited]))
     event, instruction, begin, size, over = (np.concatenate(column) for column in zip(*rows, strict=True))
     lane = np.argmax(events.take(instruction).active, axis=1)
-    return _AsyncReads(
+    return AsyncReads(
         event, instruction, lane, begin.astype(np.int64) & 0xFFFFFF, size.astype(np.int64), over
     )
 
