@@ -38,6 +38,8 @@ _USES = {
         "query T --fields nme": "did you mean name",
         "query T --group-by kernl": "columns: start",
         "query T --head -3": "not in the range",
+        "view T --list -n 99999999999999999999": "too large a number",
+        "stats T --top 9223372036854775808": "too large a number",
         "query T --format xlsx": "table, csv, json",
         "query T --format parket": "did you mean parquet?",
         "export T --to perfeto": "did you mean perfetto?",

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from warpsight.capture import arena_files
 from warpsight.capture.converter import Converter
 from warpsight.errors import TraceError
+from warpsight.model import private_files
 from warpsight.model.storage import manifest
 
 
@@ -34,7 +34,7 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
         return {"rows": content.get("rows", {}), "loss": content.get("loss", []), "recovered": False}
     if not raw.is_dir():
         raise TraceError(f"{root} is not a recording: it has neither {manifest.FILE} nor raw data")
-    _check_plain(root)
+    private_files.check_plain(root)
     _check_ended(root)
     in_memory = _adopt(root)
     converter = Converter(root)
@@ -53,18 +53,6 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
         }
     finally:
         converter.close()
-
-
-def _check_plain(root: Path) -> None:
-    """Refuse links, pipes and devices: recovering writes and removes files, which must all be the recording's own."""
-    for folder, folders, files in os.walk(root.resolve()):
-        for name in (*folders, *files):
-            mode = os.lstat(os.path.join(folder, name)).st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
-                raise TraceError(
-                    f"{os.path.join(folder, name)} is {kind}, which no recording holds; remove it first"
-                )
 
 
 def _check_ended(root: Path) -> None:

@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from warpsight.errors import TraceError
+
 #: Links are never followed, where the system can say so; bytes are written as they are, where it would change line ends.
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
@@ -19,6 +21,20 @@ def unreplaceable(path: Path) -> str:
     if stat.S_ISDIR(mode):
         return "is a folder"
     return "" if stat.S_ISREG(mode) else "is a device or a pipe, which no file replaces"
+
+
+def check_plain(root: Path) -> None:
+    """Refuse links, pipes and devices below a folder, so that what is read, written or removed there lies in it.
+
+    Raises:
+        TraceError: naming the first one.
+    """
+    for folder, folders, files in os.walk(root.resolve()):
+        for path in (os.path.join(folder, name) for name in (*folders, *files)):
+            mode = os.lstat(path).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
+                raise TraceError(f"{path} is {kind}, which no trace or recording holds; remove it first")
 
 
 def create(path: Path, *, new: bool) -> int:

@@ -90,6 +90,8 @@ class StoredTrace:
         import duckdb
 
         cursor = self._cursor()
+        if text != text.encode("utf-8", "replace").decode():
+            raise UsageError("SQL: the statement is not text in UTF-8")
         try:
             statements = cursor.extract_statements(text)
             database.check(statements)
@@ -305,11 +307,11 @@ class StoredTrace:
             if isinstance(error, _OF_DATA) or type(error).__module__.startswith(
                 ("duckdb", "_duckdb", "pyarrow")
             ):
-                self._blame(error)
+                self.blame(error)
         finally:
             self.close()
 
-    def _blame(self, error: BaseException | None) -> None:
+    def blame(self, error: BaseException | None) -> None:
         """After an unexpected failure, check whether the trace itself is damaged; it is not checked before.
 
         Raises:

@@ -172,3 +172,15 @@ def test_ids_may_refer_to_any_part_of_their_table(tmp_path: Path) -> None:
     assert damage._most({"name": [str(part) for part in parts]}, "name") == 9
     assert damage._most({"name": [str(parts[2])]}, "name") == -1
     assert damage._most({"name": []}, "name") == -1
+
+
+@pytest.mark.parametrize("place", ["cubins/a.cubin", "table=kernel/part-000009.parquet", "table=else"])
+def test_a_trace_with_links_is_not_packed(trace: Path, tmp_path: Path, place: str) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    link = trace / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(secret)
+    with pytest.raises(TraceError, match="is a link"):
+        pack.pack(trace, tmp_path / "out.warp.zip")
+    assert not (tmp_path / "out.warp.zip").exists()

@@ -32,7 +32,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     """Write the trace in `folder`, without secrets, to the file `target`, mode 0600, and return its size.
 
     Raises:
-        TraceError: when `folder` is not a finished trace, or `target` exists and `force` is not set.
+        TraceError: when `folder` is not a finished trace or holds links, or `target` exists and `force` is not set.
         OSError: when the file cannot be written; nothing is left behind.
     """
     from warpsight.model.sharing.shared import without_secrets
@@ -40,6 +40,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     if zipfile.is_zipfile(folder):
         raise TraceError(f"{folder} is one file already; --unpack makes a folder of it")
     manifest.read(folder)
+    private_files.check_plain(folder)
     if reason := private_files.unreplaceable(target):
         raise TraceError(f"{target} {reason}")
     if not force and os.path.lexists(target):

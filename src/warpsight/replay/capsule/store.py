@@ -61,8 +61,8 @@ class Capsule:
                 raise CapsuleError(
                     f"its version {version.version} is newer than {VERSION}: upgrade warpsight"
                 )
-            if (path / BLOBS).is_symlink():
-                raise CapsuleError(f"{BLOBS} is a link")
+            if (path / _BLOBS).is_symlink():
+                raise CapsuleError(f"{_BLOBS} is a link")
             manifest = msgspec.json.decode(text, type=Manifest)
             checks.check(manifest)
             capsule = cls(path, manifest, checks.blobs(manifest))

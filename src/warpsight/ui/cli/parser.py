@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
 MOVING = frozenset({"top"})
+_MOST_BITS = 63
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
 _ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -53,6 +54,15 @@ class _LazyGroup(TyperGroup):
 
 class _VerbCommand(TyperCommand):
     """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line; refuse numbers that 64 bits cannot hold, as no row or count needs them."""
+        found: list[str] = super().parse_args(ctx, args)
+        for value in ctx.params.values():
+            for number in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+                    ctx.fail(f"{number} is too large a number")
+        return found
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line behind the verb's name."""

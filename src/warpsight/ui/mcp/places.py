@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -46,9 +47,10 @@ class Places:
         if "://" in path or "\0" in path:
             raise WarpsightError(f"{path!r} is not a path below {self._named()}")
         for root in self.roots:
-            found = (root / path).resolve()
-            if found.exists() and any(found == r or found.is_relative_to(r) for r in self.roots):
-                return found
+            with contextlib.suppress(OSError, ValueError):  # no path of this system
+                found = (root / path).resolve()
+                if found.exists() and any(found == r or found.is_relative_to(r) for r in self.roots):
+                    return found
         raise WarpsightError(f"there is no {path!r} below {self._named()}")
 
     def _named(self) -> str:
@@ -73,6 +75,15 @@ class Places:
                     old.close()
             self._open.move_to_end(key)
             return self._open[key]
+
+    def blame(self, error: BaseException) -> None:
+        """After an unexpected error, say whether a trace that is open is damaged, the one used last first.
+
+        Raises:
+            TraceError: when one is.
+        """
+        for trace in reversed(list(self._open.values())):
+            trace.blame(error)
 
     def listed(self) -> list[str]:
         """Traces and possible traces, relative to their root, at most :data:`_MOST_LISTED`."""

@@ -50,11 +50,14 @@ def build(places: Places) -> Any:
         ) from None
     made = server("warpsight", instructions=_INSTRUCTIONS, version=__version__)
     for method in Tools(places).all():
-        made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(_with_errors_as_answers(method))
+        answering = _with_errors_as_answers(method, places)
+        made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(answering)
     return made
 
 
-def _with_errors_as_answers(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _with_errors_as_answers(
+    method: Callable[..., dict[str, Any]], places: Places | None = None
+) -> Callable[..., dict[str, Any]]:
     """The method with errors as answers: an agent can act on the message, and needs no traceback."""
 
     @functools.wraps(method)
@@ -64,10 +67,15 @@ def _with_errors_as_answers(method: Callable[..., dict[str, Any]]) -> Callable[.
         except WarpsightError as error:
             return {"error": shareable(str(error))}
         except Exception as error:
-            return {
-                "error": f"this {NO_MEMORY}"
-                if out_of_memory(error)
-                else f"internal error: {type(error).__name__}: {error}"
-            }
+            return {"error": f"this {NO_MEMORY}" if out_of_memory(error) else _unexpected(error, places)}
 
     return call
+
+
+def _unexpected(error: Exception, places: Places | None) -> str:
+    try:
+        if places is not None:
+            places.blame(error)
+    except WarpsightError as damaged:
+        return shareable(str(damaged))
+    return shareable(f"internal error: {type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from warpsight.errors import UsageError
 from warpsight.model.sharing.secrets import shareable
 from warpsight.ui.mcp.places import Places
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS, DEFAULT_ROWS, MOST_TEXT = 200, 20, 300
 #: Seconds that a statement may take.
 _QUERY_S = 30.0
+#: Seconds beyond which nanoseconds have no room in 64 bits.
+_LATEST_S = 4e9
 
 
 class Tools:
@@ -145,7 +148,6 @@ class Tools:
         from warpsight.analysis.diff import runs
         from warpsight.analysis.diff.compare import compare_runs
         from warpsight.analysis.diff.tables import changed_nodes
-        from warpsight.errors import UsageError
 
         sides = [[side] if isinstance(side, str) else side for side in (before, after)]
         if not all(sides):
@@ -178,6 +180,9 @@ def _window(trace: StoredTrace, begin_s: float | None, end_s: float | None) -> R
     if begin_s is None and end_s is None:
         return Rows()
     origin = begin_of(trace)
+    for moment in (begin_s, end_s):
+        if moment is not None and not abs(moment) < _LATEST_S:
+            raise UsageError(f"{moment:g} is not a time in seconds")
     begin, end = (None if s is None else origin + round(s * 1e9) for s in (begin_s, end_s))
     return Rows(begin, end)
 

@@ -1,9 +1,12 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from warpsight.errors import WarpsightError
 from warpsight.model import TraceWriter
 from warpsight.ui.mcp import skill
 from warpsight.ui.mcp.places import Places
+from warpsight.ui.mcp.server import _with_errors_as_answers
 from warpsight.ui.mcp.tools import MOST_ROWS, MOST_TEXT, Tools
 
 
@@ -20,7 +23,17 @@ def roots(tmp_path):
 
 @pytest.mark.parametrize(
     "path",
-    ["../secret.json", "link.json", "/etc/passwd", "file:///etc/passwd", "s3://b/t.warp", "none", "\0"],
+    [
+        "../secret.json",
+        "link.json",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "s3://b/t.warp",
+        "none",
+        "\0",
+        "\ud800",
+        "a" * 5000,
+    ],
 )
 def test_nothing_outside_of_the_roots_is_opened(roots, path):
     with pytest.raises(WarpsightError, match="below"):
@@ -47,6 +60,28 @@ def test_answers_are_bounded(roots):
     path = tools.analyze("run.warp", ["iterations"], rows=5)["iterations"]
     assert len(path["tables"]["iterations"]["rows"]) == 5
     assert path["rows_in_all"] == {"iterations": 400}
+
+
+def test_a_damaged_trace_is_named_as_such(roots):
+    part = next(roots.glob("run.warp/table=kernel/**/*.parquet"))
+    data = pq.read_table(part, partitioning=None)
+    place = data.column_names.index("duration")
+    pq.write_table(data.set_column(place, "duration", pa.array(["long"] * len(data))), part)
+    places = Places([roots])
+
+    def sums(trace):
+        places.open(trace)
+        raise IndexError(7)
+
+    answer = _with_errors_as_answers(sums, places)("run.warp")
+    assert "is damaged: table kernel holds string in column duration" in answer["error"]
+    places.close()
+
+
+@pytest.mark.parametrize("moment", [1e308, float("nan"), -1e30, float("inf")])
+def test_moments_that_are_none_are_refused(roots, moment):
+    with pytest.raises(WarpsightError, match="is not a time"):
+        Tools(Places([roots])).analyze("run.warp", begin_s=moment)
 
 
 def test_only_reading_statements_run(roots):
