@@ -12,6 +12,7 @@ from warpsight.sass.events.pipelines import PipelineEvent
 from warpsight.sass.events.reuse import MemoryUse
 from warpsight.sass.events.trace import TracedInstruction
 from warpsight.sass.events.value_patterns import ValuePatterns
+from warpsight.sass.matrix_products import MatrixProduct
 
 
 class MemoryAccess(TypedDict):
@@ -70,6 +71,13 @@ class Pipeline(TypedDict):
 class SassTma(TypedDict):
     blocks: list[Pipeline]
     notes: list[str]
+
+
+class SassMma(TypedDict):
+    kernel: str
+    products: list[MatrixProduct]
+    tensor_memory: list[tuple[int, str, str]]
+    operations: int | None
 
 
 class SassProbe(TypedDict):

@@ -14,6 +14,9 @@ from warpsight.sass.counts.kernels import Counts
 from warpsight.sass.why.reasons import NO_STALL
 from warpsight.sass.why.samples import StallSamples
 
+#: Operations that name a place in the code; other numbers are barriers, lanes or times.
+_WITH_TARGET = ("BRA", "CALL", "BSSY", "JMP")
+
 
 @dataclass(frozen=True)
 class ListingRow:
@@ -140,7 +143,7 @@ def listing(
             ListingRow(
                 one.index, one.offset, one.text, str(one.scheduling), pressure, block.number,
                 graph.loops[loop].depth if loop is not None else 0, block.first == one.index,
-                branch_operand(one) if one.kind.pipe == "control" else None, code.frames(one.index),
+                branch_operand(one) if one.operation in _WITH_TARGET else None, code.frames(one.index),
                 (code.cubin.ptx_at(code.section, one.offset) or (0, ""))[0], at.get(one.index, {}),
                 counts.get(one.index, Counts()) if counts else None,
             )

@@ -165,3 +165,23 @@ def test_a_register_is_live_where_some_way_reads_it_before_it_is_written(
         assert only(live.before[index], "R") & 15 == access[index].reads & 15 | behind & ~access[index].writes
     most = max(range(len(plain)), key=lambda index: (live.pressure(index), -index))
     assert live.highest == most
+
+
+def test_a_call_that_never_comes_back_is_a_branch() -> None:
+    """ptxas leaves loops of Triton's matrix products by `CALL.REL.NOINC`; nvdisasm draws both edges."""
+    flow = graph([
+        Line("IADD3 R1, R1, R1, RZ"), Line("@!P0 CALL.REL.NOINC 0x30"), Line("BRA 0x0", to=0),
+        Line("STG.E [R2], R1"), Line("EXIT"),
+    ])  # fmt: skip
+    assert flow.following == [(1,), (2, 3), (0,), (4,), ()]
+    assert (flow.calls, flow.entries) == ({}, [0])
+    assert [sorted(loop.blocks) for loop in flow.loops] == [[0, 1]]
+
+
+def test_a_call_that_comes_back_goes_on_behind_itself() -> None:
+    flow = graph([
+        Line("CALL.REL.NOINC 0x20"), Line("EXIT"), Line("IADD3 R1, R1, R1, RZ"),
+        Line("RET.REL.NODEC R4 0x0"),
+    ])  # fmt: skip
+    assert flow.following[0] == (1,)
+    assert (flow.calls, flow.entries) == ({0: 2}, [0, 2])

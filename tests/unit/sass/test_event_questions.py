@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
 import struct
+import zlib
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+import zstandard
 
 from tests.unit.sass.events import Row, events
+from warpsight.errors import WarpsightError
 from warpsight.formats.events.kinds import READ, WRITE
 from warpsight.sass.events import value_patterns as patterns
 from warpsight.sass.events.dataflow import dataflow
 from warpsight.sass.events.pipelines import pipelines
 from warpsight.sass.events.reuse import uses
 from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
+from warpsight.ui.cli import app
+from warpsight.ui.render.sass import event_answers, event_pictures
 
 BLOCKS, WARPS = 3, 2
 Byte = tuple[Any, ...]
@@ -225,3 +234,55 @@ def test_a_pipeline_has_each_wait_from_its_first_attempt_with_the_copies_before_
     ]
     assert waits == [(1, 30, 60, "wait", (1, 1024, 80)), (0, 100, 0, "wait without end", None)]
     assert (block.copied, block.phases, block.waited) == (1024, {0x800: 1}, 60)
+
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "events"
+
+
+def damaged(seed: int) -> bytes:
+    """A recorded trace with other bytes in its records or descriptions, whose checksums are right again."""
+    chance = random.Random(seed)
+    name = ("truth", "classes")[seed % 2]
+    packed = (GOLDEN / f"{name}.events.zst").read_bytes()
+    data = bytearray(zstandard.ZstdDecompressor().decompress(packed, max_output_size=1 << 26))
+    blocks, at = [], 8
+    while at + 16 <= len(data):
+        kind, _, size = struct.unpack_from("<IIQ", data, at)
+        blocks.append((at, kind, size))
+        at += 16 + size
+    records = seed % 3 != 0
+    at, _, size = chance.choice([block for block in blocks if (block[1] == 2) == records and block[2]])
+    for _ in range(30):
+        place = at + 16 + chance.randrange(min(size, 1 << 16))
+        data[place] = chance.randrange(256) if records else chance.choice(b"0123456789-,")
+    data[at + 4 : at + 8] = struct.pack("<I", zlib.crc32(bytes(data[at + 16 : at + 16 + size])))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.filterwarnings("error")
+def test_a_damaged_file_gives_an_answer_or_a_refusal(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.events"
+    path.write_bytes(damaged(seed))
+    try:
+        trace = EventTrace(path)
+    except WarpsightError:
+        return
+    event_pictures.addresses(trace)
+    event_answers.text([event_answers.use(uses(trace), 0)])
+    event_answers.text(event_answers.values(patterns.value_patterns(trace), 0))
+    event_answers.text(event_answers.flows(dataflow(trace), 0))
+    with contextlib.suppress(WarpsightError):  # damage may have taken all its copies
+        event_answers.text(event_answers.pipelines(pipelines(trace), 0))
+
+
+@pytest.mark.parametrize("question", ["memory", "values", "dataflow", "tma"])
+def test_each_question_has_a_page_with_a_picture_and_no_requests(question: str, tmp_path: Path) -> None:
+    file = GOLDEN / ("classes.events.zst" if question == "tma" else "truth.events.zst")
+    page = tmp_path / "page.html"
+    assert app.main(["sass", question, str(file), "-o", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "http:" not in text and "https:" not in text and "<script" not in text
+    for picture in re.findall(r"<svg.*?</svg>", text, re.S) or [""]:
+        drawn = ElementTree.fromstring(picture)
+        assert drawn.get("aria-label") and len(drawn) > 3

@@ -1,8 +1,9 @@
 """The control-flow graph of a section of code: basic blocks, calls, dominators, loops.
 
-Blocks end at branches and begin where branches lead. A call goes on behind itself; what happens in the called function is
-reached through :attr:`FlowGraph.callers` and :attr:`FlowGraph.returns`, so loops and dominators belong to one function, and
-questions about values can cross calls. Dominators after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+Blocks end at branches and begin where branches lead. A call goes on behind itself, unless nothing that it reaches returns: then
+it is a branch. What happens in a called function is reached through :attr:`FlowGraph.callers` and :attr:`FlowGraph.returns`, so
+loops and dominators belong to one function, and questions about values can cross calls. Dominators after Cooper, Harvey and
+Kennedy, "A Simple, Fast Dominance Algorithm".
 """
 
 from __future__ import annotations
@@ -78,7 +79,48 @@ class FlowGraph:
 
     @cached_property
     def following(self) -> list[tuple[int, ...]]:
-        """The successors of each instruction; for a call, the instruction after it."""
+        """The successors of each instruction; for a call that comes back, the instruction after it."""
+        found = list(self._beside_jumps)
+        for call, target in self._jumps.items():
+            found[call] = self._of_jump(call, target)
+        return found
+
+    def _of_jump(self, call: int, target: int) -> tuple[int, ...]:
+        guarded = self.instructions[call].access.guard and call + 1 < len(self.instructions)
+        return tuple(dict.fromkeys([*([call + 1] if guarded else []), target]))
+
+    @cached_property
+    def _jumps(self) -> dict[int, int]:
+        """Calls that do not come back, which compilers use as far branches: no RET is reached from their target."""
+        calls = {call: target for call, target in self._all_calls.items() if target is not None}
+        found: dict[int, int] = {}
+        while True:
+            ahead = list(self._beside_jumps)
+            for call, target in found.items():
+                ahead[call] = self._of_jump(call, target)
+            new = {
+                call: target
+                for call, target in calls.items()
+                if call not in found and not self._returns(target, ahead)
+            }
+            if not new:
+                return found
+            found |= new
+
+    def _returns(self, entry: int, ahead: Sequence[tuple[int, ...]]) -> bool:
+        seen, waiting = {entry}, [entry]
+        while waiting:
+            here = waiting.pop()
+            if self.instructions[here].operation == "RET":
+                return True
+            new = [one for one in ahead[here] if one not in seen]
+            seen.update(new)
+            waiting += new
+        return False
+
+    @cached_property
+    def _beside_jumps(self) -> list[tuple[int, ...]]:
+        """The successors, as if every call came back."""
         count = len(self.instructions)
         falls, targets = self._flow.falls_through.tolist(), self._flow.targets.tolist()
         found: list[tuple[int, ...]] = []
@@ -92,6 +134,11 @@ class FlowGraph:
 
     @cached_property
     def calls(self) -> dict[int, int | None]:
+        """Each call that may come back and the first instruction of its callee; None as in `_all_calls`."""
+        return {call: target for call, target in self._all_calls.items() if call not in self._jumps}
+
+    @cached_property
+    def _all_calls(self) -> dict[int, int | None]:
         """Each call and the first instruction of its callee; None if the target is in a register or another section."""
         found: dict[int, int | None] = {}
         for one in self.instructions:

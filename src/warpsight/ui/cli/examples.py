@@ -145,6 +145,8 @@ sass trace:
 sass probe:
   warpsight sass probe coalescing --kernel 'gemm*' -- python train.py  # requests by their sectors
   warpsight sass probe nan-inf --set TYPE=bfloat16 -- ./app  # which threads store NaN, and where
+sass mma:
+  warpsight sass mma gemm.cubin  # shapes, gaps and waits of matrix instructions
 sass memory:
   warpsight sass memory train.events  # sectors and bank passes of each instruction
   warpsight sass memory train.events -o memory.html  # with addresses over time

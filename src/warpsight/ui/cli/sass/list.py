@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,10 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
+    from warpsight.sass.code import KernelCode
+    from warpsight.sass.counts.kernels import Counts
     from warpsight.sass.listing import Listing
+    from warpsight.sass.why.samples import StallSamples
 
 _FORMS = ("text", "html", "svg", "json")
 
@@ -55,8 +59,16 @@ def command(
 
 
 def _listing(source: Path, kernel: str | None) -> Listing:
-    from warpsight.sass import code, recorded
     from warpsight.sass.listing import listing
+
+    return listing(*chosen_kernel(source, kernel))
+
+
+def chosen_kernel(
+    source: Path, kernel: str | None
+) -> tuple[KernelCode, StallSamples | None, Mapping[int, Counts] | None]:
+    """A kernel of a cubin or a trace, and its samples and counts."""
+    from warpsight.sass import code, recorded
     from warpsight.sass.records.origin import is_trace
 
     if source.is_dir() or (source.is_file() and is_trace(source)):
@@ -65,9 +77,9 @@ def _listing(source: Path, kernel: str | None) -> Listing:
         with open_trace(source) as opened:
             chosen = recorded.choose(recorded.listed_kernels(opened), kernel, str(source))
         assert chosen.code is not None
-        return listing(chosen.code, chosen.samples, chosen.counts)
+        return chosen.code, chosen.samples, chosen.counts
     if not source.is_file():
         raise UsageError(f"{source}: there is no such file")
     from warpsight.device_code.cubin import Cubin
 
-    return listing(code.choose(code.kernels(Cubin.open(source)), kernel, str(source)))
+    return code.choose(code.kernels(Cubin.open(source)), kernel, str(source)), None, None

@@ -11,6 +11,7 @@ from warpsight.sass.events.memory import MemoryAccess
 from warpsight.sass.events.pipelines import BlockPipeline, PipelineEvent
 from warpsight.sass.events.reuse import LINE, MemoryUse
 from warpsight.sass.events.value_patterns import ValuePatterns
+from warpsight.sass.matrix_products import MatrixProducts
 from warpsight.ui.render import pages
 from warpsight.ui.render.sass import event_pictures
 
@@ -175,15 +176,11 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     if not found.blocks:
         return [first]
     edges = sorted(found.blocks.items(), key=lambda item: (-item[1], item[0]))
-    rows, more = _top(
-        [
-            (short(kernel), f"{source}", f"{target}", _bytes(count))
-            for (kernel, source, target), count in edges
-        ],
-        top,
+    pairs, more = _top(
+        [(short(kernel), f"{a}", f"{b}", _bytes(count)) for (kernel, a, b), count in edges], top
     )
-    columns = ("kernel", "writing block", "reading block", "bytes")
-    return [first, Section("Between blocks", "", columns, rows, frozenset({0}), more)]
+    headings = ("kernel", "writing block", "reading block", "bytes")
+    return [first, Section("Between blocks", "", headings, pairs, frozenset({0}), more)]
 
 
 def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
@@ -199,7 +196,7 @@ def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
     columns = ("kernel", "launch", "block", "copied", "waited at mbarriers", "successful waits by mbarrier")
     sections = [Section("Blocks", "", columns, shown, frozenset({0, 5}), more)]
     first = found[0]
-    rows = [
+    followed = [
         (
             f"{event.time / 1000:,.2f} µs", f"{event.warp}", event.what,
             f"{event.duration / 1000:,.2f} µs" if event.duration else "", _bytes(event.bytes) if event.bytes else "",
@@ -207,19 +204,68 @@ def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
         )
         for event in first.events[:_EVENTS_SHOWN if top else None]
     ]  # fmt: skip
-    columns = ("time", "warp", "event", "waited", "bytes", "shared address", "ends", "where")
+    headings = ("time", "warp", "event", "waited", "bytes", "shared address", "ends", "where")
     title = f"{short(first.kernel)}, launch {first.launch}, block {first.block}"
     sections.append(
         Section(
             title,
             event_pictures.pipeline(first),
-            columns,
-            rows,
+            headings,
+            followed,
             frozenset({2, 6, 7}),
-            len(first.events) - len(rows),
+            len(first.events) - len(followed),
         )
     )
     return sections
+
+
+def products(found: MatrixProducts, top: int) -> list[Section]:
+    """Matrix instructions, and those on tensor memory."""
+    listed = [
+        (
+            f"{one.offset:#06x}", "×".join(map(str, one.shape)) if one.shape else "in a descriptor", ", ".join(one.types),
+            f"{one.depth}", "–" if one.executions is None else f"{one.executions:,}", _cycles(one.gap), _cycles(one.distance),
+            one.waiter, one.text, one.where,
+        )
+        for one in found.products
+    ]  # fmt: skip
+    shown, more = _top(listed, top)
+    notes = [f"{found.operations:,} operations in all"] if found.operations else []
+    columns = (
+        "offset",
+        "shape",
+        "types",
+        "loops",
+        "executed",
+        "cycles to next",
+        "cycles until needed",
+        "by",
+        "instruction",
+        "line",
+    )
+    empty = f"{found.kernel} multiplies no matrices"
+    sections = [
+        Section(
+            f"Matrix products of {short(found.kernel)}",
+            "",
+            columns,
+            shown,
+            frozenset({0, 1, 2, 7, 8, 9}),
+            more,
+            empty,
+            notes,
+        )
+    ]
+    if found.tensor_memory:
+        rows, more = _top([(f"{offset:#06x}", use, text) for offset, text, use in found.tensor_memory], top)
+        sections.append(
+            Section("Tensor memory", "", ("offset", "use", "instruction"), rows, frozenset({0, 1, 2}), more)
+        )
+    return sections
+
+
+def _cycles(count: int | None) -> str:
+    return "–" if count is None else f"{count:,}"
 
 
 def _copies(event: PipelineEvent) -> str:

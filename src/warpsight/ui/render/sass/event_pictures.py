@@ -127,23 +127,23 @@ class _Places:
             np.bitwise_or.at(kinds, (y, x), (batch.flags[at] & (READ | WRITE)).astype(np.uint8))
         parts = []
         for number, low in enumerate(self.begins.tolist()):
-            y = top + number * (self.tall + 6)
+            edge = top + number * (self.tall + 6)
             parts.append(
-                f'<rect class="panel" x="{_LEFT}" y="{y:.0f}" width="{columns * _CELL}" height="{rows * _CELL}"/>'
+                f'<rect class="panel" x="{_LEFT}" y="{edge:.0f}" width="{columns * _CELL}" height="{rows * _CELL}"/>'
             )
-            parts.append(_label(0, y + 11, f"{low:#x}"))
+            parts.append(_label(0, edge + 11, f"{low:#x}"))
             if self.tall > 40:
-                parts.append(_label(0, y + 27, f"{int(self.ends[number]) - low:,} bytes"))
+                parts.append(_label(0, edge + 27, f"{int(self.ends[number]) - low:,} bytes"))
         names = {READ: "load", WRITE: "store", READ | WRITE: "both"}
         for kind, name in names.items():
             path = []
             for row in np.flatnonzero((kinds == kind).any(axis=1)).tolist():
-                y = top + row // rows * (self.tall + 6) + row % rows * _CELL
+                edge = top + row // rows * (self.tall + 6) + row % rows * _CELL
                 filled = np.flatnonzero(kinds[row] == kind)
                 for _, run in groupby(enumerate(filled.tolist()), lambda pair: pair[1] - pair[0]):
                     listed = [x for _, x in run]
                     path.append(
-                        f"M{_LEFT + listed[0] * _CELL} {y:.0f}h{len(listed) * _CELL}v{_CELL}h-{len(listed) * _CELL}z"
+                        f"M{_LEFT + listed[0] * _CELL} {edge:.0f}h{len(listed) * _CELL}v{_CELL}h-{len(listed) * _CELL}z"
                     )
             if path:
                 parts.append(f'<path fill="{_COLORS[name]}" d="{"".join(path)}"/>')

@@ -1,0 +1,158 @@
+"""`sass mma`: a kernel's matrix instructions, how closely they follow each other, and what waits for their results.
+
+Distances are issue cycles on the shortest path, by the stall counts that the compiler set: what is left when nothing contends.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from warpsight.device_code.decoded import Decoded
+from warpsight.device_code.flow.flow_graph import FlowGraph
+from warpsight.sass.code import KernelCode
+from warpsight.sass.counts.kernels import Counts
+
+_OF_WARPGROUP = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
+_OF_TENSOR_MEMORY = ("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA")
+_OF_WARP = ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "OMMA")
+_WARPGROUP_WARPS = 4
+_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+#: Shapes of a warp's products are written without separators: `16816`, `88128`.
+_RUN_TOGETHER = re.compile(r"(16|8)(8)(4|8|16|32|64|128|256)")
+_TYPE = re.compile(r"(?:T?F|BF|[SUE])\d+\w*")
+_TENSOR_MEMORY = {
+    "UTCATOMSWS": "allocate or free", "LDTM": "load", "STTM": "store", "UTCCP": "copy", "UTCBAR": "arrive at an mbarrier",
+}  # fmt: skip
+_SEARCHED = 4096
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """One matrix instruction.
+
+    Attributes:
+        offset, text, where: in the kernel's section; its line, or "".
+        shape: rows, columns and depth; None where a descriptor in a register has it. types: as the instruction names them.
+        operations: multiplications and additions of one execution by a warp, or a warpgroup's share; None without a shape.
+        depth: loops around it; executions: by warps, None when not counted.
+        gap: cycles to the next matrix instruction; waiter, distance: what first needs its result, and the cycles until then.
+    """
+
+    offset: int
+    text: str
+    where: str
+    shape: tuple[int, int, int] | None
+    types: tuple[str, ...]
+    operations: int | None
+    depth: int
+    executions: int | None
+    gap: int | None
+    waiter: str
+    distance: int | None
+
+
+@dataclass(frozen=True)
+class MatrixProducts:
+    """A kernel's matrix instructions, and the instructions that use tensor memory, as (offset, text, use)."""
+
+    kernel: str
+    products: tuple[MatrixProduct, ...]
+    tensor_memory: tuple[tuple[int, str, str], ...]
+
+    @property
+    def operations(self) -> int | None:
+        """Of all executions; None when they were not counted or a shape is not known."""
+        known = [
+            p.operations * p.executions for p in self.products if p.operations and p.executions is not None
+        ]
+        return sum(known) if self.products and len(known) == len(self.products) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {**asdict(self), "operations": self.operations}
+
+
+def matrix_products(code: KernelCode, counts: Mapping[int, Counts] | None = None) -> MatrixProducts:
+    """The matrix instructions of a kernel.
+
+    Raises:
+        NotDisassembled: when nvdisasm is missing or cannot read the code.
+    """
+    graph = code.graph
+    found = [
+        _product(code, graph, one, counts) for one in code.instructions[: code.length] if is_product(one)
+    ]
+    tensor = [
+        (one.offset, one.text, _TENSOR_MEMORY[one.operation])
+        for one in code.instructions[: code.length]
+        if one.operation in _TENSOR_MEMORY and not one.never
+    ]
+    return MatrixProducts(code.demangled, tuple(found), tuple(tensor))
+
+
+def is_product(one: Decoded) -> bool:
+    """Whether an instruction multiplies matrices."""
+    return one.operation in (*_OF_WARP, *_OF_WARPGROUP, *_OF_TENSOR_MEMORY) and not one.never
+
+
+def _product(
+    code: KernelCode, graph: FlowGraph, one: Decoded, counts: Mapping[int, Counts] | None
+) -> MatrixProduct:  # fmt: skip
+    shape = shape_of(one)
+    operations = 2 * shape[0] * shape[1] * shape[2] if shape else None
+    if operations and one.operation in _OF_WARPGROUP:
+        operations //= _WARPGROUP_WARPS
+    frames = code.frames(one.index)
+    loop = graph.loop_at(one.index)
+    gap = _ahead(graph, one.index, is_product)
+    waiter = _ahead(graph, one.index, _needs(one))
+    executions = counts.get(one.index, Counts()).executions if counts else None
+    return MatrixProduct(
+        one.offset, one.text, f"{frames[0].file}:{frames[0].line}" if frames else "", shape,
+        tuple(part for part in one.access.modifiers if _TYPE.fullmatch(part)), operations,
+        graph.loops[loop].depth if loop is not None else 0, executions, gap[1] if gap else None,
+        code.instructions[waiter[0]].text if waiter else "", waiter[1] if waiter else None,
+    )  # fmt: skip
+
+
+def shape_of(one: Decoded) -> tuple[int, int, int] | None:
+    """Rows, columns and depth of a product: `HGMMA.64x128x16`, `HMMA.16816`; None where they are in a descriptor."""
+    for modifier in one.access.modifiers:
+        match = _SHAPE.fullmatch(modifier) or _RUN_TOGETHER.fullmatch(modifier)
+        if match:
+            rows, columns, depth = map(int, match.groups())
+            return rows, columns, depth
+    return None
+
+
+def _needs(one: Decoded) -> Callable[[Decoded], bool]:
+    """Whether an instruction waits for a product's result: by a register, for the warpgroup's, or for tensor memory's."""
+    if one.operation in _OF_WARPGROUP:
+        return lambda other: other.operation == "WARPGROUP" and "DEPBAR" in other.access.modifiers
+    if one.operation in _OF_TENSOR_MEMORY:
+        return lambda other: other.operation == "UTCBAR"
+    written = one.access.writes
+    return lambda other: (
+        bool(written & other.access.reads) and not (is_product(other) and other.access.writes == written)
+    )
+
+
+def _ahead(graph: FlowGraph, start: int, wanted: Callable[[Decoded], bool]) -> tuple[int, int] | None:
+    """The nearest such instruction ahead and the cycles until it issues."""
+    waiting: list[tuple[int, int]] = [(0, start)]
+    seen: set[int] = set()
+    while waiting and len(seen) < _SEARCHED:
+        cycles, index = heapq.heappop(waiting)
+        if index in seen:
+            continue
+        seen.add(index)
+        for following in graph.following[index]:
+            reached = cycles + max(graph.instructions[index].scheduling.stall, 1)
+            if wanted(graph.instructions[following]):
+                return following, reached
+            heapq.heappush(waiting, (reached, following))
+    return None
