@@ -26,11 +26,11 @@ def told(path, tmp_path):
         (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "compressed more than once"),
         (
             b'{"hello": 1, "day": 2}',
-            "is JSON (its keys: 'hello', 'day') of no format known (`warpsight import --formats`",
+            "is JSON (its keys: 'hello', 'day') in no known format (`warpsight import --formats`",
         ),
         (b"[1, 2, 3", "looks like JSON that is cut off"),
         (b"[" * 4000 + b"]" * 4000, "looks like JSON that is cut off, damaged"),
-        (b"dear diary\ntoday nothing ran\n", "is text of no format known"),
+        (b"dear diary\ntoday nothing ran\n", "holds text in no known format"),
         (bytes(300), "holds zero bytes only"),
         (b"\xff\xfe\x80\x81" * 50, "holds binary data"),
     ],
