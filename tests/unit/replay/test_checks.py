@@ -75,7 +75,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         memory((2**45, 2**43), (2**46, 2**43)), memory((2**45, 2**43), (2**46, 2**43), (2**47, 1)),
     ),
     "order of addresses": (memory((BASE, 16), (BASE + 64, 16)), memory((BASE + 64, 16), (BASE, 16))),
-    "relocation at the begin and end": (related(0, 1016), related(0, 1017)),
+    "relocation at the start and end": (related(0, 1016), related(0, 1017)),
     "relocations side by side": (related(8, 16), related(8, 15)),
     "end of the target": (related(0, addend=64), related(0, addend=65)),
     "last target": (related(0, target=0), related(0, target=1)),

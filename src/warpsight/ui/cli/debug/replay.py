@@ -79,11 +79,13 @@ def command(
     if dtype is not None and dtype not in TYPES:
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
     if under and (swap or check_reach):
-        raise UsageError("--under goes with neither --swap nor --check-reach")
+        raise UsageError("--under cannot be combined with --swap or --check-reach")
     if what and (schedule != "fast" or under or check_reach or swap or delays):
-        raise UsageError("--what goes with none of --schedule, --under, --check-reach, --swap and --delays")
+        raise UsageError(
+            "--what cannot be combined with --schedule, --under, --check-reach, --swap or --delays"
+        )
     if delays is not None and (under or check_reach or swap):
-        raise UsageError("--delays goes with none of --under, --swap and --check-reach")
+        raise UsageError("--delays cannot be combined with --under, --swap or --check-reach")
     if gdb is not None and not pause:
         return _debug(Path(capsule), gdb, device)
     if mode not in _MODES:

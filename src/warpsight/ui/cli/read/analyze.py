@@ -74,10 +74,10 @@ def command(
     wanted = names or []
     if dot is not None and wanted != ["critical-path"]:
         raise UsageError(
-            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
+            "--dot works with critical-path only: warpsight analyze TRACE critical-path --dot graph.dot"
         )
     if as_sarif and (as_json or wanted):
-        raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
+        raise UsageError("--sarif writes the whole verdict: leave out --json and the names of analyses")
     if include_paths and not as_sarif:
         raise UsageError("--include-paths belongs to --sarif")
     from warpsight.api import choice

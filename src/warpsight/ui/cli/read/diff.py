@@ -69,7 +69,7 @@ def command(
     if fail_if_slower is not None and not fail_if_slower > 0:
         raise UsageError(f"--fail-if-slower is a percentage above 0, not {fail_if_slower:g}")
     if untested and fail_if_slower is None:
-        raise UsageError("--untested goes with --fail-if-slower")
+        raise UsageError("--untested needs --fail-if-slower")
     from warpsight.api.differences import diff
 
     before, after = _sides(traces)
@@ -129,7 +129,7 @@ def _exit_code(found: Difference, limit: float) -> int:
         return SLOWER
     if found.high >= limit:
         terminal.warning(
-            f"undecided: a slowdown of {limit:.1%} is within the 99 % interval, which reaches {found.high:+.1%}; more runs, "
+            f"undecided: a slowdown of {limit:.1%} is within the 99% interval, which reaches {found.high:+.1%}; more runs, "
             "taken in turn, narrow it"
         )
         return CANNOT_TELL
