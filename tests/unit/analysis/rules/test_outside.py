@@ -103,5 +103,5 @@ def test_stretches_of_a_tenth_of_the_unused_time_are_named_and_the_longest_is_sh
     }
     with build(process=[life], kernel=[kernel(900 * MS, MS)]) as trace:
         (told,) = outside.check(Facts(trace, Rows()))
-    assert told.text.endswith(f" pass {text}")
+    assert told.text.startswith(f"the program ran for {text}, of ")
     assert told.at == (at[0] * MS, at[1] * MS)
