@@ -5,7 +5,7 @@ PYTHONPATH=src python benchmarks/cluster_scale.py ask FOLDER --dask-workers 2
 PYTHONPATH=src python benchmarks/cluster_scale.py ask FOLDER --dask-workers 1 2 4 8 16
 
 Every rank has as many launches as kernels, one in a hundred of which is an all-reduce over all ranks. Eight ranks share a host,
-and each host's clock has an offset and a drift of its own. From two fifths of the job on, STRAGGLER computes 8 % more.
+and each host's clock has an offset and a drift of its own. From two fifths of the job on, STRAGGLER computes 8% more.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=100_000, help="of each rank")
     parser.add_argument("--workers", type=int, default=2, help="processes that write")
     parser.add_argument(
-        "--dask-workers", type=int, nargs="+", default=[2], help="one after the other; 0: this process alone"
+        "--dask-workers", type=int, nargs="+", default=[2], help="one after another; 0: this process alone"
     )
     given = parser.parse_args()
     if given.do == "make":

@@ -67,7 +67,7 @@ def report(figures: dict[str, Any]) -> str:
     for name, program in figures["programs"].items():
         for in_turn in (True, False):
             equal, planted = (one for one in program["judged"] if one["in_turn"] == in_turn)
-            order = "in turn" if in_turn else "one after the other"
+            order = "in turn" if in_turn else "one after another"
             lines.append(
                 f"| {name} | {order} | {equal['counted']} of {equal['of']} | {planted['counted']} of {planted['of']} | "
                 f"{planted['headlines']} | {planted['others_blamed']} |"
@@ -75,7 +75,7 @@ def report(figures: dict[str, Any]) -> str:
     lines += ["", *(_spread(name, program) for name, program in figures["programs"].items())]
     disjoint = figures["programs"]["stencil"]["judged"]
     lines += ["", "Comparisons share runs. Without a run in common there are " + ", ".join(
-        f"{one['disjoint']} {one['kind']} ({'in turn' if one['in_turn'] else 'one after the other'})" for one in disjoint
+        f"{one['disjoint']} {one['kind']} ({'in turn' if one['in_turn'] else 'one after another'})" for one in disjoint
     ) + f". {figures['seconds']:.0f} s."]  # fmt: skip
     return "\n".join(lines) + "\n"
 

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:. python benchmarks/export.py [FORMAT…] [--kernels 1000000] [--trace PATH]
 
-One million kernels with launches, stacks, flows and 2 % copies: protobuf 116 bytes per kernel in all, Chrome JSON 801.
+One million kernels with launches, stacks, flows and 2% copies: protobuf 116 bytes per kernel in all, Chrome JSON 801.
 """
 
 from __future__ import annotations

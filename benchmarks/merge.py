@@ -34,7 +34,7 @@ class Plan:
     #: Stacks of another process, and launches that are graphs of eight kernels, as shares
     foreign: float = 0.0
     graphs: float = 0.0
-    #: Thread ids of stacks are true; else the pid stands in their place
+    #: Thread ids of stacks are true; else the pid is in their place
     tids: bool = True
     gap_ns: int = 20_000
     even: bool = False

@@ -23,7 +23,7 @@ SHAPES, MODULES = 500, 200
 
 
 def operators(writer: TraceWriter, name: str, start: Any, duration: int, thread: int, **more: Any) -> None:
-    """Rows of table op that differ in their begin."""
+    """Rows of table op that differ in their start."""
     count = len(start)
     columns = {"start": start, "duration": np.full(count, duration), "name_id": np.full(count, writer.name(name)),
                "thread": np.full(count, thread), "process": np.zeros(count, np.int32), **more}  # fmt: skip

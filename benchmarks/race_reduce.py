@@ -1,7 +1,7 @@
 """Runs that `race reduce` needs, simulated, beside what information theory allows: `python benchmarks/race_reduce.py [SEARCHES]`.
 
 k of N = 256 points are needed: a set with all of them fails with p = 0.3, another with q = 0.01. The least number of runs of
-any search that is right in 95 % is Fano's bound over the capacity of the channel: ((1 − ε) log2 C(N, k) − h(ε)) / C.
+any search that is right in 95% is Fano's bound over the capacity of the channel: ((1 − ε) log2 C(N, k) − h(ε)) / C.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:. python benchmarks/sbt.py [--events 1000000]
 
-Launch shapes on 80 % of the events, addresses and sizes on 20 %, eight streams, fifty names, 200 shapes.
+Launch shapes on 80% of the events, addresses and sizes on 20%, eight streams, fifty names, 200 shapes.
 """
 
 from __future__ import annotations

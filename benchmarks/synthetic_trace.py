@@ -43,7 +43,7 @@ class Plan:
     shapes: int = 40
     processes: int = 1
     seed: int = 1
-    #: Share of kernels that begin before the one before them on the same stream has ended.
+    #: Share of kernels that start before the one before them on the same stream has ended.
     overlap: float = 0.0
     part_rows: int = 1_000_000
 

@@ -4,7 +4,7 @@ usage: capsule_waiting.py [WORKLOAD ...] [--seconds 10] [--block 0.02]
 
 Arms: `waiting` (`--range` that never comes) and `counting` (`-k '*' --launch` that never comes), each beside `bare`: programs of
 their own, all alive and on one core, that run a block of steps in turn and wait for their turn otherwise. One JSON line for each
-workload: for each arm the time of a step over that of two bare programs in the same round, median over the rounds and its 95 %
+workload: for each arm the time of a step over that of two bare programs in the same round, median over the rounds and its 95%
 interval, and the same between those two.
 """
 
@@ -66,7 +66,7 @@ def serve(name: str) -> None:
 
 
 def middle(ratios: list[float]) -> list[float]:
-    """The median and its 95 % interval."""
+    """The median and its 95% interval."""
     ordered, off = sorted(ratios), round(0.98 * len(ratios) ** 0.5)
     low, high = max(len(ordered) // 2 - off, 0), min((len(ordered) - 1) // 2 + off, len(ordered) - 1)
     return [round(one, 4) for one in (statistics.median(ordered), ordered[low], ordered[high])]

@@ -1,7 +1,7 @@
 """Compares a trace of decode_truth.py with what CUDA events measured. usage: check_decode_truth.py TRACE TRUTH.json
 
 In each window the kernels after the delay run back to back, so the span from the first to the last of them must equal
-the time between the events. Prints one JSON line with the ratio of every window; exits 1 beyond 1 %.
+the time between the events. Prints one JSON line with the ratio of every window; exits 1 beyond 1%.
 """
 
 from __future__ import annotations

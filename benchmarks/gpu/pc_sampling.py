@@ -98,7 +98,7 @@ def recorded(seconds: float, folder: str, *options: str) -> tuple[float, Path]:
 
 
 def first_after(trace: Any) -> float | None:
-    """Seconds from the begin of the first window until the planted line is the hottest of the hottest kernel, and stays it."""
+    """Seconds from the start of the first window until the planted line is the hottest of the hottest kernel, and stays it."""
     from warpsight.model.selection import Rows
     from warpsight.sass.hotspots import hotspots
 

@@ -6,8 +6,8 @@ Each case runs in a process of its own. It warms up both programs, times them in
 median counts), records the base once and, to compare offline, the changed program. The prediction has the recording and the
 base's measured step, from which the recorder's cost follows (`--step`).
 
-FOLDER gets results.json and the traces, and FOLDER/what-if.tar.gz both. Bars: step within 3 % on average and 8 % at worst,
-change within 10 % and 25 %.
+FOLDER gets results.json and the traces, and FOLDER/what-if.tar.gz both. Bars: step within 3% on average and 8% at worst,
+change within 10% and 25%.
 
     what_if.py --again FOLDER     predict again from what is in FOLDER; needs no GPU
 """
@@ -121,8 +121,8 @@ def show(rows: list[dict[str, Any]]) -> None:
             average, most = statistics.mean(errors), max(errors)
             met = "met" if average <= mean and most <= worst else "missed"
             print(
-                f"{key}: mean {100 * average:.1f} % (bar {100 * mean:.0f}), "
-                f"worst {100 * most:.1f} % (bar {100 * worst:.0f}): {met}"
+                f"{key}: mean {100 * average:.1f}% (bar {100 * mean:.0f}), "
+                f"worst {100 * most:.1f}% (bar {100 * worst:.0f}): {met}"
             )
 
 

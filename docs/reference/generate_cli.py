@@ -27,7 +27,7 @@ Every verb has `-h` (help), `-q` (only errors and results), `-v` (more notes, an
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data is missing and `--strict` was given. `record` exits with the program's
 code. Ctrl-C ends `open` and `top`, which run until then, with 0, and any other verb with 130. Errors are one line on standard
-error. Defaults stand in brackets; … marks options that can be repeated."""
+error. Defaults are in brackets; … marks options that can be repeated."""
 SHARED = """## Shared options and arguments
 
 Verbs name those that they have after *Also*. Options that only the verbs of one group share stand with the group."""

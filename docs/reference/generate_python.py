@@ -61,7 +61,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                         'made = ws.import_files(["trace.json"], "imported.warp")\nprint(made.rows)',
     }),
     ("Ask a trace", "Each reading verb is a method, and its arguments are the [verb's options](cli.md): `begin` and `end` are "
-     "`--from` and `--until` (a text with a unit such as `\"200ms\"`, or seconds since the trace's begin), `everything` is "
+     "`--from` and `--until` (a text with a unit such as `\"200ms\"`, or seconds since the trace's start), `everything` is "
      "`--all`, `flows=False` is `--no-flows`, and options that can be repeated take one value or several. Tables are Arrow "
      "tables, with units in the fields' metadata; a `Result` has `tables`, `findings`, and `to_json()`, which returns what the "
      "verb's `--json` prints.", {

@@ -157,7 +157,7 @@ std::string CapsuleRecorder::describe_copy(Work work, Json* json, Addresses* add
     work.source_host = !memory_.find(work.source, &block) && !tracked(work.source);
     work.destination_host = !memory_.find(work.destination, &block) && !tracked(work.destination);
   }
-  if (work.source_host && work.destination_host) return "a copy from the host to the host lies in the range";
+  if (work.source_host && work.destination_host) return "a copy from the host to the host is in the range";
   json->number("bytes", work.bytes).number("rows", work.rows);
   Block pinned;  // the program's buffer on the host, where it is
   if ((work.source_host && memory_.find(work.source, &pinned)) ||

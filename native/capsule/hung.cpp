@@ -34,7 +34,7 @@ bool CapsuleRecorder::cut_hung() {
   uint64_t begin = 0, end = 0;
   int thread = 0;
   if (recent_ == nullptr || !(file >> begin >> end >> thread)) return false;
-  // Our callback comes within the call, or just before what the trace has as its begin.
+  // Our callback comes within the call, or just before what the trace has as its start.
   constexpr uint64_t kBeforeNs = 2'000;
   auto launch = std::make_unique<KeptLaunch>();
   if (!recent_->find(thread, begin - kBeforeNs, end, launch.get())) {

@@ -32,7 +32,7 @@ class Memory {
   static uint64_t freed_by(uint32_t cbid, const void* params);
   // The block that holds an address; false when none does.
   bool find(uint64_t address, Block* block) const;
-  // With it, for memory mapped piece by piece, those that lie without a gap before and behind it.
+  // With it, for memory mapped piece by piece, those that are without a gap before and behind it.
   std::vector<Block> reached_with(const Block& block) const;
   std::vector<Block> all() const;
   // Whether it can be an address of a block; cheap.

@@ -51,7 +51,7 @@ class Modules {
   const Kernel* kernel(CUfunction handle, const char* name);
   // The number of the image that holds the kernel; -1, with `why`, when it cannot be told.
   int image_of(const Kernel& kernel, CUcontext context, std::string* why);
-  // Where an image lies in the output.
+  // Where an image is in the output.
   std::pair<uint64_t, uint64_t> extent(int image) const;
   // The same of the PTX that it was compiled from when it was loaded; no size: it was none.
   std::pair<uint64_t, uint64_t> ptx(int image) const;

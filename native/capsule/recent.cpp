@@ -20,7 +20,7 @@ int this_thread() {
   return id;
 }
 
-// The parameters, one after the other as the kernel takes them.
+// The parameters, one after another as the kernel takes them.
 bool pack(const Work& work, const Kernel& kernel, char* packed) {
   if (kernel.bytes > KeptLaunch::kBytes || work.params == nullptr) return kernel.bytes == 0;
   for (size_t i = 0; i < kernel.params.size(); ++i)

@@ -12,7 +12,7 @@ namespace {
 
 #define CBID(name) CUPTI_DRIVER_TRACE_CBID_##name
 
-// The operation that this thread's call is, between its begin and its end.
+// The operation that this thread's call is, between its start and its end.
 struct Current {
   bool active = false;  // the recorder's lock is held
   bool last = false;    // the range ends with it
@@ -324,9 +324,9 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
                                       const CUpti_CallbackData& call) {
   OwnCalls own;
   if (!is_wait(work.kind) && call.context != context_)
-    return refuse("work on a second context or GPU lies in the range: " + std::string(call.functionName));
+    return refuse("work on a second context or GPU is in the range: " + std::string(call.functionName));
   if (work.kind == WorkKind::unsupported)
-    return refuse(std::string(call.functionName) + " lies in the range, and cannot be cut out");
+    return refuse(std::string(call.functionName) + " is in the range, and cannot be cut out");
   if (captures_.load() > 0 && !is_wait(work.kind)) return refuse(kCapturing);
   const uint64_t host_ns = time_ns() - begin_ns_;
   if (!is_wait(work.kind)) {

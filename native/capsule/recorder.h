@@ -1,5 +1,5 @@
 // Cuts the chosen work out of a running program: decides where the range begins and ends, and describes what
-// lies in it.
+// is in it.
 #pragma once
 
 #include <cupti.h>

@@ -53,7 +53,7 @@ Work row(uint64_t destination, bool destination_host, uint64_t source, bool sour
   return work;
 }
 
-// Where a side of a copy lies; false for arrays.
+// Where a side of a copy is; false for arrays.
 bool side(CUmemorytype type, const void* host, CUdeviceptr device, uint64_t* address, bool* is_host,
           bool* unknown) {
   *is_host = type == CU_MEMORYTYPE_HOST;

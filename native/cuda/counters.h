@@ -16,7 +16,7 @@ void begin_counters_of(CUcontext context);
 void end_counters_of(CUcontext context);
 
 // Whether launches are to be reported here; then on the program's thread, around each. `kernel` is null for a
-// graph at its begin; `stream` is where the work goes.
+// graph at its start; `stream` is where the work goes.
 bool launches_watched();
 void launch_begins(CUcontext context, const char* kernel, CUstream stream);
 void launch_ended(const char* name, uint32_t correlation);

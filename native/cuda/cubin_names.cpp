@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kPrefix = ".text.";
 
-// Whether `count` items of `item` bytes at `offset` lie within `size` bytes.
+// Whether `count` items of `item` bytes at `offset` are within `size` bytes.
 bool inside(uint64_t offset, uint64_t count, uint64_t item, size_t size) {
   return offset <= size && count <= (size - offset) / item;
 }
@@ -55,7 +55,7 @@ bool sections_of_cubin(const void* image, size_t size, std::string_view prefix,
 }
 
 uint32_t architecture_of_cubin(const void* image, size_t size) {
-  constexpr unsigned char kNewAbi = 0x41;  // since CUDA 13: the number lies higher
+  constexpr unsigned char kNewAbi = 0x41;  // since CUDA 13: the number is higher
   Elf64_Ehdr elf;
   if (image == nullptr || size < sizeof elf) return 0;
   memcpy(&elf, image, sizeof elf);

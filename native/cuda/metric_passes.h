@@ -1,5 +1,5 @@
 // WARPSIGHT_METRICS_PASSES=FOLDER: metrics of several passes, one in each run of the program. What the runs
-// before measured lies in the folder, a file for each session of a context.
+// before measured is in the folder, a file for each session of a context.
 #pragma once
 
 #include <cstddef>

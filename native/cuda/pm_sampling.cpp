@@ -31,7 +31,7 @@ struct SampledDevice {
   bool said_full;
 };
 
-// Protects the list and CUPTI's objects in it; taken by the worker, at a context's begin and at the end.
+// Protects the list and CUPTI's objects in it; taken by the worker, at a context's start and at the end.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 std::vector<SampledDevice*>& devices() {
   static auto* const value =

@@ -41,7 +41,7 @@ struct MeasuredContext {
   bool refused = false;     // said so, and not asked again
 };
 
-// Protects everything below and CUPTI's session. Held from the begin of a launch to the end of its kernel,
+// Protects everything below and CUPTI's session. Held from the start of a launch to the end of its kernel,
 // because a session belongs to the whole context: kernels that are measured run one at a time.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 std::vector<MeasuredContext*>& contexts() {

@@ -19,13 +19,13 @@ constexpr uint32_t kCupti122 = 20, kCupti126 = 24, kCupti128 = 26, kCupti129 = 2
 std::string known_problems(uint32_t version);
 
 // Bytes of each record as the loaded CUPTI writes it. Releases only ever append fields, so a record is read
-// through the newest struct and a field only when it lies inside these bytes.
+// through the newest struct and a field only when it is inside these bytes.
 struct RecordSizes {
   size_t kernel, memcpy, memcpy_peer, memset, synchronization, event, memory, pool, overhead;
 };
 RecordSizes record_sizes(uint32_t version);
 
-// True when `Struct::field` lies within the first `size` bytes.
+// True when `Struct::field` is within the first `size` bytes.
 #define WARPSIGHT_HAS(size, Struct, field) (offsetof(Struct, field) + sizeof(Struct::field) <= (size))
 
 }  // namespace warpsight

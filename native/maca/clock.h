@@ -19,7 +19,7 @@ class ClockFit {
   // CLOCK_MONOTONIC of a time on their clock. One constant offset while it agrees with every pair, which
   // keeps durations exact; else by the line through the neighboring pairs.
   uint64_t host(uint64_t theirs) const;
-  // Half the range in which the offset may lie, ns; of the newest pair when there is no one offset.
+  // Half the range in which the offset may be, ns; of the newest pair when there is no one offset.
   uint64_t uncertainty() const;
   // The newest pair.
   const ClockPair& last() const { return pairs_[count_ - 1]; }

@@ -87,7 +87,7 @@ void end_part(uint64_t handle) {
   if (row.duration == 0) {
     row.duration = now - row.start;
   } else {
-    // The GPU's clock gives the length alone: it is not ours. The proxy thread sees begin and end some time
+    // The GPU's clock gives the length alone: it is not ours. The proxy thread sees start and end some time
     // after they happened, so the earlier of both moments is the nearer.
     row.start = std::min(row.start, now - row.duration);
   }

@@ -15,7 +15,7 @@ struct PartStart {
   PartKind kind;
   uint64_t operation;  // 0 unknown
   uint64_t communicator;
-  uint64_t timer;  // GPU clock at the begin of a channel, ns; 0 unknown
+  uint64_t timer;  // GPU clock at the start of a channel, ns; 0 unknown
   uint32_t channel;
   int32_t peer;
   int32_t step;  // number of a step; of a proxy operation how many it has

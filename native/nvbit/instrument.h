@@ -28,7 +28,7 @@ class Instrumenter {
   const std::string& bad_pattern() const { return bad_; }
   // Injects calls into a function whose records go to `tool` (device memory); returns how many instructions.
   size_t instrument(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool) const;
-  // The same for the points of a delay plan that lie in the function.
+  // The same for the points of a delay plan that are in the function.
   static void delay(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool,
                     const std::vector<DelayPoint>& points);
   // Has the warps of a kernel say that they begin, before anything else is injected into it.

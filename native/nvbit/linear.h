@@ -6,7 +6,7 @@
 
 // An address of each lane of a whole warp that is linear in the lane's number, as nearly all are.
 struct WsWhole {
-  u32 encoding;  // of operand A, as it stands in the record's encodings; 0 where it is not linear
+  u32 encoding;  // of operand A, as it is in the record's encodings; 0 where it is not linear
   u32 words;
   u64 own;  // the word that this lane would write
 };

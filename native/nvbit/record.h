@@ -135,7 +135,7 @@ WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, 
   }
 }
 
-// The words of the addresses of a whole warp, where they lie within 4 GB: an offset from the first for each
+// The words of the addresses of a whole warp, where they are within 4 GB: an offset from the first for each
 // lane.
 WS_DEVICE WsWhole ws_plan_offsets(u32 word, u64 value) {
   const u64 base = ws_shuffle_wide(~0u, value, 0);

@@ -1,6 +1,6 @@
 // Which launch a kernel of a graph is. What NVBit gives to a function in a graph holds for each of its nodes
 // and replays, so it says only which function that is. Launches of one function with one grid and block come
-// one after the other, as they were described (graph_launches.h), and each begins with as many warps as it
+// one after another, as they were described (graph_launches.h), and each begins with as many warps as it
 // has. The tests compile this for the host.
 #pragma once
 

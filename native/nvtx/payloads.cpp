@@ -206,7 +206,7 @@ void append_array(std::string* json, Type type, const uint8_t* at, size_t count)
   *json += ']';
 }
 
-// False when the field is of a sort that is left out, or lies outside the payload.
+// False when the field is of a sort that is left out, or is outside the payload.
 bool append_field(std::string* json, const Field& field, const uint8_t* bytes, size_t size, size_t depth) {
   if ((field.flags & kPointerFlag) != 0 || field.offset >= size) return false;
   const uint8_t* at = bytes + field.offset;

@@ -21,7 +21,7 @@ using ClFunction = uint16_t;
 constexpr size_t kFunctions = sizeof(cl_icd_dispatch) / sizeof(void*);
 #define WS_CL(name) (static_cast<::warpsight::ClFunction>(offsetof(cl_icd_dispatch, name) / sizeof(void*)))
 
-// What lies below us: another layer or the loader. Only entries the loader knows are not null. We never call
+// What is below us: another layer or the loader. Only entries the loader knows are not null. We never call
 // the loader's exported functions, which would come back to us.
 extern cl_icd_dispatch g_cl;
 

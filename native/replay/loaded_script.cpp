@@ -164,7 +164,7 @@ const char* Script::open(const char* script_path, const char* data_path) {
       !take(file, size, header->streams, &streams) || !take(file, size, header->operations, &operations) ||
       !take(file, size, header->graphs, &graphs) || !take(file, size, header->edges, &edges) ||
       !take(file, size, header->attributes, &attributes) || !take(file, size, header->bytes, &bytes))
-    return "a section lies outside the script";
+    return "a section is outside the script";
   if (header->sequence > operations.count || header->first > header->sequence || streams.count == 0 ||
       header->events > kMostEvents || header->variants < 1 || header->variants > 2)
     return "a count is too large";

@@ -29,7 +29,7 @@ class Memory {
   // Contents before the first operation, and poison elsewhere. The first call keeps a copy on the device
   // where it fits.
   bool restore(int run = 0);
-  // The contents of all pieces, one after the other.
+  // The contents of all pieces, one after another.
   bool download(unsigned char* contents);
   // Checks that what no piece covers still holds the poison; false on errors of the driver alone.
   bool check_gaps(int run);

@@ -2,7 +2,7 @@
 // capsule.
 //
 // One file: a Header, then the sections it names, arrays of the structs below. Numbers are little-endian.
-// Contents lie in a second file, the data, at the offsets given; `kNone` stands for "no contents".
+// Contents are in a second file, the data, at the offsets given; `kNone` stands for "no contents".
 #pragma once
 #include <cstdint>
 
@@ -85,7 +85,7 @@ struct Function {
   FunctionAttribute attribute[kMostAttributes];
 };
 
-// A variable of a module. Where it lies the driver decides; patches mend the pointers to it.
+// A variable of a module. Where it is the driver decides; patches mend the pointers to it.
 struct Global {
   uint32_t module;
   uint32_t name;

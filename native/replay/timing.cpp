@@ -58,7 +58,7 @@ void Timing::open_gate() {
   *gate_ = 1;
 }
 
-// All streams begin after the begin event, which lies in the first.
+// All streams begin after the start event, which is in the first.
 bool Timing::begin_together() {
   const auto& streams = program_.streams();
   if (!report_->check(driver_, driver_.event_record(begin_, streams[0]), "timing") ||

@@ -9,7 +9,7 @@ namespace warpsight {
 
 namespace {
 
-// Definitions one after the other in chunks that are never freed or moved, so tables may point into them.
+// Definitions one after another in chunks that are never freed or moved, so tables may point into them.
 struct LogEntry {
   uint16_t kind;
   uint16_t row_bytes;

@@ -14,7 +14,7 @@
 // Producer. It claims a descriptor: a recycled one of the same length by swapping `state` from 0 to 3, else
 // the next unused one. It prepares block 0, adds 1 to `claims` and stores `state` 1. A row is copied behind
 // the last one, then published by the release store of `committed`. When a row does not fit, the block is
-// sealed (`flags` 1, then `produced` + 1). Block s lies at index first_block + s % block_count and may begin
+// sealed (`flags` 1, then `produced` + 1). Block s is at index first_block + s % block_count and may begin
 // when s - drained < block_count; its header gets an invalid sequence first and the right one last. Without
 // room WARPSIGHT_ON_FULL decides:
 //   drop-newest  the row is dropped and counted in `lost`

@@ -5,7 +5,7 @@
 
 namespace warpsight {
 
-// Where a block lies: `file` counts the files of this writer, so that a slot in a closed file is known to be
+// Where a block is: `file` counts the files of this writer, so that a slot in a closed file is known to be
 // gone.
 struct Slot {
   uint32_t file = 0;  // 0 = nowhere

@@ -2,7 +2,7 @@
 // is needed to build, and nothing is linked. Served are 0.4 to 0.6 (ROCm 6.2 to 6.4) and 1.x (ROCm 7 and
 // newer).
 //
-// Most structs begin with their own size; has() says whether a field lies within what the library wrote, so a
+// Most structs begin with their own size; has() says whether a field is within what the library wrote, so a
 // newer one is read as far as we know it, and an older one as far as it reaches.
 #pragma once
 

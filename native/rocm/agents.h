@@ -1,7 +1,7 @@
 // Definitions that ROCm's rows refer to: devices, contexts, streams.
 //
 // HIP has one context per device here, and streams of HIP's own where a call names them. Work that no HIP
-// call of the thread stands behind belongs to a hardware queue, which then is its stream.
+// call of the thread is behind belongs to a hardware queue, which then is its stream.
 #pragma once
 
 #include <cstdint>

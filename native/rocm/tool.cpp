@@ -82,7 +82,7 @@ void finalize(void*) {
   if (g_owner.load() == getpid()) recorder().finish();
 }
 
-// {name, handle} until 0.6; since 1.0 the struct's size stands before them. The name is for other tools'
+// {name, handle} until 0.6; since 1.0 the struct's size is before them. The name is for other tools'
 // messages.
 void introduce(uint32_t version, void* client) {
   if (client == nullptr) return;

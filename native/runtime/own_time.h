@@ -15,7 +15,7 @@ enum class OwnSite : uint32_t { cuda, range, opencl };
 // Stands for one stay in the recorder, from construction to destruction.
 class OwnTime {
  public:
-  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of
+  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the start and the end of
   // a call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
   struct Next {
     uint32_t left, distance, random;

@@ -22,7 +22,7 @@ class Delays {
  public:
   Delays(const DelayPlan& plan, DeviceMemory& memory) : plan_(plan), memory_(memory) {}
 
-  // The points of a function that lies at `pc`; `place`: number of the first in its module.
+  // The points of a function that is at `pc`; `place`: number of the first in its module.
   void place(CUmodule module, uint64_t pc, uint32_t place, const std::vector<DelayPoint>& points);
   void forget(CUmodule module);
   // How many launches of this code came before this one.

@@ -78,7 +78,7 @@ struct WsLaunch {
   unsigned long long first;     // records of this launch at most
   unsigned long long address_low;  // lanes whose address is outside of low <= address < high are left out
   unsigned long long address_high;
-  unsigned long long pc[2 * WS_PC_RANGES];  // begin and end of each range
+  unsigned long long pc[2 * WS_PC_RANGES];  // start and end of each range
   unsigned int pc_ranges;
   unsigned int launch;
   unsigned int every;

@@ -13,7 +13,7 @@
 
 namespace warpsight {
 
-// A function as it lies in memory.
+// A function as it is in memory.
 struct PlacedCode {
   uint64_t pc = 0;
   std::string code;

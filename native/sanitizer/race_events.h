@@ -86,7 +86,7 @@ WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared,
     check_bytes(me, access, size);
 }
 
-// A barrier, or what is waited for. `word`: what lies in an mbarrier.
+// A barrier, or what is waited for. `word`: what is in an mbarrier.
 WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 word) {
   const u32 action = flags & 127, address = static_cast<u32>(a);
   if (kind == 6) barrier_arrive(me, address, b);

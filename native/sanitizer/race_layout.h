@@ -12,7 +12,7 @@
 //   bits 6-21   epoch of its warp               bits 49-51  how often rows were handed out
 //   bit  52     several lanes, each its part    bits 53-63  site: the instruction's number in its kernel
 //
-// Where a whole warp accesses neighboring words from the begin of a line of 128 bytes on, one entry for the
+// Where a whole warp accesses neighboring words from the start of a line of 128 bytes on, one entry for the
 // line stands for its words; its "lane" is the logarithm of the lines that the warp accessed. A word that was
 // accessed in any other way has entries of its own.
 #pragma once

@@ -47,7 +47,7 @@ WS_HERE u32 add_word(const WsMe& me, u64* at, u32 value) {
   }
 }
 
-// Arrivals of a phase, by what lies in an mbarrier as sm_90 lays it out; 0 when that is not known.
+// Arrivals of a phase, by what is in an mbarrier as sm_90 lays it out; 0 when that is not known.
 WS_HERE u32 expected_arrivals(const WsMe& me, u64 word) {
   return me.race->phases != 0 && !in_cluster(me.race) ? (0x100000u - (static_cast<u32>(word) >> 1)) & 0xfffff
                                                       : 0;

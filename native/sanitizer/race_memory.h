@@ -18,7 +18,7 @@ WS_HERE u32 load(const u32* at) {
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-// Two words that lie together, the first at a multiple of their size.
+// Two words that are together, the first at a multiple of their size.
 WS_HERE void load_both(const u64* at, u64* first, u64* second) {
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(*first), "=l"(*second)

@@ -182,7 +182,7 @@ WS_HERE void release(const WsMe& me, bool to_device) {
   fence();
 }
 
-// What the fences do that lie between this instruction and the one before.
+// What the fences do that are between this instruction and the one before.
 WS_HERE void pass_fences(const WsMe& me) {
   WsWarp* warp = me.warp;
   const u32 releases = WS_RELEASES(me.facts), acquires = WS_ACQUIRES(me.facts);

@@ -100,7 +100,7 @@ WS_HERE u32 judge_order(const WsMe& me, const WsAccess& access, u64 earlier, u32
   return same_block ? WS_WARPS : clustered ? WS_CLUSTER : WS_BLOCKS;
 }
 
-// The same for an access as it lies in the shadow, by the warp `index` of this launch.
+// The same for an access as it is in the shadow, by the warp `index` of this launch.
 WS_APART u32 judge_apart(WsMe me, WsAccess access, u64 earlier, u32 index, bool earlier_writes) {
   const WsRace* race = me.race;
   const u32 block = index / race->warps;

@@ -21,7 +21,7 @@ class EventRing {
   size_t drain(EventFile* file);
   // Hands over what waits to be a whole block.
   void flush(EventFile* file);
-  // A record that was begun and never finished lies where we read; the kernel ended in its middle.
+  // A record that was begun and never finished is where we read; the kernel ended in its middle.
   bool stuck() const;
 
  private:

@@ -11,7 +11,7 @@ struct WsStress {
   unsigned long long ns;  // how long
   unsigned int seed;
   unsigned int lines;   // of 128 bytes, among which warps choose
-  unsigned int stride;  // words: lines lie at multiples
+  unsigned int stride;  // words: lines are at multiples
   unsigned int mask;    // words of the memory less one, without the last line's
   unsigned int pattern;
 };

@@ -100,7 +100,7 @@ bool shows_loop(const Taken& taken) {
 }
 
 // Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
-// Where they cannot be distinguished, all Python frames stand between what they called and the interpreter's
+// Where they cannot be distinguished, all Python frames are between what they called and the interpreter's
 // innermost function.
 void add_native(const Taken& taken, FrameList* frames) {
   OwnMemory memory;

@@ -119,7 +119,7 @@ const Code* CodeTable::get(const PythonLayout& o, Memory& memory, const Place& p
 }
 
 // Where in its bytecode the frame is, in bytes: the bytecode is beside the code object or, without a GIL,
-// also in copies of some threads' own, which lie anywhere, near the code object too.
+// also in copies of some threads' own, which are anywhere, near the code object too.
 template <class Memory>
 bool instruction_offset(const PythonLayout& o, Memory& memory, const Place& place, uint64_t* offset) {
   *offset = place.instruction - (place.code + o.code_bytes);

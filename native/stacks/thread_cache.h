@@ -29,7 +29,7 @@ struct ThreadCache {
   int64_t pass_tried;   // the pass whose stack was looked for last, found or not
   uint64_t look_again;  // ns: not for this one before
   uint32_t pass_stack;  // the stack of `pass`
-  // Stacks found by hash alone, the newest of each place: a loop has few, and these lie together.
+  // Stacks found by hash alone, the newest of each place: a loop has few, and these are together.
   struct Recent {
     uint64_t hash;
     uint32_t words;

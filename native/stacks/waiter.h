@@ -22,7 +22,7 @@ enum class Waiting {
   moving,   // somebody, but not standing still
 };
 
-// The only thread that stands in a call of backward. All reads survive wrong addresses; no lock is taken.
+// The only thread that is in a call of backward. All reads survive wrong addresses; no lock is taken.
 class Waiter {
  public:
   explicit Waiter(const Interpreter& python);

@@ -46,7 +46,7 @@ def choices(value: str, known: Iterable[str], label: str = "") -> str:
     Args:
         value: What was given.
         known: What there is.
-        label: What stands before a list of all: `formats: `.
+        label: What is before a list of all: `formats: `.
     """
     from difflib import get_close_matches
 

@@ -31,7 +31,7 @@ def foreign(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     os.chown(python, NOBODY, NOBODY)
     running = subprocess.Popen([python, "60"], user=NOBODY, group=NOBODY, extra_groups=[])
     script = f"#!/bin/sh\nid -u > {tmp_path}/ran\n"
-    os.unlink(python)  # what /proc/PID/exe leads to stays; what lies at its path is the user's
+    os.unlink(python)  # what /proc/PID/exe leads to stays; what is at its path is the user's
     python.write_text(script)
     python.chmod(0o755)
     yield running

@@ -57,7 +57,7 @@ def kernel_of(found: Hotspots, name: str) -> SampledKernel:
 
 
 def planted_line(kernel: str) -> int:
-    """The line marked `planted` that follows the begin of a kernel; add_to stands before the one that calls it."""
+    """The line marked `planted` that follows the start of a kernel; add_to is before the one that calls it."""
     lines = SOURCE.read_text().splitlines()
     begin = next(at for at, line in enumerate(lines) if line.startswith(("__global__", "__device__")) and
                  f" {'add_to' if kernel == 'serial_atomics' else kernel}(" in line)  # fmt: skip

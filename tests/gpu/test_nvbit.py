@@ -117,7 +117,7 @@ def test_instructions_of_functions_that_are_called_are_told(folder: Path) -> Non
 
 
 def _lanes(trace: EventTrace, kernel: str, left_out: set[int]) -> Counter[tuple[int, ...]]:
-    """Every lane's accesses, from the lowest of their memory: buffers and, with each tool, stacks lie elsewhere."""
+    """Every lane's accesses, from the lowest of their memory: buffers and, with each tool, stacks are elsewhere."""
     launch = nvbit_truth.launch_of(trace, kernel)
     events = trace.of_launch(launch.number)
     offset = events.pc.astype(np.int64) - (launch.said["pc"] & 0xFFFFFFFF)

@@ -182,7 +182,7 @@ CANARIES = (
     _canary("curl -u", _word(), "-u", "me:%s"),
     _canary("mysql -p", "S" + _word(), "-p%s"),
 )  # fmt: skip
-#: Kinds that can stand in an identifier: a kernel's name.
+#: Kinds that can be in an identifier: a kernel's name.
 IN_NAMES = tuple(
     one for one in CANARIES if one.words == (one.secret,) and one.secret.replace("_", "a").isalnum()
 )

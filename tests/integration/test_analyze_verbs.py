@@ -78,7 +78,7 @@ def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:
     ("arguments", "code", "message"),
     [
         ((LEAK, "iteratoins"), 2, "did you mean iterations?"),
-        ((LEAK, "memory", "--dot", "x.dot"), 2, "--dot goes with critical-path alone"),
+        ((LEAK, "memory", "--dot", "x.dot"), 2, "--dot works with critical-path only"),
         (("nothing.warp",), 1, "nothing.warp"),
         ((LEAK, "--from", "soon"), 2, "is not a time"),
     ],

@@ -211,7 +211,7 @@ def test_a_graph_comes_as_its_nodes_in_order(programs: Programs, tmp_path: Path)
     ("options", "steps", "standin", "message"),
     [
         ("", ["child"], "", "node of type 4"),
-        ("--launch 0..2", ["add", "host", "add"], "", "cuLaunchHostFunc lies in the range"),
+        ("--launch 0..2", ["add", "host", "add"], "", "cuLaunchHostFunc is in the range"),
         ("", ["add"], "managed", "managed memory, which cannot be cut out"),
         ("", ["add"], "no_subscribe", "another profiler"),
         ("-k nope", ["add"], "", "no kernel matched nope; launched were: add_listed"),
@@ -464,7 +464,7 @@ def test_the_slowest_step_is_kept(programs: Programs, tmp_path: Path) -> None:
 def test_a_step_in_which_work_hangs_is_cut_out_as_far_as_it_came(
     programs: Programs, tmp_path: Path, standin: str
 ) -> None:
-    """Contents are those at the step's begin; nothing after it is known."""
+    """Contents are those at the step's start; nothing after it is known."""
     steps = [
         word
         for value in (2, -1, 5)
@@ -621,7 +621,7 @@ def test_a_hang_cuts_out_the_launch_that_hangs(programs: Programs, tmp_path: Pat
     ("options", "message"),
     [
         ("--capsule step:0", "write step:N (from 1)"),
-        ("--capsule trigger", "goes with --ring"),
+        ("--capsule trigger", "needs --ring"),
         ("--capsule step:3 --delay 1", "from the program's start on"),
     ],
 )

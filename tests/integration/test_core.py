@@ -84,7 +84,7 @@ def test_a_chosen_thread_shows_its_registers(tmp_path: Path, capsys: pytest.Capt
     assert thread["where"]["thread"] == [40, 0, 0] and thread["where"]["lane"] == 8
     assert len(thread["registers"]) == 14 and len(thread["predicates"]) == 8
     shared = bytes.fromhex(thread["shared"]["hex"])
-    # The kernel's tile lies behind 1 KB that the system reserves; every thread but the wrong one stored 1 there.
+    # The kernel's tile is behind 1 KB that the system reserves; every thread but the wrong one stored 1 there.
     values = [int.from_bytes(shared[i : i + 4], "little") for i in range(0, len(shared), 4)]
     assert values.count(1) >= 31
     code, out, _ = run(capsys, dump, "--block", "0,0,0", "--thread", "40", "--memory", "2048")

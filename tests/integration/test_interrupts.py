@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from tests.integration.recorded import TIMEOUT, environment, launcher, program
 from tests.integration.standin_programs import children
 from tests.unit.debug.test_sanitizer import STAND_IN, report
 from warpsight.model.workers import workers
+from warpsight.recorder.environment import SOCKET
 
 #: A verb in the middle of work: a temporary folder, and a thread that waits for something that never comes.
 STUCK = """
@@ -92,6 +94,23 @@ def test_a_server_that_waits_for_its_client_ends():
     assert '"id":1' in process.stdout.readline()
     code, told = interrupted(process)
     assert code == 130 and "Traceback" not in told
+
+
+def test_a_request_that_a_recording_does_not_answer_ends(tmp_path):
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(path)
+        listening.listen()
+        recorded = subprocess.Popen(["sleep", "600"], env={**os.environ, SOCKET: path})
+        try:
+            process = started("-m", "warpsight", "trigger", str(recorded.pid))
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                assert interrupted(process) == (130, "")
+        finally:
+            recorded.kill()
+            recorded.wait()
 
 
 def test_an_error_does_not_wait_for_workers():

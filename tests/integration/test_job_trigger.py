@@ -1,4 +1,4 @@
-"""`warpsight cluster trigger`: ranks of a job begin and end recording together."""
+"""`warpsight cluster trigger`: ranks of a job start and end recording together."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.unrecorded import Unrecorded
 from warpsight_plugins.maca.in_process import PRELOAD
 
-#: Far beyond what reading two clocks one after the other can cost; days less than what a clock without a fit is off.
+#: Far beyond what reading two clocks one after another can cost; days less than what a clock without a fit is off.
 CLOSE_NS = 50_000_000
 SOURCES = recording.SOURCES / "maca"
 

@@ -57,7 +57,7 @@ def test_a_trace_has_the_stacks_on_the_launches_and_their_work_and_all_else_as_i
         assert after.sql(sql).fetchall() == [(with_stack["count"], with_stack["time"])]
         launched = "SELECT count(*) FROM launch WHERE stack IS NOT NULL"
         assert after.sql(launched).fetchall() == [(told["counts"]["matched"],)]
-        # The same kernels lie under the same frames as in folded stacks.
+        # The same kernels are under the same frames as in folded stacks.
         folded = merge(*files, "-w", "count", cwd=tmp_path).stdout.splitlines()
         expected = {
             line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded if ";[GPU_" in line

@@ -1,6 +1,6 @@
 """The commands and Python blocks of README, how-to and tutorial pages do what the pages say, and print what they show.
 
-Each page's blocks run one after the other in a folder of the page's own, where files that pages name are stored traces
+Each page's blocks run one after another in a folder of the page's own, where files that pages name are stored traces
 (:data:`FILES`) and `train.py` is the demo's program on OpenCL. Output must be the shown one: to the letter where a command reads
 files of `tests/golden`, figures and absolute folders apart elsewhere; `…` stands for anything.
 """

@@ -341,7 +341,7 @@ def test_ws_run_takes_a_recorder_too(machine: Machine) -> None:
 
 
 def test_a_users_own_tool_stays_in_the_list(machine: Machine) -> None:
-    """It comes first, and a colon stands behind ours: what follows the last one is not looked at."""
+    """It comes first, and a colon is behind ours: what follows the last one is not looked at."""
     done = machine.record("--backend", "rocm", "--", "/usr/bin/env", ROCP_TOOL_LIBRARIES="/opt/theirs.so")
     assert f"ROCP_TOOL_LIBRARIES=/opt/theirs.so:{os.path.realpath(machine.library)}:" in done.out
 

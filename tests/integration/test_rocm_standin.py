@@ -437,6 +437,6 @@ def test_a_program_without_a_launcher_is_left_alone(standin: Path, library: Path
 
 
 def test_a_tool_of_the_users_own_is_kept(record: Record, library: Path) -> None:
-    """What stands behind the last colon is not looked at by rocprofiler-sdk 1.0."""
+    """What is behind the last colon is not looked at by rocprofiler-sdk 1.0."""
     arena = record("init", "launch:add:3", "sync", ROCP_TOOL_LIBRARIES=f"{library}:{library}:").only
     assert len(arena.rows("Kernel")) == 3

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def pixel(page, time, key):
 
 
 def close(page):
-    """A stretch of which the page holds single kernels: begin and end, ns since the trace's begin."""
+    """A stretch of which the page holds single kernels: start and end, ns since the trace's start."""
     begin, end = page.evaluate("(({begin, end}) => [begin, end])(report.timeline.lines.parts[1])")
     return begin + (end - begin) // 4, begin + (end - begin) // 4 + 1_000_000
 
@@ -269,3 +270,27 @@ def test_frames_of_libraries_are_one_line_that_opens(opened):
     assert [frame["label"] for frame in folded] == ["main (a.py:1)", "torch · 2 frames", "mine (b.py:3)"]
     page.evaluate("report.timeline.folding.click()")
     assert page.evaluate("report.timeline.libraries") is True
+
+
+@pytest.mark.browser
+def test_deep_stacks_leave_the_device_in_view_until_they_are_opened(opened):
+    page = opened("real")
+    bottom = (
+        "(() => { const d = report.timeline.tracks.find(t => t.role === 'device'); return d.y + d.h; })()"
+    )
+    whole = page.evaluate(bottom)
+    page.evaluate(f"report.timeline.makeRoom(0, {whole - 20}), report.timeline.resize()")
+    assert page.evaluate(bottom) <= whole - 20
+    cut = page.evaluate("[...report.timeline.cut.keys()]")
+    page.evaluate(f"report.timeline.toggle(report.timeline.tracks.find(t => t.key === {cut[0]!r}))")
+    assert page.evaluate(bottom) == whole and not page.evaluate("report.timeline.cut.size")
+
+
+@pytest.mark.browser
+def test_findings_at_one_place_stand_side_by_side(opened):
+    page = opened("real")
+    page.evaluate("report.timeline.show(report.timeline.begin, report.timeline.end)")
+    page.settle()
+    places = page.evaluate("report.timeline.discs.map(disc => disc.x)")
+    assert len(places) > 2 and all(b - a >= 17 for a, b in pairwise(places))
+    assert places[-1] <= page.evaluate("report.timeline.width")

@@ -21,7 +21,7 @@ from warpsight.ui.mcp.tools import Tools
 _WHOLE = "everything"
 #: What verbs may meet that analyses alone may not.
 _CASES = ("empty", "only definitions", "one kernel", "one kernel that never ran", "one launch", "one kernel without a device",
-          "before the begin of time", "clock backwards", "ids that nothing defines", _WHOLE)  # fmt: skip
+          "before the start of time", "clock backwards", "ids that nothing defines", _WHOLE)  # fmt: skip
 #: Beside what analyses are tested with: each table that `everything` fills is taken away in turn.
 _LACKING = [name for name in TABLES if name in {*everything(), "name", "shape", "stack", "frame"}]
 #: Exporters that read in ways of their own; the others share theirs.

@@ -89,7 +89,7 @@ def chosen(files: list[Path], count: int, seed: int) -> list[tuple[Path, mutants
 
 
 def interval(killed: int, tried: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share."""
+    """Wilson's 95% interval of a share."""
     z, share = 1.96, killed / tried
     middle = share + z * z / (2 * tried)
     half = z * math.sqrt(share * (1 - share) / tried + z * z / (4 * tried * tried))
@@ -97,7 +97,7 @@ def interval(killed: int, tried: int) -> tuple[float, float]:
 
 
 def _work(jobs: list[running.Job], answers: multiprocessing.SimpleQueue) -> None:  # type: ignore[type-arg]
-    """Try mutants one after the other in a copy of the source: those in functions live, then the others anew."""
+    """Try mutants one after another in a copy of the source: those in functions live, then the others anew."""
     running.preload()
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copied = Path(folder) / "src"
@@ -216,7 +216,7 @@ def main() -> int:
         for trial in trials
     )
     low, high = interval(killed, len(trials))
-    print(f"{killed} of {len(trials)} mutants killed: {killed / len(trials):.1%} (95 % interval {low:.1%} to {high:.1%}), "
+    print(f"{killed} of {len(trials)} mutants killed: {killed / len(trials):.1%} (95% interval {low:.1%} to {high:.1%}), "
           f"{len(uncovered)} on lines that no test runs, seed {options.seed}")  # fmt: skip
     return 0 if killed >= options.least * len(trials) else 1
 

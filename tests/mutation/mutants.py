@@ -40,7 +40,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Change:
-    """How one node is changed in place; returns the node that stands there now."""
+    """How one node is changed in place; returns the node that is there now."""
 
     node: ast.AST
     apply: Callable[[ast.AST], None]

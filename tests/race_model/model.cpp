@@ -45,7 +45,7 @@ struct Model {
   std::vector<Told> told;
 };
 
-// Whether all lanes access words that follow each other, from the begin of a line on.
+// Whether all lanes access words that follow each other, from the start of a line on.
 bool whole_lines(u32 lanes, const uint64_t* a, u32 size) {
   if (lanes != ~0u || a[0] % (32 * size) != 0) return false;
   for (u32 lane = 1; lane < 32; ++lane)

@@ -362,7 +362,7 @@ void unload_module(uint32_t number) {
   resource(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &module, nullptr);
 }
 
-// Two kernels whose names CUPTI keeps at the same address, one after the other: a module goes between them.
+// Two kernels whose names CUPTI keeps at the same address, one after another: a module goes between them.
 void reuse_name(const std::string& first, const std::string& second) {
   static char name[64];
   snprintf(name, sizeof name, "%s", first.c_str());

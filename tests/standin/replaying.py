@@ -18,7 +18,7 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 HERE = Path(__file__).parent
-#: Where the stand-in's memory is; nothing of a process lies there.
+#: Where the stand-in's memory is; nothing of a process is there.
 BASE = 0x5_0000_0000_00
 COUNT = 3000
 KERNEL = "_Z5scalePfPKffi"

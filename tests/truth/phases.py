@@ -28,7 +28,7 @@ def launch(kit: Kit, stream: p.Stream, name: str, ns: int, call_ns: int = 4 * MI
 
 
 class Layers:
-    """The kernels of an iteration: some at its begin, the same ones in every layer, some at its end."""
+    """The kernels of an iteration: some at its start, the same ones in every layer, some at its end."""
 
     def __init__(self, kit: Kit, scale_ns: int, layers: int, most: int = 6) -> None:
         self.layers = layers
@@ -56,7 +56,7 @@ class Layers:
 
 
 def kernels(kit: Kit, work: Layers, gap_ns: int, call_ns: int, stream: p.Stream | None = None) -> Phase:
-    """Launches one after the other, with host code before each; in operators and annotated layers where the kit says so."""
+    """Launches one after another, with host code before each; in operators and annotated layers where the kit says so."""
     outer = kit.annotation() if kit.chance(0.7) else kit.function()
     inner = kit.function() if kit.chance(0.5) else None
     block = kit.annotation() if kit.chance(0.4) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-#: Kinds of scopes that a program or a framework announces: a recorder of annotations sees their begin and end.
+#: Kinds of scopes that a program or a framework announces: a recorder of annotations sees their start and end.
 ANNOUNCED = ("annotation", "op", "step")
 #: Scopes that cover everything and so name nothing: the outermost frames, and the ranges of iterations.
 GENERIC = ("root", "step")
@@ -45,7 +45,7 @@ class Recorder:
 
     file: `warp` (a trace folder) or `kineto` (torch.profiler's JSON).
     frames: where from: `none`, `launches` (stacks of calls), `samples` (stacks of threads at moments), `both`,
-        `functions` (every function's begin and end; Kineto only).
+        `functions` (every function's start and end; Kineto only).
     sample_every_ns: time between two samples of a thread.
     names_overhead_thread: whether rows of the recorder's own time tell their thread.
     """

@@ -146,7 +146,7 @@ def test_other_threads_do_not_matter_to_a_gap() -> None:
 
 
 def named(*parts: tuple[str, str, int]) -> Truth:
-    """Truth of a loop whose host time lies in annotations (outer, inner, ns); inner ones may be empty."""
+    """Truth of a loop whose host time is in annotations (outer, inner, ns); inner ones may be empty."""
     body: list[p.Step] = [launch(10_000)]
     for outer, inner, ns in parts:
         code: tuple[p.Step, ...] = (p.Code(ns),)

@@ -38,7 +38,7 @@ FEATURES = "features.md"
 
 
 def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and words of every command of ours that stands in a code block, without what is not ours."""
+    """Line number and words of every command of ours that is in a code block, without what is not ours."""
     within = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip().startswith("```"):

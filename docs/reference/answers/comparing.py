@@ -109,8 +109,8 @@ class Diff(TypedDict):
     after: described(list[str], "paths of the second side")
     headline: str
     verdict: Literal["slower", "faster", "changed", "not shown", "untested"]
-    change: described(float | None, "relative change of the time of an iteration: 0.05 is 5 % slower")
-    low: described(float | None, "lower end of its 99 % interval; null where it was not tested")
+    change: described(float | None, "relative change of the time of an iteration: 0.05 is 5% slower")
+    low: described(float | None, "lower end of its 99% interval; null where it was not tested")
     high: float | None
     could_see: described(
         float | None, "the smallest change that would have been called in four of five such comparisons"

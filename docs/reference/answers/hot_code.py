@@ -97,7 +97,7 @@ class CountedKernel(ExactCount):
     arithmetic: list[Arithmetic]
     requested_bytes: described(dict[str, int], "memory → bytes that threads asked for")
     l1_bytes: described(int | None, "of all sectors of global and local memory")
-    unknown: described(dict[str, int], "operations whose sizes stand in descriptors, and their executions")
+    unknown: described(dict[str, int], "operations whose sizes are in descriptors, and their executions")
     lines: NotRequired[list[CountedPlace]]
     ptx_lines: NotRequired[list[CountedPlace]]
     instructions: NotRequired[list[CountedPlace]]

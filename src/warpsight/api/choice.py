@@ -18,6 +18,25 @@ Time = str | float
 Numbers = int | Sequence[int]
 Words = str | Sequence[str]
 _TIME = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|min|h)?\s*$")
+#: Numbers that a message lists.
+_MOST_LISTED = 20
+#: Tables whose rows name a stream or process, beside the one that defines it.
+_NAMING = {
+    "stream": ("kernel_ids", "memcpy", "memset", "sync", "event", "memory"),
+    "process": (
+        "kernel_ids",
+        "memcpy",
+        "memset",
+        "launch",
+        "api",
+        "marker",
+        "op",
+        "sample",
+        "counter",
+        "memory",
+        "user_event",
+    ),
+}
 _SCALE = {
     "ns": 1,
     "us": 1_000,
@@ -69,7 +88,7 @@ def window(trace: StoredTrace, begin: Time | None, end: Time | None) -> tuple[in
 
     times = nanoseconds(begin, "begin"), nanoseconds(end, "end")
     if times[0] is not None and times[1] is not None and times[1] <= times[0]:
-        raise UsageError(f"the time window is empty: the end, {end}, is not after the begin, {begin}")
+        raise UsageError(f"the time window is empty: its end, {end}, is not after its beginning, {begin}")
     origin = begin_of(trace) if any(t is not None for t in times) else 0
     first, last = (None if t is None else origin + t for t in times)
     return first, last
@@ -82,11 +101,51 @@ def rows(
     """The rows that the options choose in a trace.
 
     Raises:
-        UsageError: for anything that is not a time, and for a device that is not in the trace.
+        UsageError: for anything that is not a time or a regular expression, and for numbers that are not in the trace.
     """
-    from warpsight.model import device_ids
     from warpsight.model.selection import Rows
 
-    device_ids.check(trace, numbers(device))
+    check(trace, numbers(device), numbers(stream), numbers(process), name)
     first, last = window(trace, begin, end)
     return Rows(first, last, numbers(device), numbers(stream), numbers(process), name)
+
+
+def check(
+    trace: StoredTrace, device: Sequence[int], stream: Sequence[int], process: Sequence[int], name: str | None
+) -> None:
+    """Refuse numbers that are not in a trace, and a name that is not a regular expression.
+
+    Raises:
+        UsageError: it lists what the trace has.
+    """
+    from warpsight.model import device_ids
+
+    device_ids.check(trace, device)
+    for column, chosen in (("stream", stream), ("process", process)):
+        if not chosen:
+            continue
+        known = _numbers(trace, column, (column,))
+        if not known.issuperset(chosen):  # other tools' files may not define them all
+            known |= _numbers(trace, column, _NAMING[column])
+        for number in chosen:
+            if number not in known:
+                raise UsageError(f"there is no {column} {number}; the trace has {_listed(known)}")
+    if name is not None:
+        import duckdb
+
+        try:
+            trace.sql("SELECT regexp_matches('', $name)", name=name).fetchall()
+        except duckdb.Error as error:
+            reason = str(error).removeprefix("Invalid Input Error: ")
+            raise UsageError(f"{name!r} is not a regular expression: {reason}") from None
+
+
+def _numbers(trace: StoredTrace, column: str, tables: Sequence[str]) -> set[int]:
+    each = " UNION ".join(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL" for table in tables)
+    return {number for (number,) in trace.sql(each).fetchall()}
+
+
+def _listed(known: set[int]) -> str:
+    shown = sorted(known)[:_MOST_LISTED]
+    more = f" and {len(known) - len(shown):,} more" if len(known) > len(shown) else ""
+    return ", ".join(map(str, shown)) + more if shown else "none"

@@ -54,7 +54,7 @@ def diff(
         _check_distinct(side)
     found = compare_runs(*([_read(one, device, process) for one in side] for side in sides))
     if by is not None and by not in found.result.tables:
-        raise UsageError(f"no run has what by={by!r} asks for; there is: {', '.join(found.result.tables)}")
+        raise UsageError(f"no run has anything for by={by!r}; possible: {', '.join(found.result.tables)}")
     kept = {name: table for name, table in found.result.tables.items() if by in (None, name)}
     cut = {name: table.slice(0, top) if top else table for name, table in kept.items()}
     return replace(found, result=replace(found.result, tables=cut))

@@ -20,7 +20,7 @@ def check_free(path: Path, force: bool) -> None:
     """Refuse a place for a new file.
 
     Raises:
-        WarpsightError: when something lies there and `force` is not set, or something that is not a file.
+        WarpsightError: when something is there and `force` is not set, or something that is not a file.
     """
     reason = private_files.unreplaceable(path)
     if reason:

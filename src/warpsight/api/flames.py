@@ -80,13 +80,11 @@ class FlameChoice:
         """The conditions, for this trace.
 
         Raises:
-            UsageError: for a rank, iteration or device it has not.
+            UsageError: for a rank, iteration, device, stream or process that is not in it, and for an invalid name.
         """
-        from warpsight.model import device_ids
         from warpsight.model.selection import Rows
 
-        device_ids.check(trace, self.device)
-
+        choice.check(trace, self.device, self.stream, self.process, self.name)
         processes = list(self.process)
         for rank in self.rank:
             found = trace.sql("SELECT process FROM process WHERE rank = $rank", rank=rank).fetchall()
@@ -144,7 +142,7 @@ def form_of(to: str | None, out: Path | None) -> str:
         if str(out).endswith(suffixes):
             return form
     raise UsageError(
-        f"{out}: the name says no form; end it with {', '.join(s[-1] for s in FORMS.values())}, or use --to"
+        f"{out}: the name does not say the form: end it with {', '.join(s[-1] for s in FORMS.values())}, or use --to"
     )
 
 

@@ -226,7 +226,7 @@ class Questions(StoredTrace):
             return query.ask(self, question)
         if filters or fields or group_by or count or tail or top:
             raise UsageError(
-                "SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it"
+                "SQL chooses its own rows and columns; of the selecting options only --head can be added"
             )
         relation = query.run(self, sql)
         return relation if head is None else relation.limit(head)

@@ -11,7 +11,7 @@ class Trace(Writing):
     """One recording, opened for reading; :func:`open` makes one.
 
     Its methods are the reading verbs with their options (`stats`, `analyze`, `query`, `flame`, `report`, `export`, …) and
-    answer with the tables and findings that the verbs print. Beneath them lie the tables themselves: `sql`, `table`,
+    answer with the tables and findings that the verbs print. Beneath them are the tables themselves: `sql`, `table`,
     `arrow`. Threads may share it. Close it, or use it as a context manager, to free memory and, for packed, remote and
     foreign files, the private copy on disk.
     """

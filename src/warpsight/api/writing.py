@@ -221,7 +221,7 @@ class Writing(Questions):
         name: str | None = None,
         include_paths: bool = False,
     ) -> FlameGraph:
-        """Draw a flame graph: which host code asked for the GPU time, or spent the CPU's. Notebooks display it.
+        """Draw a flame graph of the host code that launched the GPU's work, or used the CPU. Notebooks display it.
 
         Args:
             weight: time, launches, bytes, idle, allocated, or samples (of host threads).

@@ -35,7 +35,7 @@ _METHODS = {
     layout.STACK_WAITER: "waiter",
 }
 #: Frames of the functions through which a program reports events (`ws.emit`, `with ws.annotate`): the program's own frame
-#: is the one that called them, perhaps through contextlib; with native stacks the interpreter stands between the two.
+#: is the one that called them, perhaps through contextlib; with native stacks the interpreter is between the two.
 _OURS = re.compile(r"(^|[/\\])warpsight[/\\]inside[/\\][a-z_]+\.py$")
 _BETWEEN = re.compile(r"(^|[/\\])(contextlib\.py|libpython[^/]*|python[0-9.]*)$")
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
@@ -119,7 +119,7 @@ class LocalIds:
         self._our_frames: set[int] = set()
         self._between_frames: set[int] = set()
         self._native_frames: set[int] = set()
-        #: Local id of a stack that ends in a reporting function of ours, and in what lies between -> trace id of its caller.
+        #: Local id of a stack that ends in a reporting function of ours, and in what is between -> trace id of its caller.
         self._called: dict[int, int] = {}
         self._between: dict[int, int] = {}
 

@@ -21,7 +21,7 @@ def bandwidth(waiting: Waiting) -> pa.Table:
 
     `transfer` is the median time from the last rank's entry to the first rank's exit; both bandwidths follow from it. `wait` and
     `exposed_wait` are summed over operations and ranks. `limit` is what the slowest rank's links to the GPUs of its host carry in
-    one direction, which bus bandwidth compares with; null where ranks lie on several hosts or the topology was not recorded.
+    one direction, which bus bandwidth compares with; null where ranks are on several hosts or the topology was not recorded.
     """
     rows: list[dict[str, Any]] = []
     for met in waiting.groups:

@@ -8,7 +8,7 @@ into ours, every collective that both clocks saw gives an interval:
 Over a stretch of time the offset is a line, `level + drift * t`. The intervals bound level and drift to a convex polygon, and its
 extreme lines bound the offset at every moment (Moon, Skelly, Towsley 1999). Where no line fits, a constraint that contradicts
 many others is left out, else the stretch is cut in two. Inside the polygon the estimate follows the ends of collectives, which
-lie close together on all ranks.
+are close together on all ranks.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OffsetStretch:
         slopes: Drifts of the extreme lines.
         highest: Level of the highest line of each slope.
         lowest: Level of the lowest line of each slope.
-        least_bound: What the readings themselves can be off by, ns: lines between them can lie closer together.
+        least_bound: What the readings themselves can be off by, ns: lines between them can be closer together.
     """
 
     begin: int
@@ -152,7 +152,7 @@ def _noise(end: Column) -> float:
 def _stretches(found: Constraints, noise: float, depth: int) -> Iterator[tuple[OffsetStretch, int]]:
     """The stretches of some constraints, each with how many of them were left out."""
     length = float(found.at[-1] - found.at[0])
-    # The extremes of many noisy readings lie far out: that far the limits are moved apart.
+    # The extremes of many noisy readings are far out: that far the limits are moved apart.
     expected = noise * (1 + np.sqrt(2 * np.log(max(len(found), 2)))) + _LEAST_SLACK + _WANDER * length / 1e9
     slack = expected
     thin = _thinned(found)

@@ -33,7 +33,7 @@ class RankClock:
         name: The clock.
         ranks: Places of its ranks among the job's.
         source: collectives and messages, wall clock, same clock, or assumed equal.
-        chain: Fits to apply one after the other, the first to the clock's own times.
+        chain: Fits to apply one after another, the first to the clock's own times.
         shift: What to add where there is no chain, ns.
         bound: The largest error between the first and last work of its ranks, ns; None unknown.
         besides_wall: How far the wall clocks disagree with what the collectives say, ns; None unknown.

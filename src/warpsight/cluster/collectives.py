@@ -43,7 +43,7 @@ _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
 
 
 def collectives(trace: StoredTrace, process: int) -> pa.Table:
-    """The collectives of a process by begin, with columns :data:`COLUMNS`; unknown values are null.
+    """The collectives of a process by start, with columns :data:`COLUMNS`; unknown values are null.
 
     `start` and `end` are those of the kernel that did it, or of the row itself where no kernel is known.
     """

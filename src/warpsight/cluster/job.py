@@ -56,7 +56,7 @@ class Job:
 
     @cached_property
     def window(self) -> tuple[int, int]:
-        """Begin of the first and end of the last work of any rank, ns on the reference clock."""
+        """Start of the first and end of the last work of any rank, ns on the reference clock."""
         spans = [
             self.clocks.corrected(place, np.array([one.about.begin, one.about.end]))
             for place, one in enumerate(self.summaries)

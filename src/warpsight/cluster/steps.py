@@ -27,7 +27,7 @@ _REPEATED, _RARE = 0.97, 0.75
 class Steps:
     """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` is the start of the first.
 
-    `stretches[rank]` has the number of the step that each stretch of the rank's account lies in, `count` for what comes after
+    `stretches[rank]` has the number of the step that each stretch of the rank's account is in, `count` for what comes after
     the last one.
     """
 

@@ -53,7 +53,7 @@ class About:
         clock: Ranks of equal text share a clock.
         wall: Wall clock minus the trace's clock, ns; None when unknown.
         wall_error: How far off that wall clock can be (NTP, PTP), ns; None unknown.
-        begin: Begin of its first device work or collective, ns on its clock.
+        begin: Start of its first device work or collective, ns on its clock.
         end: End of the last.
         lost: Rows that are missing from the trace.
         sm_clock: Mean clock of its device while sampled, MHz; None without counters.

@@ -152,7 +152,7 @@ def slow_links(found: pa.Table) -> list[Finding]:
             "usual": usual,
         }
         out.append(Finding("warning", text, values, "cluster/slow-link", lost, (f"{words.duration(lost)} in all",),
-                           "Compare what lies between the two: warpsight cluster topology, the NIC and its cable."))  # fmt: skip
+                           "Compare what is between the two: warpsight cluster topology, the NIC and its cable."))  # fmt: skip
     return out
 
 

@@ -1,4 +1,4 @@
-"""Asks all recordings of a job to begin and end together."""
+"""Asks all recordings of a job to start and end together."""
 
 from __future__ import annotations
 

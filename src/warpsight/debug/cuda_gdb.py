@@ -146,7 +146,7 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
     """Run cuda-gdb over commands and return what it printed.
 
     Args:
-        commands: one after the other; one that fails does not keep the next from running.
+        commands: one after another; one that fails does not keep the next from running.
         timeout_s: cuda-gdb is killed after it.
 
     Raises:
@@ -157,7 +157,7 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
         raise WarpsightError(
             "cuda-gdb is not installed: it is part of the CUDA toolkit (package cuda-gdb-13-0 or later)"
         )
-    # neither start-up files nor scripts that lie beside what the process has loaded
+    # neither start-up files nor scripts that are beside what the process has loaded
     command = [
         str(tool),
         "--batch",

@@ -142,7 +142,7 @@ def verdict(report: dict[str, Any]) -> str:
     if report["launches"]:
         first = report["launches"][0]
         what = first["demangled"] or first["kernel"] or first["call"]
-        rest = f" and {report['launches_total'] - 1} more behind it" if report["launches_total"] > 1 else ""
+        rest = f" and {report['launches_total'] - 1} more after it" if report["launches_total"] > 1 else ""
         return f"{_reason(report)}; the oldest launch that has not completed is {what}{rest}"
     return str(report["reason"])
 

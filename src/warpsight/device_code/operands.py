@@ -29,7 +29,7 @@ _WITHOUT_RESULT = frozenset({
     "UTCCP", "UTCBAR", "UTCSHIFT", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTMAFENCE", "UTCCPFENCE",
     "ENDCOLLECTIVE", "SETMAXREG", "USETMAXREG", "SETCTAID", "SETLMEMBASE", "ATOMGRED",
 })  # fmt: skip
-#: How many leading predicates are results, where fewer are than stand there.
+#: How many leading predicates are results, where the text shows fewer.
 _PREDICATE_RESULTS = {
     "PLOP3": 2,
     "UPLOP3": 2,
@@ -106,7 +106,7 @@ def access(text: str) -> RegisterAccess:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Operands: separated by commas, none of which stand in brackets; `BRX R4 -0x120` has one operand more."""
+    """Operands: separated by commas, none of which are in brackets; `BRX R4 -0x120` has one operand more."""
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
 

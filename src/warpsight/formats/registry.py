@@ -15,7 +15,7 @@ A reader's module has
 
 Readers are asked in order of their `rank`, those whose suffix fits the file's name first: special dialects before general ones.
 A reader whose format holds host stacks without GPU work also has `parse_stacks(data: bytes) -> Samples`, for `merge`.
-A small file of each format lies in `tests/golden/formats/<name>/`; the damage tests cut and corrupt every file there.
+A small file of each format is in `tests/golden/formats/<name>/`; the damage tests cut and corrupt every file there.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def joined(process: Column, key: Column, other_process: Column, other_key: Colum
 
 
 class _KeyPlaces:
-    """Where each key of a column is first: a table when the keys lie close together, else the sorted keys."""
+    """Where each key of a column is first: a table when the keys are close together, else the sorted keys."""
 
     def __init__(self, keys: Column, rows: Column | None) -> None:
         """Prepare `keys`; `rows` are their indices in the whole column, None: they are the whole column."""

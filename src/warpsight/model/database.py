@@ -31,7 +31,7 @@ class Database:
     """
 
     def __init__(self, folders: Sequence[Path], files: Mapping[str, Sequence[str]]) -> None:
-        """Parts of each table, and the folders that they lie in."""
+        """Parts of each table, and the folders that they are in."""
         self._folders = folders
         self._files = files
         self._lock = threading.Lock()  # protects the connection and which views it has

@@ -80,7 +80,7 @@ def merged(*sets: Intervals) -> Intervals:
 
 
 def clipped(whole: Intervals, begin: int, end: int) -> Intervals:
-    """The part of a set that lies in [begin, end)."""
+    """The part of a set that is in [begin, end)."""
     start, stop = np.maximum(whole.start, begin), np.minimum(whole.end, end)
     real = stop > start
     return Intervals(start[real], stop[real])
@@ -161,7 +161,7 @@ def time_at_depth(start: Times, end: Times) -> tuple[Times, Times]:
 
 
 def integral(start: Times, end: Times, at: Column) -> Times:
-    """For each moment, the interval-time before it: the sum over all intervals of how much of each lies before it.
+    """For each moment, the interval-time before it: the sum over all intervals of how much of each is before it.
 
     Sums of 10 million intervals may pass 2**63 on the way; arithmetic modulo 2**64 gives the right difference.
     """

@@ -100,6 +100,8 @@ class StoredTrace:
                     cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",)
                 )
             relation = self._relation(text, parameters or None)
+        except duckdb.InterruptException:
+            raise
         except duckdb.Error as error:
             raise UsageError(f"SQL: {error}") from None
         if relation is None:

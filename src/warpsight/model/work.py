@@ -1,6 +1,6 @@
 """All device work as columns: kernels, communication kernels, copies and sets of all streams, by start.
 
-Analyses of time (utilization, gaps, states, …) start here. Rows count when they lie in or reach into the requested time, and
+Analyses of time (utilization, gaps, states, …) start here. Rows count when they are in or reach into the requested time, and
 are cut at its ends. A stream is known by process, device, context and stream: equal numbers on two devices are two streams.
 """
 
@@ -53,7 +53,7 @@ class Work:
     Attributes:
         name_id: Kernel name, 0 for copies and sets.
         correlation: -1 where none was recorded.
-        begin: Begin of the time looked at: as requested, else the first begin of any work.
+        begin: Start of the time looked at: as requested, else the first start of any work.
         finish: End of the time looked at: as requested, else the last end of any work.
         unfinished: Kernels that were launched and never seen to run; they are not among the rows.
         reversed: Rows that ended before they began; they count as empty.
@@ -111,7 +111,7 @@ class Work:
         return intervals.union(self.start[rows], self.end[rows])
 
     def per_device(self) -> Iterator[tuple[int | None, Column]]:
-        """Each device with the indices of its rows, by begin."""
+        """Each device with the indices of its rows, by start."""
         with self.lock:
             if "device" not in self._parts:
                 ids, place = self.device_index()
@@ -119,7 +119,7 @@ class Work:
         yield from zip(self.devices, self._parts["device"], strict=True)
 
     def per_queue(self) -> Iterator[tuple[Queue, Column]]:
-        """Each stream with the indices of its rows, by begin."""
+        """Each stream with the indices of its rows, by start."""
         with self.lock:
             if "queue" not in self._parts:
                 self._parts["queue"] = _small(split(self.queue, len(self.queues)), len(self))
@@ -129,7 +129,7 @@ class Work:
 def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
     """The device work of a trace that the conditions select; `rows.name` selects kernels, `memcpy KIND` and `memset`.
 
-    With `cut`, work that reaches into the requested time counts with the part that lies in it: for questions about time.
+    With `cut`, work that reaches into the requested time counts with the part that is in it: for questions about time.
     Without, rows count whole when they begin in it: for questions about rows.
 
     What is loaded is kept while the trace is open, for all that ask for the same rows; its columns cannot be written to.
@@ -148,7 +148,7 @@ class Everything:
     Attributes:
         work: The work.
         reversed: Rows that ended before they began.
-        copies: Rows that are copies, by begin, and beside it the row of table memcpy that each is.
+        copies: Rows that are copies, by start, and beside it the row of table memcpy that each is.
         sets: The same of sets and table memset.
         unfinished: Kernels without times: process, device (-1 unknown), stream, name.
     """
@@ -215,7 +215,7 @@ def _moved(kind: Column, order: Column | None, number: int) -> tuple[Column, Col
 
 
 def _read(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column], Column | None, Column]:
-    """Kernels with times, copies and sets, one after the other; kernels without times; rows with times; kinds.
+    """Kernels with times, copies and sets, one after another; kernels without times; rows with times; kinds.
 
     Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
     """
@@ -391,7 +391,7 @@ def blocks(rows: int) -> list[slice]:
 
 
 def distinct(column: Column) -> tuple[Column, Column]:
-    """As numpy.unique with inverse, without a sort where the values lie close together."""
+    """As numpy.unique with inverse, without a sort where the values are close together."""
     if not len(column):
         return column, np.empty(0, np.int32)
     low, high = int(column.min()), int(column.max())

@@ -22,7 +22,7 @@ class Flag:
     """A word that the first access's side sets afterwards and the second's side reads before.
 
     Attributes:
-        release, acquire: the lines of that; scopes: of both; fences: the scopes of what stands between accesses and flag.
+        release, acquire: the lines of that; scopes: of both; fences: the scopes of what is between accesses and flag.
         others: whether another warp than that of the access sets it, and reads it; apart: whether two blocks are involved.
     """
 
@@ -45,7 +45,7 @@ class Flag:
                 f"{second.barrier} between {self.acquire}, where another warp takes over, and {second.told}"
             )
         return "; ".join(parts or self._lacking(first, second)) or (
-            f"the flag of {self.release} and {self.acquire} is set before {first.told} is done: set it behind all writes"
+            f"the flag of {self.release} and {self.acquire} is set before {first.told} is done: set it after all writes"
         )
 
     def _lacking(self, first: Access, second: Access) -> list[str]:

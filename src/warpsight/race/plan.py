@@ -40,7 +40,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         kernel: mangled name of the function.
         code: SHA-256 of the function's machine code, in hexadecimal digits.
-        pc: bytes from the function's begin.
+        pc: bytes from the function's start.
         kind: class of event, as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`), or `launch`: the host
             waits before it launches the kernel.
         opcode: of the instruction, as `LDG.E`; empty when unknown.

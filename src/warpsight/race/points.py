@@ -2,7 +2,7 @@
 
 A run with patches that note each instruction when it is first executed finds them: what is found is what can be patched.
 The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of
-warp groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory: at
+warp groups, shuffles and the start and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory: at
 these, as at any other instruction, the NVBit tool delays warps.
 """
 

@@ -1,6 +1,6 @@
 """Repairs of a race: which barrier, fence, scope or wait, on which line.
 
-It follows from the two accesses: who makes them, by which instructions, and what stands between them in the trace.
+It follows from the two accesses: who makes them, by which instructions, and what is between them in the trace.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Repairs:
             )
         if suspect.reason == TWO_STREAMS:
             return (
-                f"an event: cudaEventRecord on the first kernel's stream behind its launch, and cudaStreamWaitEvent on the "
+                f"an event: cudaEventRecord on the first kernel's stream after its launch, and cudaStreamWaitEvent on the "
                 f"second's before its launch ({first.told}, then {second.told})"
             )
         asynchronous = self._asynchronous(first, second)
@@ -74,7 +74,7 @@ class Repairs:
             (race is not None and race.first.thread // 32 == race.second.thread // 32)
             or "warp" in suspect.reason.split("two")[0]
         ):
-            return f"__syncwarp() between {first.told} and {second.told}, where all lanes of the warp come by"
+            return f"__syncwarp() between {first.told} and {second.told}, which all lanes of the warp reach"
         handed_over = self._handed_over(race, first, second) if race is not None else ""
         if handed_over:
             return handed_over
@@ -88,7 +88,7 @@ class Repairs:
                 if kind in kinds and "shared" not in kinds:
                     return f"wait for {wait} at {one.told} before {other.told}"
             if kinds & set(_ASYNC_READS) and "shared" not in kinds:
-                return f"fence.proxy.async behind {other.told}, and then a barrier before {one.told}"
+                return f"fence.proxy.async after {other.told}, and then a barrier before {one.told}"
         return ""
 
     def _kinds(self, access: Access) -> set[str]:
@@ -102,12 +102,12 @@ class Repairs:
         written, read = (second, first) if read_first else (first, second)
         if "mbarrier" in kinds:
             return (
-                f"before {read.told}, wait for the mbarrier's phase that the arrival behind {written.told} ends: each phase in "
+                f"before {read.told}, wait for the mbarrier's phase that the arrival after {written.told} ends: each phase in "
                 "turn, by its own parity, or an mbarrier of its own"
             )
         if files & self._one_way:
             return (
-                f"the same named barrier on both sides: what arrives behind {written.told} (bar.arrive) is what has to be waited "
+                f"the same named barrier on both sides: what arrives after {written.told} (bar.arrive) is what has to be waited "
                 f"for before {read.told} (bar.sync)"
             )
         if "atomic" in (first.operation, second.operation) and first.operation != second.operation:

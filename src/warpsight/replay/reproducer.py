@@ -142,7 +142,7 @@ def _mappings(manifest: m.Manifest) -> list[tuple[int, int, int]]:
 
 
 def _relocated(manifest: m.Manifest, address: int) -> tuple[int, int] | None:
-    """The variable an address lies in, and the offset."""
+    """The variable an address is in, and the offset."""
     for i, one in enumerate(manifest.globals):
         if one.address <= address < one.address + one.size:
             return i, address - one.address

@@ -170,7 +170,7 @@ def compare(gpu):
             continue
         compared += 1
         wanted, found = read(f"memory_{number}.after"), bytearray(gpu.contents(address, size))
-        for holder, offset, variable, addend in POINTERS:  # pointers to variables, which lie elsewhere now
+        for holder, offset, variable, addend in POINTERS:  # pointers to variables, which are elsewhere now
             if holder == number and found[offset : offset + 8] == (gpu.variables[variable] + addend).to_bytes(8, "little"):
                 found[offset : offset + 8] = read(f"memory_{number}.before")[offset : offset + 8]
         if found != wanted:
@@ -366,7 +366,7 @@ static void restore(const Gpu& gpu) {
   }
 }
 
-// Pointers to variables, which lie elsewhere now, are as recorded where they are those that were stored.
+// Pointers to variables, which are elsewhere now, are as recorded where they are those that were stored.
 static void unmend(const Gpu& gpu, int number, Bytes* found) {
   for (const Pointer& one : pointers) {
     const uint64_t value = gpu.variables[one.variable] + one.addend;

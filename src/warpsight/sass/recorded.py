@@ -35,7 +35,7 @@ WHERE k.name = $name GROUP BY ALL ORDER BY sum(k.duration) DESC LIMIT 1
 """
 
 
-#: How many samples there would be, had every multiprocessor had warps while the kernel ran inside of windows. The begin and
+#: How many samples there would be, had every multiprocessor had warps while the kernel ran inside of windows. The start and
 #: the end of a launch take some microseconds without warps, so short kernels are not judged.
 _BUSY = """
 SELECT sum(least(k.start + k.duration, w.start + w.duration) - greatest(k.start, w.start)) / 1e6 * any_value(d.clock_khz)
@@ -129,7 +129,7 @@ class _Code:
         self.gathered: dict[tuple[int | None, str], _Gathered] = {}
 
     def at(self, name: str, checksum: int | None, pc: int) -> tuple[_Gathered, int]:
-        """The kernel that an offset of a function lies in, and the offset in its section."""
+        """The kernel that an offset of a function is in, and the offset in its section."""
         if checksum not in self._cubins:
             self._cubins[checksum] = _cubin(self._folder, checksum)
         cubin, problem = self._cubins[checksum]

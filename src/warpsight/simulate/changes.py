@@ -101,7 +101,7 @@ def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: i
 
 
 def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Host code of another length: the part of each stretch between two calls that lies in the ranges."""
+    """Host code of another length: the part of each stretch between two calls that is in the ranges."""
     ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     points = np.flatnonzero(program.before >= 0)

@@ -90,7 +90,7 @@ def _groups(trace: StoredTrace, program: Program, change: Change, launches: Colu
 
 
 def _begins(program: Program, found: iterations.Iterations) -> Column:
-    """The begin of the first launch call of each iteration."""
+    """The start of the first launch call of each iteration."""
     graph = program.graph
     if not len(found.rows) or len(found.work) != len(graph.work):
         return np.zeros(0, np.int64)

@@ -115,7 +115,7 @@ class SelectedRanges:
         return out
 
     def covered(self, thread: Column, begin: Column, end: Column) -> Column:
-        """How much of each stretch of a thread lies in ranges, ns."""
+        """How much of each stretch of a thread is in ranges, ns."""
         out = np.zeros(len(begin), np.int64)
         for one in np.unique(self.thread).tolist():
             mine = np.flatnonzero(thread == one)
@@ -126,7 +126,7 @@ class SelectedRanges:
 
 
 def _outermost(thread: Column, start: Column, end: Column) -> tuple[Column, Column, Column]:
-    """Ranges that lie in no other of their thread; what only overlaps is cut to be disjoint."""
+    """Ranges that are in no other of their thread; what only overlaps is cut to be disjoint."""
     if not len(start):
         return thread, start, end
     low = int(start.min())

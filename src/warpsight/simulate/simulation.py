@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: Half of a 95 % confidence interval in standard errors.
+#: Half of a 95% confidence interval in standard errors.
 _CONFIDENCE = 1.96
 
 

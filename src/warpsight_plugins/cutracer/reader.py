@@ -63,7 +63,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     for chunk in chunks(source):
         reading.take(chunk)
     if not reading.records:
-        raise source.error("no record of an instruction trace")
+        raise source.error("not a record of an instruction trace")
     if source.truncated:
         target.lost(1, f"{source.damage}; what came before was read", "warp_event")
     reading.check_completion()
@@ -101,7 +101,7 @@ class _Reading:
             try:
                 self._describe(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise self._source.error(f"not as its type says: {error!r}", line=number) from None
+                raise self._source.error(f"does not match its type: {error!r}", line=number) from None
         self._add_events(events, first, number)
 
     def _add_events(self, events: list[dict[str, Any]], first: int, last: int) -> None:
@@ -109,7 +109,7 @@ class _Reading:
             self._events(events)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise self._source.error(
-                f"a record of lines {first} to {last} is not as its type says: {error!r}", line=first
+                f"a record of lines {first} to {last} is does not match its type: {error!r}", line=first
             ) from None
 
     def _decoded(self, chunk: Chunk) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -172,9 +172,7 @@ class _Reading:
 
     def _add_launch(self, record: dict[str, Any]) -> None:
         if not self._launches:
-            self._target.note(
-                "kernel events have no times: launches stand in their order, one nanosecond apart"
-            )
+            self._target.note("kernel events have no times: launches are kept in order, one nanosecond apart")
         self._launches += 1
         grid, block = record["grid"], record["block"]
         stack = self._stacks.get(str(record.get("callstack_id")))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-#: Hexadecimal text. The pattern stands in the schema only: checking it while decoding takes longer than decoding, so
+#: Hexadecimal text. The pattern is in the schema only: checking it while decoding takes longer than decoding, so
 #: :data:`HEX_FIELDS` are checked once per distinct text instead.
 HEX = r"^(0x)?[0-9a-fA-F]+$"
 _Hex = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": HEX})]

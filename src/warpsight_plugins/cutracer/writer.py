@@ -1,6 +1,6 @@
 """Instruction tables as CUTracer's NDJSON (version 0.4's fields): a kernel's description, then its records.
 
-Keys stand in alphabetical order without spaces, as CUTracer writes them, so its host tools read the file. A trace of several
+Keys are in alphabetical order without spaces, as CUTracer writes them, so its host tools read the file. A trace of several
 kernels is one file with a `kernel_metadata` line before the records of each.
 """
 

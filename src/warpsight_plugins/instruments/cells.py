@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
 
-#: Elements inside each other at most; a cell of a backtrace lies nine deep.
+#: Elements inside each other at most; a cell of a backtrace is nine deep.
 _DEEPEST = 100
 _PLACE = re.compile(r"line (\d+)")
 
@@ -109,7 +109,7 @@ def _resolve(
     reference = element.get("ref")
     if reference is not None:
         if reference not in known:
-            raise source.error(f"refers to id {reference!r}, which no cell before has")
+            raise source.error(f"refers to id {reference!r}, which no earlier cell has")
         return known[reference]
     if element.tag == "sentinel":
         return None

@@ -253,7 +253,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-#: Columns of rocprof's and rocprofv2's kernel rows; whatever stands beside them is a counter.
+#: Columns of rocprof's and rocprofv2's kernel rows; whatever is beside them is a counter.
 _KNOWN = frozenset(
     [
         "dispatchid",

@@ -1,6 +1,6 @@
 """RPD: the database of rocmProfileData's rpd_tracer, which used table names rocpd_ before rocprofiler-sdk.
 
-Calls stand in rocpd_api, device work in rocpd_op, rocpd_api_ops joins them (a graph's launch to all of its work); shapes of
+Calls are in rocpd_api, device work in rocpd_op, rocpd_api_ops joins them (a graph's launch to all of its work); shapes of
 launches are in rocpd_kernelapi, sizes of copies in rocpd_copyapi, clocks and loads in rocpd_monitor. Schema 2.
 """
 
@@ -264,7 +264,7 @@ class _Reader:
     # What was sampled
 
     def monitor(self) -> None:
-        """rocpd_monitor: clocks and loads of GPUs, each at the begin of its interval."""
+        """rocpd_monitor: clocks and loads of GPUs, each at the start of its interval."""
         columns = {
             **dict.fromkeys(("deviceId", "start"), INT),
             **dict.fromkeys(("deviceType", "monitorType", "value"), TEXT),

@@ -237,7 +237,7 @@ def _together(window: _EventBytes, limit: int) -> Column:
 
 
 def _guesses(window: _EventBytes, begins: Column) -> Column:
-    """For each place the first from there on that looks like the begin of an event; the first place is one."""
+    """For each place the first from there on that looks like the start of an event; the first place is one."""
     numbers = len(window.last)
     place = (begins[:, None] + np.arange(_GUESS_NUMBERS)).ravel()
     place = at = place[place < numbers]

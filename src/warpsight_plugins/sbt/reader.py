@@ -70,7 +70,7 @@ def _read(source: Source, target: Target, view: memoryview, data: varint.Column)
     for name in ("metadata", "strings", "devices", "events"):
         offset = getattr(header, name)
         if offset and offset < layout.HEADER.size:
-            raise source.error(f"the offset of the {name} ({offset:,}) lies inside the header", offset=0)
+            raise source.error(f"the offset of the {name} ({offset:,}) is inside the header", offset=0)
     process = _foreword(source, target, header, view)
     strings, salvaging = _strings(source, header, view)
     begin = header.events or (_unfinished(view) if salvaging and not header.count else 0)
@@ -99,7 +99,7 @@ def _events(
     end = header.strings if header.strings > begin and not salvaging else len(view)
     count = header.count
     if not salvaging and count * layout.SHORTEST_EVENT > end - cursor.at:
-        problem = f"{count:,} events cannot lie in the {end - cursor.at:,} bytes of the event section"
+        problem = f"{count:,} events cannot be in the {end - cursor.at:,} bytes of the event section"
         raise source.error(problem, offset=begin)
     unfinished = salvaging and not count
     base = cursor.number()

@@ -56,9 +56,7 @@ class Cursor:
         begin = self.at
         count = self.number()
         if count * smallest > len(self.data) - self.at:
-            raise Damaged(
-                begin, f"{count:,} {what} cannot lie in the {len(self.data) - self.at:,} bytes left"
-            )
+            raise Damaged(begin, f"{count:,} {what} cannot be in the {len(self.data) - self.at:,} bytes left")
         return count
 
 

@@ -62,7 +62,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         except KeyError as error:
             raise source.error(f"profile {number} has no field {error}") from None
         except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise source.error(f"profile {number} is not as the schema says: {error}") from None
+            raise source.error(f"profile {number} does not match the schema: {error}") from None
 
 
 def _frame(frame: dict[str, Any]) -> Frame:

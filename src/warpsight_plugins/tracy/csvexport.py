@@ -114,7 +114,7 @@ def _json(text: str) -> str:
 
 
 def _stacks(target: Target, rows: pa.StructArray) -> list[int | None]:
-    """Where each zone stands in the source."""
+    """Where each zone is in the source."""
     places = zip(*(rows.field(name).to_pylist() for name in ("name", "file", "line")), strict=True)
     known: dict[tuple[str, str, str], int | None] = {}
     out = []

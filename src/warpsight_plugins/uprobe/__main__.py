@@ -58,7 +58,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     if bool(options.pid) == bool(options.program):
         parser.error("either --pid N or -- CMD")
     if options.duration and not options.pid:
-        parser.error("--duration goes with --pid: a program is recorded to its end")
+        parser.error("--duration needs --pid: a program is recorded to its end")
     return options
 
 

@@ -60,7 +60,7 @@ def read_space(source: Source, target: Target) -> None:
     if not hosts:
         # An XSpace has no end of its own; host names are what it ends with since 2021.
         target.note(
-            f"{source.name} names no host, with which a whole profile ends: later planes may be missing"
+            f"{source.name} does not end with the host's name, as whole profiles do: later planes may be missing"
         )
     target.source.update(tool="XLA profiler", clock="ns since 1970")
 

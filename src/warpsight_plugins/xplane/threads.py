@@ -1,7 +1,7 @@
 """Matches each line of ranges with the line of driver calls of the same thread.
 
 XLA's collectors number the driver's calls by the system's thread ids, and the framework's ranges by the library's: one thread has
-two lines. Calls of a thread lie inside its ranges, and no range of it begins or ends inside a call; with ranges of another
+two lines. Calls of a thread are inside its ranges, and no range of it begins or ends inside a call; with ranges of another
 thread that would be a rare chance.
 """
 
@@ -53,7 +53,7 @@ def _time(ns: int) -> int:
 
 
 def _nested(begin: Column, end: Column, start: Column, stop: Column) -> bool:
-    """Whether calls lie inside of ranges as those of the ranges' own thread do."""
+    """Whether calls are inside of ranges as those of the ranges' own thread do."""
     if len(begin) < _LEAST:
         return False
     depth = np.searchsorted(np.sort(start), begin, "right") - np.searchsorted(np.sort(stop), begin, "right")

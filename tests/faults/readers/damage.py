@@ -42,7 +42,7 @@ def flip(random: Random, data: bytes, _: Sequence[Whole]) -> bytes:
 
 
 def cut(random: Random, data: bytes, _: Sequence[Whole]) -> bytes:
-    """The begin of a file, or its end."""
+    """The start of a file, or its end."""
     place = random.randrange(len(data))
     return data[:place] if random.random() < 0.7 else data[place:]
 

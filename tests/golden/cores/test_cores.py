@@ -155,4 +155,4 @@ def test_blocks_that_do_not_fit_are_named_before_those_that_wait_for_them(tmp_pa
         "ends, and these seem to wait for a count that includes them"
     )
     (counted,) = document("grid_barrier.lineinfo", tmp_path)["missing_blocks"]
-    assert counted["text"].split(". ")[1].endswith("a count that includes them: it stands at 132 of 232")
+    assert counted["text"].split(". ")[1].endswith("a count that includes them: it is at 132 of 232")

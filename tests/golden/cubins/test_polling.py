@@ -84,7 +84,7 @@ def test_a_barrier_of_the_grid_reads_its_size_and_counts_in_memory(architecture:
         ("counter", True, True),
         ("grid_sync", True, True),
         ("flag", False, False),
-        ("sum", False, False),  # reads blockDim, which lies beside
+        ("sum", False, False),  # reads blockDim, which is beside
         ("swap_lock", False, True),
     ):
         flow = flow_of(architecture, kernel)

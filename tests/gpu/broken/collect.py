@@ -307,7 +307,7 @@ def plan(only: set[str]) -> list[tuple[str, str]]:
 
 
 def collect_dumps(collection: Collection, jobs: list[tuple[str, str]], record: bool) -> None:
-    """Run the programs one after the other; cuda-gdb reads their dumps, which needs no GPU, beside that."""
+    """Run the programs one after another; cuda-gdb reads their dumps, which needs no GPU, beside that."""
     with ThreadPoolExecutor(max_workers=4) as debuggers:
         for name, kind in jobs:
             truth = TRUTH[name]

@@ -107,7 +107,7 @@ _OF_A_WARP: dict[str, Callable[[Launch], dict[str, dict[str, int]]]] = {
     "trips": _trips, "diverge": _diverge, "predicated": _predicated, "strided": _strided, "banks": _banks,
 }  # fmt: skip
 
-#: (kernel, begin of an instruction) → its counts in one launch.
+#: (kernel, start of an instruction) → its counts in one launch.
 KNOWN = {
     (launch.name, text): {metric: value * launch.warps for metric, value in counts.items()}
     for launch in launches()

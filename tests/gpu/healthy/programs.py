@@ -23,7 +23,7 @@ def step(size: int = 1024) -> float:
 
 
 def long_kernels(until: float) -> None:
-    """Kernels of 15 seconds, one after the other."""
+    """Kernels of 15 seconds, one after another."""
     while time.monotonic() < until - 16:
         torch.cuda._sleep(15 * SECOND)
         torch.cuda.synchronize()

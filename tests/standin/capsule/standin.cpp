@@ -1,5 +1,5 @@
 // A stand-in for libcuda and libcupti under the library that cuts kernels out: device memory is the host's,
-// kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
+// kernels are functions here that run at their launch, and every call tells the subscriber at its start and
 // end; like the driver, it refuses calls on threads without a current context. Its program, run by
 // standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
 // PTX), no_subscribe, no_room (no memory for copies within the GPU), managed, foreign
@@ -177,7 +177,7 @@ void tell_loaded(uint32_t id, const char* image, size_t size) {
 
 std::atomic<uint32_t> g_correlation{0};
 
-// A call of the driver: tells its begin, and its end when it is destroyed.
+// A call of the driver: tells its start, and its end when it is destroyed.
 class Call {
  public:
   Call(uint32_t cbid, const char* name, const void* params, const char* symbol = nullptr) : cbid_(cbid) {

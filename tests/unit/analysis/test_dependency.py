@@ -17,7 +17,7 @@ def run(tmp_path, seed, steps=60):
 
 def brute_longest(graph):
     """The longest path by relaxing every edge in topological order: an edge weighs the time from its source to its
-    target (begin of device work) when nothing later released the target, else nothing."""
+    target (start of device work) when nothing later released the target, else nothing."""
     source, target, kind = graph.edges
     base = graph.base
     begin = np.where(np.arange(len(graph)) < base, graph.time, 0)

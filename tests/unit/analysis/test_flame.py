@@ -53,7 +53,7 @@ def marker(start, duration, name_id, depth=None, thread=100):
 
 @pytest.fixture
 def ranged(build):
-    """Kernels of two threads whose launches lie in nested, crossing, touching and no ranges."""
+    """Kernels of two threads whose launches are in nested, crossing, touching and no ranges."""
     rng = np.random.default_rng(3)
     names = ("gemm", "add", "outer", "inner", "step 1", "step 2")
     ranges = [marker(EPOCH, 1000, 3), marker(EPOCH + 100, 300, 4), marker(EPOCH + 100, 80, 5), marker(EPOCH + 400, 100, 4),

@@ -70,5 +70,5 @@ def test_many_small_shares_add_up(build: Build) -> None:
 
 def test_streams_cannot_be_chosen(build: Build) -> None:
     trace = build(kernel=[kernel(EPOCH, 1000)], pc_sample=[sample(0, 4)])
-    with pytest.raises(UsageError, match="belong to no stream"):
+    with pytest.raises(UsageError, match="have no stream"):
         flame(trace, Rows(streams=(7,)), Shape("pc-samples"))

@@ -164,7 +164,7 @@ def test_pairs_that_repeat_a_hundred_times_are_a_loop_beside_a_long_pause(tmp_pa
 
 @pytest.mark.parametrize("same", [True, False])
 def test_between_two_loops_there_is_no_slow_turn(tmp_path, same):
-    """A loop of two kernels and then one of three both repeat every six; what lies between them is no iteration."""
+    """A loop of two kernels and then one of three both repeat every six; what is between them is no iteration."""
     path = tmp_path / "t.warp"
     with TraceWriter(path) as writer:
         time = 1_000_000
@@ -320,7 +320,7 @@ def test_three_turns_are_found_though_the_last_lacks_its_wait():
 
 @pytest.mark.parametrize("inner", ["layers", "batch"])
 def test_turns_that_hold_a_range_different_numbers_of_times_are_turns(tmp_path, inner):
-    """Sequences of 1 to 9 pieces, one after the other; where the pieces are turns by their name, they are the iterations."""
+    """Sequences of 1 to 9 pieces, one after another; where the pieces are turns by their name, they are the iterations."""
     sizes = (1, 3, 9, 2, 1, 5, 1, 7)
 
     def build(writer):

@@ -56,9 +56,9 @@ def test_counts_of_all_rows_and_of_groups(trace):
     [
         ({"table": "kernels"}, "did you mean kernel"),
         ({"table": "zzz"}, "tables: "),
-        ({"head": 1, "tail": 1}, "exclude each other"),
-        ({"group_by": ("name",), "tail": 1}, "no meaning with groups"),
-        ({"count": True, "fields": ("name",)}, "--fields has no meaning"),
+        ({"head": 1, "tail": 1}, "use one of"),
+        ({"group_by": ("name",), "tail": 1}, "cannot be combined with --group-by"),
+        ({"count": True, "fields": ("name",)}, "--fields cannot be combined"),
         ({"table": "name", "top": 1}, "--top needs"),
         ({"table": "name", "tail": 1}, "--tail needs a time"),
     ],

@@ -52,7 +52,7 @@ def selects(chosen: Rows, name: str, row: Row) -> bool:
 def walk(
     rows: dict[str, list[Row]], chosen: Rows, cut: bool
 ) -> tuple[list[tuple[Any, ...]], int, int, int, int]:
-    """The rows, begin and end of the window, and rows that have no times or end before they begin."""
+    """The rows, start and end of the window, and rows that have no times or end before they begin."""
     mine = [(kind, row) for kind, name, row in everything(rows) if selects(chosen, name, row)]
     timed = [
         (k, r, r["start"], r["start"] + max(r["duration"], 0)) for k, r in mine if r["start"] is not None

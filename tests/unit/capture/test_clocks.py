@@ -27,7 +27,7 @@ def test_a_line_is_found_from_readings_in_any_order() -> None:
 
 
 def test_the_residual_is_the_largest_distance_from_the_line() -> None:
-    """Readings 0, 30 and 0 ns ahead at even distances: the line lies at 10, and the middle one 20 above."""
+    """Readings 0, 30 and 0 ns ahead at even distances: the line is at 10, and the middle one 20 above."""
     found = clock_fit.fit([(0, 100), (1_000, 1_130), (2_000, 2_100)])
     assert (found["offset"], found["drift"], found["residual"]) == (110, pytest.approx(0, abs=1e-6), 20)
 

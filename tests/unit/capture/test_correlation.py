@@ -98,7 +98,7 @@ def test_device_rows_of_calls_that_are_not_known_yet_change_nothing() -> None:
     assert window.seen(np.zeros(0, np.int64)).tolist() == []
 
 
-#: What a segment brings: how many calls, how far their ids lie from the newest, and what part of them launches something.
+#: What a segment brings: how many calls, how far their ids are from the newest, and what part of them launches something.
 SEGMENT = st.tuples(st.integers(1, 12), st.integers(-6, 9), st.integers(1, 4))
 
 

@@ -108,7 +108,7 @@ FILES = {
 
 @pytest.fixture
 def stacked() -> tuple[Definitions, LocalIds]:
-    """Frames 1 and 2 are the program's; 3 reports events, 4 and 5 lie between, 6 is native code."""
+    """Frames 1 and 2 are the program's; 3 reports events, 4 and 5 are between, 6 is native code."""
     trace = Definitions()
     local = LocalIds(trace)
     local.strings.update(

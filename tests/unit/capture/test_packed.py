@@ -1,4 +1,4 @@
-"""Structs are described in text: sizes, arrays, and that every field lies where its size wants it."""
+"""Structs are described in text: sizes, arrays, and that every field is where its size wants it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from warpsight.capture.segments.packed import TYPES, Struct, dtype, fields
 
 def test_fields_have_name_type_count_and_meaning() -> None:
     found = fields(
-        "u8 start begin of it\ni4[3] grid blocks, by axis\nu4 kind 1 one, 2 other\nu1[8] text padded"
+        "u8 start start of it\ni4[3] grid blocks, by axis\nu4 kind 1 one, 2 other\nu1[8] text padded"
     )
     assert [(f.name, f.type, f.count, f.meaning) for f in found] == [
-        ("start", "u8", 1, "begin of it"), ("grid", "i4", 3, "blocks, by axis"), ("kind", "u4", 1, "1 one, 2 other"),
+        ("start", "u8", 1, "start of it"), ("grid", "i4", 3, "blocks, by axis"), ("kind", "u4", 1, "1 one, 2 other"),
         ("text", "u1", 8, "padded"),
     ]  # fmt: skip
     struct = Struct("One", found)

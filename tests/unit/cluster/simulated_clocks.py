@@ -34,7 +34,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Meetings:
-    """True begin and end of collectives on both ranks, ns: arrays of shape (meetings, 2)."""
+    """True start and end of collectives on both ranks, ns: arrays of shape (meetings, 2)."""
 
     start: Column
     end: Column

@@ -30,7 +30,7 @@ def test_a_rank_with_slower_kernels_on_a_low_clock_is_named_with_its_clock(tmp_p
     first = found.findings[0]
     assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 2, "throttled")
     assert "1,500 MHz" in first.text
-    # 20 steps of two buckets of three kernels of 1 ms, each 30 % longer.
+    # 20 steps of two buckets of three kernels of 1 ms, each 30% longer.
     assert first.values["cost"] == pytest.approx(20 * 2 * 3 * 300_000, rel=0.1)
 
 

@@ -45,7 +45,7 @@ BASELINE = {Kind.DEVICES: 72, Kind.GRIDS: 104, Kind.SMS: 8, Kind.BLOCKS: 24, Kin
 
 
 class Writer:
-    """Sections one after the other; tables first name their owner."""
+    """Sections one after another; tables first name their owner."""
 
     def __init__(self, baseline: bool = False) -> None:
         self.baseline = baseline

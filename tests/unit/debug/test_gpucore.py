@@ -179,8 +179,8 @@ def test_random_damage_never_ends_in_anything_but_a_message(tmp_path: Path) -> N
         (b"hello", "too few"),
         (b"#!/bin/sh\n" * 20, "not an ELF file"),
         (b"\x7fELF\x01\x01\x01" + b"\0" * 60, "64-bit"),
-        (build(SMALL)[:16] + b"\2\0\xbe\0" + build(SMALL)[20:], "no CUDA core dump .a cubin"),
-        (build(SMALL)[:18] + b"\x3e\0" + build(SMALL)[20:], "no CUDA core dump .machine 62"),
+        (build(SMALL)[:16] + b"\2\0\xbe\0" + build(SMALL)[20:], "not a CUDA core dump .a cubin"),
+        (build(SMALL)[:18] + b"\x3e\0" + build(SMALL)[20:], "not a CUDA core dump .machine 62"),
         (b"\x1f\x8bnot gzip after all", "bytes are left"),
     ],
 )

@@ -206,7 +206,7 @@ def test_blocks_that_do_not_fit_are_said_to_be_waited_for(tmp_path: Path) -> Non
     (missing,) = found["missing_blocks"]
     assert missing["text"] == (
         "264 of 600 blocks are on the device, and each of them polls memory. The other 336 cannot start before one of these "
-        "ends, and these wait for a count that includes them: it stands at 264 of 600. A cooperative launch "
+        "ends, and these wait for a count that includes them: it is at 264 of 600. A cooperative launch "
         "(cudaLaunchCooperativeKernel) refuses a grid that does not fit."
     )
     assert (missing["ended"], missing["not_started"], missing["free_multiprocessors"]) == (0, 336, 0)
@@ -224,7 +224,7 @@ def test_where_a_multiprocessor_has_room_the_last_block_has_ended(tmp_path: Path
     assert (missing["ended"], missing["not_started"], missing["free_multiprocessors"]) == (1, 0, 127)
     assert missing["text"] == (
         "5 of 6 blocks are on the device, and each of them polls memory. Block (5,0,0) has ended (127 multiprocessors have "
-        "room for more), without being counted: the count that the others poll stands at 5 of 6."
+        "room for more), without being counted: the count that the others poll is at 5 of 6."
     )
 
 

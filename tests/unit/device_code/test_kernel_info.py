@@ -23,7 +23,7 @@ def entry(attribute: int, value: bytes) -> bytes:
     return struct.pack("<BBH", 4, attribute, len(value)) + value
 
 
-#: A value without a size (format 3) stands between.
+#: A value without a size (format 3) is between.
 INFO = (
     entry(0x34, TARGETS)
     + struct.pack("<BBH", 3, 0x1B, 255)

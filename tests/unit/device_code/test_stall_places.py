@@ -17,7 +17,7 @@ from warpsight.device_code.stall_places import place_of
         ("branch_resolving", ("FADD", "FADD"), 1, 1),
         ("barrier", ("BAR", "ISETP", "BRA"), 2, 0),
         ("barrier", ("BAR", "FADD"), 0, 0),
-        ("barrier", ("BAR", "BRA", "FADD"), 2, 2),  # a branch lies between: it may have come from elsewhere
+        ("barrier", ("BAR", "BRA", "FADD"), 2, 2),  # a branch is between: it may have come from elsewhere
         ("barrier", ("BAR", *["FADD"] * 9), 9, 9),
         ("barrier", ("FADD",), 0, 0),
     ],

@@ -122,7 +122,7 @@ _SHARED = {
 }  # fmt: skip
 
 _SIZES = ", ".join(f"{what}_size_{axis} integer" for what in ("workgroup", "grid") for axis in "xyz")
-#: Schema 3: who and where stand in every row.
+#: Schema 3: who and where are in every row.
 _INLINE = {
     "region": [
         ("id integer, nid integer, pid integer, tid integer, start bigint, end bigint, name_id integer, event_id integer",
@@ -145,7 +145,7 @@ _INLINE = {
          [(1, 1, 1, 6, 2, "ALLOC", "REAL", 301, 302, 139637976731648, 4096, None)]),
     ],
 }  # fmt: skip
-#: Schema 4: they stand in a track.
+#: Schema 4: they are in a track.
 _TRACKED = {
     "track": [
         ("id integer, nid integer, pid integer, tid integer, agent_id integer, queue_id integer, stream_id integer",

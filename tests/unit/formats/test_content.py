@@ -21,16 +21,16 @@ def told(path, tmp_path):
     ("content", "expected"),
     [
         (b"\x7fELF" + bytes(range(1, 200)), "is an ELF file"),
-        (b"PK\x03\x04" + b"a" * 100, "is a zip archive and no packed trace"),
+        (b"PK\x03\x04" + b"a" * 100, "is a zip archive, not a packed trace"),
         (gzip.compress(b"\x7fELF" + b"\1" * 100, mtime=0), "is an ELF file"),
         (gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "compressed more than once"),
         (
             b'{"hello": 1, "day": 2}',
-            "is JSON (its keys: 'hello', 'day') of no format known (`warpsight import --formats`",
+            "is JSON (its keys: 'hello', 'day') in no known format (`warpsight import --formats`",
         ),
         (b"[1, 2, 3", "looks like JSON that is cut off"),
         (b"[" * 4000 + b"]" * 4000, "looks like JSON that is cut off, damaged"),
-        (b"dear diary\ntoday nothing ran\n", "is text of no format known"),
+        (b"dear diary\ntoday nothing ran\n", "holds text in no known format"),
         (bytes(300), "holds zero bytes only"),
         (b"\xff\xfe\x80\x81" * 50, "holds binary data"),
     ],
@@ -58,4 +58,4 @@ def test_a_zip_of_something_else(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "x")
-    assert "is a zip archive and no packed trace" in told(path, tmp_path)
+    assert "is a zip archive, not a packed trace" in told(path, tmp_path)

@@ -205,7 +205,7 @@ def test_what_nobody_knows_is_said_with_where_the_formats_are_listed(tmp_path):
     path = tmp_path / "x.bin"
     path.write_bytes(b"\x07\x07 something else entirely")
     with pytest.raises(
-        FormatError, match=r"x\.bin: holds binary data of no format known \(`warpsight import --formats`"
+        FormatError, match=r"x\.bin: holds binary data in no known format \(`warpsight import --formats`"
     ):
         open_any(path)
     (tmp_path / "empty").touch()

@@ -61,7 +61,7 @@ def test_a_crossing_interval_is_told_apart():
 
 
 def test_a_call_across_the_end_of_a_range_goes_instead_of_the_range():
-    # Two ranges one after the other, each with calls; one call reaches from the first into the second.
+    # Two ranges one after another, each with calls; one call reaches from the first into the second.
     rows = [(0, 100), (10, 20), (95, 105), (101, 200), (110, 120), (150, 160)]
     start, end = (np.array(c) for c in zip(*rows, strict=True))
     assert nesting(start, end).tolist() == [0, 1, -1, 0, 1, 1]

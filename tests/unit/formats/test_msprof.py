@@ -43,7 +43,7 @@ def test_the_timelines_layers(tmp_path: Path) -> None:
     assert stored(out, text) == [(4096, "HtoD", 43)]
     assert stored(out, "select kind, duration, stream from sync") == [("stream wait event", 1_500, 3)]
     assert stored(out, "select cause from loss") == [
-        ("layers that repeat device work or sum it up were not imported: Overlap Analysis (1 events)",)
+        ("layers that repeat or sum up device work were not imported: Overlap Analysis (1 events)",)
     ]
 
 

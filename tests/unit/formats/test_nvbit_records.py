@@ -285,7 +285,7 @@ def test_operands_are_as_wide_as_the_rules_for_whole_instructions_say(
     assert tuple(map(int, said.split())) == widths
     kind = Opcode(opcode.split(".")[0], tuple(opcode.split(".")[1:]))
     places = [-1, 0, 1, 2][: len(widths)]
-    accumulators = kind.name == "HGMMA"  # what stands there is a descriptor, if no accumulator
+    accumulators = kind.name == "HGMMA"  # what is there is a descriptor, if no accumulator
     for place, width in zip(places, widths, strict=True):
         if not (accumulators and place == 1):
             assert registers(kind, place, "R4", "R", "") == width

@@ -1,4 +1,4 @@
-"""A trace is written, opened from wherever it lies, and can be read but not left."""
+"""A trace is written, opened from wherever it is, and can be read but not left."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // Launches of graphs' kernels as the host tells them and warps find them: nvbit_shapes SHAPES LAUNCHES. The
-// launches of a shape come one after the other, those of different shapes at once. Which shapes find no place
+// launches of a shape come one after another, those of different shapes at once. Which shapes find no place
 // when there are too many is a matter of time.
 #include <cstdio>
 #include <cstdlib>

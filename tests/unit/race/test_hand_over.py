@@ -30,7 +30,7 @@ def repair(
         (False, (BLOCK, BLOCK), (0, BLOCK),
          "__threadfence_block() between the store at k.cu:5 and k.cu:6, which sets the flag"),
         (False, (BLOCK, BLOCK), (BLOCK, BLOCK), "the flag of k.cu:6 and k.cu:8 is set before the store at k.cu:5 is done: "
-         "set it behind all writes"),
+         "set it after all writes"),
     ],
 )  # fmt: skip
 def test_the_fence_or_scope_that_is_missing_is_named(

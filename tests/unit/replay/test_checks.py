@@ -93,7 +93,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "order of addresses": (memory((BASE, 16), (BASE + 64, 16)), memory((BASE + 64, 16), (BASE, 16))),
     "host memory behind the GPU's": (shared(1 << 21), shared((1 << 21) - 1)),
     "streams that wait for each other": (waiting(1 << 20), waiting((1 << 20) + 1)),
-    "relocation at the begin and end": (related(0, 1016), related(0, 1017)),
+    "relocation at the start and end": (related(0, 1016), related(0, 1017)),
     "relocations side by side": (related(8, 16), related(8, 15)),
     "end of the target": (related(0, addend=64), related(0, addend=65)),
     "last target": (related(0, target=0), related(0, target=1)),

@@ -1,4 +1,4 @@
-"""`ws.step` and `ws.capture_frame` tell the library in the program where ranges begin and end."""
+"""`ws.step` and `ws.capture_frame` tell the library in the program where ranges start and end."""
 
 from __future__ import annotations
 

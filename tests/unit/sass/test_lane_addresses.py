@@ -1,4 +1,4 @@
-"""Addresses of lanes, read from the code of kernels whose source says where they lie."""
+"""Addresses of lanes, read from the code of kernels whose source says where they are."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FLAG = 7
 def ordered(steps: list[tuple[int, str, int]], *, blocks: int) -> bool:
     """Whether warp 0's `data` access happens before warp 1's, after (warp, what, scope) in this order; two warps in all.
 
-    What: `data`, `set`, `read` or `swap` the flag; a `fence` stands in the code before the warp's next event.
+    What: `data`, `set`, `read` or `swap` the flag; a `fence` is in the code before the warp's next event.
     """
     own: list[tuple[int, str, int]] = []
     fences: dict[int, int] = {}

@@ -105,6 +105,6 @@ def open_trace_of(execution, folder):
 def test_predictions_are_what_the_changed_program_takes(what, tmp_path):
     found = errors(what, tmp_path)
     sizes = sorted(abs(error) for error in found.values())
-    wrong = {seed: f"{100 * error:.1f} %" for seed, error in found.items() if abs(error) > 0.03}
+    wrong = {seed: f"{100 * error:.1f}%" for seed, error in found.items() if abs(error) > 0.03}
     assert statistics.mean(sizes) <= 0.02, wrong
     assert sizes[int(0.9 * len(sizes))] <= 0.03, wrong

@@ -1,4 +1,4 @@
-"""How much of the time lies beside other work or in ranges, to the nanosecond, and what calibration changes."""
+"""How much of the time is beside other work or in ranges, to the nanosecond, and what calibration changes."""
 
 from __future__ import annotations
 

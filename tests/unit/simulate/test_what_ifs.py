@@ -156,7 +156,7 @@ def test_the_trace_of_a_simulation_is_a_trace_like_any_other(trace, tmp_path):
     with open_trace(tmp_path / "out.warp") as made:
         again = simulate(made, [])
         assert again.step.recorded == found.step.predicted
-        # The first one lies before the first call, where nothing is re-timed.
+        # The first one is before the first call, where nothing is re-timed.
         short = made.sql(f"SELECT count(*) FROM user_event WHERE duration <= {3 * US}").fetchall()
         assert short == [(STEPS - 1,)]
         assert "host:loader=none" in made.sql("SELECT cause FROM loss").fetchall()[0][0]

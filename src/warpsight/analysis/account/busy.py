@@ -28,9 +28,9 @@ class Busy:
     Attributes:
         own: Each row's share of the instants that belong to its tier.
         total: Time of each tier: compute, communication, copy.
-        begin: Begin of the first work that has a length.
+        begin: Start of the first work that has a length.
         end: End of the last.
-        idle_begin: Begin of each stretch without any work between them.
+        idle_begin: Start of each stretch without any work between them.
         idle_end: Its end.
         next: The row that begins there, of those given to :func:`busy`.
     """

@@ -58,7 +58,7 @@ class Axis:
         return out
 
     def holds(self, moment: Column) -> Column:
-        """Which moments lie on the axis."""
+        """Which moments are on the axis."""
         out: Column = (moment >= self.origin) & (moment < self.origin + self.width)
         return out
 
@@ -164,7 +164,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         number = on.number(calls.process, calls.thread)
         rows = np.flatnonzero((number >= 0) & known[calls.function] & on.holds(calls.end))
         at.append(on.at(number[rows], calls.end[rows]))
-        # Two stays a call; what the first one takes stands before the call's begin, but is of the same order.
+        # Two stays a call; what the first one takes is before the call's start, but is of the same order.
         each = cost[f"own_{site}_ns"] / cost[f"own_{site}_calls"]
         took.append(np.full(len(rows), besides + 2 * each))
     if cost.get("own_range_calls") and trace.count("marker"):
@@ -188,7 +188,7 @@ def stamping_time(trace: StoredTrace) -> int:
 def _disjoint(
     start: Column, end: Column, name: Column, names: list[str], early: Column, length: Column
 ) -> HeldTime:
-    """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off.
+    """Sorted, with what is inside an earlier stretch left out and what reaches beyond one cut off.
 
     Of those that begin at one place the longest counts, whether it ends on the axis or beyond (`length`, ns); of those that the
     axis cuts off there, the first to begin (`early` is how long before the axis, ns).

@@ -164,7 +164,7 @@ def _callbacks(
     name: int,
     already: tuple[Column, Column, Column, Column] | None = None,
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
-    """The part of pieces that the recorder's callbacks took, cut off at their begin, and what is left.
+    """The part of pieces that the recorder's callbacks took, cut off at their start, and what is left.
 
         the device  ████████|                    gap                    |███
         the host  ──┬─ call ─┬┬─ host ──┬┬─ host ──┬┬─ call ─┬─ latency ─
@@ -214,7 +214,7 @@ def _split(
     theirs = nth + first[mine]
     start, stop = np.maximum(begin[mine], held.start[theirs]), np.minimum(end[mine], held.end[theirs])
     covered = (gap[mine], start, stop, held.name[theirs])
-    # What is left of a piece lies before its first covered part, between two of them, and after the last.
+    # What is left of a piece is before its first covered part, between two of them, and after the last.
     order = np.argsort(np.concatenate([mine, np.arange(len(gap))]), kind="stable")
     whose = np.concatenate([mine, np.arange(len(gap))])[order]
     until = np.concatenate([start, end])[order]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.account import Account, account
 from warpsight.analysis.account.classes import CLASSES, HOST, IDLE, UNKNOWN
+from warpsight.analysis.base import words
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
@@ -141,7 +142,7 @@ def _described(
         "begin": int(found.gaps.begin[gap]),
         "duration": int(found.gaps.end[gap] - found.gaps.begin[gap]),
         "causes": ", ".join(
-            f"{name} {times[name] / 1e3:,.1f} µs"
+            f"{name} {words.duration(times[name])}"
             for name in sorted(times, key=lambda name: (-times[name], CLASSES.index(name)))
         ),
         "next": names.get(int(found.work.name_id[row]), "?") if kind < 2 else ("copy", "fill")[kind - 2],

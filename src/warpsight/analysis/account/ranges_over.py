@@ -148,7 +148,7 @@ class measure:
 
 
 def _outermost(start: Column, stop: Column, code: Column) -> Column:
-    """Indices of the ranges that do not lie inside another of the same name."""
+    """Indices of the ranges that are not inside another of the same name."""
     order = np.lexsort((-stop, start, code))
     code, stop = code[order], stop[order]
     # The latest end of the same name so far: names are kept apart by an offset larger than any moment.

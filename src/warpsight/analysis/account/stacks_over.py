@@ -1,6 +1,6 @@
 """Functions over time from stacks: the host's own code, where the trace has samples or launch stacks.
 
-The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples lies between two
+The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples is between two
 calls; the functions on the stacks of both were running all the while. Where these have no stack, the samples in other pieces
 shorter than the time between two samples stand for it: else a long piece, which always has some, would count for too much.
 """
@@ -68,7 +68,7 @@ def _functions(trace: StoredTrace) -> FunctionTree:
     count = 1
     for level in distinct(depths)[
         0
-    ].tolist():  # a stack's parent lies one level further out, so its node is known
+    ].tolist():  # a stack's parent is one level further out, so its node is known
         here = np.flatnonzero(depths == level)
         up, own = node[parents[here]], of_frame[frame[here]]
         code, (ups, owns) = numbered([up, own])
@@ -158,7 +158,7 @@ def _call_before(trace: StoredTrace, on: Axis, calls: Calls, at: Column) -> Colu
         mine = mine[np.argsort(at[mine], kind="stable")]  # neighbors are found next to each other
         moment = at[mine] % on.width
         last = np.searchsorted(calls.start[rows], moment + on.origin, "left") - 1
-        found = (last >= 0) & (moment > 0)  # at the begin of the axis nothing has begun
+        found = (last >= 0) & (moment > 0)  # at the start of the axis nothing has begun
         out[mine[found]] = calls.stack[rows[last[found]]]
     return out
 

@@ -51,7 +51,7 @@ def ask(trace: StoredTrace, question: Question) -> duckdb.DuckDBPyRelation:
         hint = f"did you mean {' or '.join(near)}?" if near else f"tables: {', '.join(TABLES)}"
         raise UsageError(f"there is no table {question.table!r}; {hint}")
     if sum(n is not None for n in (question.top, question.head, question.tail)) > 1:
-        raise UsageError("--top, --head and --tail exclude each other")
+        raise UsageError("use one of --top, --head and --tail")
     relation = trace.table(question.table)
     columns = dict(zip(relation.columns, map(str, relation.types), strict=True))
     where = filters.condition(question.filters, columns, begin_of(trace) if question.filters else 0)
@@ -62,7 +62,7 @@ def ask(trace: StoredTrace, question: Question) -> duckdb.DuckDBPyRelation:
 
 def _groups(question: Question, columns: dict[str, str], where: str) -> str:
     if question.fields:
-        raise UsageError("--fields has no meaning with --group-by or --count")
+        raise UsageError("--fields cannot be combined with --group-by or --count")
     keys = [filters.column(name, columns) for name in question.group_by]
     chosen = [*keys, 'count(*) AS "count"']
     if "duration" in columns and not question.count:
@@ -78,7 +78,7 @@ def _groups(question: Question, columns: dict[str, str], where: str) -> str:
     order = "total DESC NULLS LAST" if "duration" in columns and not question.count else '"count" DESC'
     limit = question.top if question.top is not None else question.head
     if question.tail is not None:
-        raise UsageError("--tail has no meaning with groups")
+        raise UsageError("--tail cannot be combined with --group-by")
     return f"{sql} GROUP BY {', '.join(keys)} ORDER BY {order}, {', '.join(keys)}" + (
         "" if limit is None else f" LIMIT {limit}"
     )

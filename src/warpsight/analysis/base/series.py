@@ -44,7 +44,7 @@ class Series:
     def over(self, start: Column, end: Column) -> tuple[Column, Column]:
         """For each interval, by start, the integral over it and the time (ns) that has a value.
 
-        Samples are rarer than kernels: most intervals lie within one sample, and only the others are looked up in sums.
+        Samples are rarer than kernels: most intervals are within one sample, and only the others are looked up in sums.
         """
         if not len(self.time):
             return np.zeros(len(start)), np.zeros(len(start), np.int64)

@@ -33,7 +33,7 @@ CALLED = (*MOVED, rows.NEW, rows.GONE)
 
 @dataclass(frozen=True)
 class Difference:
-    """The result of a comparison. Changes are relative: 0.05 is 5 % slower.
+    """The result of a comparison. Changes are relative: 0.05 is 5% slower.
 
     Attributes:
         headline: One sentence.
@@ -41,7 +41,7 @@ class Difference:
             shown: no difference beyond noise. untested: too few runs.
         result: Tables, and notes on how far they go.
         change: Change of the time of an iteration; None without device work.
-        low: Lower end of its 99 % interval; None where it was not tested.
+        low: Lower end of its 99% interval; None where it was not tested.
         high: Upper end.
         could_see: The smallest change that would have been called in four of five such comparisons; None likewise.
         iteration: What the program calls an iteration; else "iteration", or "recording" where whole recordings were compared.
@@ -117,7 +117,7 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
     ends = float(tested.low[0]), float(tested.high[0])
     runs = sentences.runs_of(found.design)
     if tested.called[0]:
-        text = f"{sentences.changed(change, *ends, '99 %')}, beyond run-to-run noise: {spans}; {runs}"
+        text = f"{sentences.changed(change, *ends, '99%')}, beyond run-to-run noise: {spans}; {runs}"
         return (SLOWER if change > 0 else FASTER), text
     parts = _parts(found)
     text = f"{sentences.not_shown(change, *ends, needed, found.loop.name)}: {spans}; {runs}"

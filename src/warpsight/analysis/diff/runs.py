@@ -149,7 +149,7 @@ def _values(work: Work, cell: Column, cells: int, part: RunTurns) -> RunValues:
 
 
 def _positions(cell: Column, part: RunTurns, cells: int) -> Column:
-    """The mean place in its iteration of each cell's work; work is sorted by begin, so a place is a rank among its iteration."""
+    """The mean place in its iteration of each cell's work; work is sorted by start, so a place is a rank among its iteration."""
     inside = np.flatnonzero(part.place >= 0)
     place = part.place[inside]
     order = np.argsort(place, kind="stable")

@@ -15,30 +15,30 @@ _HOW_MANY = ("no", "one", "two", "three", "four")
 
 
 def percent(change: float) -> str:
-    """A relative change given as a difference of logarithms: `5.1 %`, without its sign."""
+    """A relative change given as a difference of logarithms: `5.1%`, without its sign."""
     size = abs(exp(change) - 1) * 100
-    return f"{size:.2f} %" if size < 0.0995 else f"{size:.1f} %" if size < 99.95 else f"{size:,.0f} %"
+    return f"{size:.2f}%" if size < 0.0995 else f"{size:.1f}%" if size < 99.95 else f"{size:,.0f}%"
 
 
 def interval(low: float, high: float, *, signed: bool) -> str:
-    """`3.9 to 6.2 %`, signed `−1.1 to +1.9 %`."""
+    """`3.9 to 6.2%`, signed `−1.1 to +1.9%`."""
     ends = []
     for end in (low, high):
         value = (exp(end) - 1) * 100
         sign = ("+" if value > 0 else "−" if value < 0 else "") if signed else ""
         ends.append(f"{sign}{abs(value):.1f}")
-    return f"{ends[0]} to {ends[1]} %"
+    return f"{ends[0]} to {ends[1]}%"
 
 
 def changed(change: float, low: float, high: float, level: str) -> str:
-    """`slower by 5.1 % (99 %: 3.9 to 6.2 %)`."""
+    """`slower by 5.1% (99%: 3.9 to 6.2%)`."""
     way = "slower" if change > 0 else "faster"
     near, far = sorted((low, high), key=lambda end: abs(exp(end) - 1))
     return f"{way} by {percent(change)} ({level}: {interval(near, far, signed=False)})"
 
 
 def not_shown(change: float, low: float, high: float, needed: float, loop: str) -> str:
-    """`no difference shown in the time per step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 2.3 %`."""
+    """`no difference shown in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 2.3%`."""
     sign = "+" if change > 0 else "−"
     seen = (
         f"could have seen {percent(needed)}"
@@ -46,12 +46,12 @@ def not_shown(change: float, low: float, high: float, needed: float, loop: str) 
         else "nothing short of a multiple could have been seen"
     )
     where = "of the recording" if loop == "recording" else f"per {loop}"
-    size = f"{sign}{percent(change)} (99 %: {interval(low, high, signed=True)})"
+    size = f"{sign}{percent(change)} (99%: {interval(low, high, signed=True)})"
     return f"no difference shown in the time {where}: {size}, {seen}"
 
 
 def part(row: dict[str, Any], more: int, table: str) -> str:
-    """`attend grew by 30.2 % (95 %: 26.1 to 34.5 %) beside the rest of the device work, and 2 more`."""
+    """`attend grew by 30.2% (95%: 26.1 to 34.5%) beside the rest of the device work, and 2 more`."""
     name, verdict = row["name"], row["verdict"]
     rest = f", and {more} more row{'s' if more > 1 else ''} by {table} changed" if more else ""
     if verdict in ("new", "gone"):
@@ -62,7 +62,7 @@ def part(row: dict[str, Any], more: int, table: str) -> str:
     ]
     change, low, high = (log(end) if end else 0.0 for end in ends)
     near, far = sorted((low, high), key=lambda end: abs(exp(end) - 1))
-    size = f"{percent(change)} (95 %: {interval(near, far, signed=False)})"
+    size = f"{percent(change)} (95%: {interval(near, far, signed=False)})"
     if time:
         return f"{name} is {verdict} by {size}{rest}"
     return f"{name} {verdict} by {size} beside the rest of the device work{rest}"
@@ -116,7 +116,7 @@ def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
         )
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p, "level": LEVEL})
     if design.testable and not design.timed:
-        text = "the traces do not say when they were taken: they count as taken one after the other, in the order given"
+        text = "the traces do not say when they were taken: they count as taken one after another, in the order given"
         yield Finding("note", text)
     elif design.testable and not design.in_turn:
         text = (

@@ -24,7 +24,7 @@ HEADLINE = 0.01
 FALSE_SHARE, FALSE_SHARE_APART = 0.05, 0.02
 #: Share of the runs of a side that Yuen's test leaves out at each end.
 _TRIM = 0.2
-#: No estimate is trusted below this relative error (0.1 %), however alike the few runs are.
+#: No estimate is trusted below this relative error (0.1%), however alike the few runs are.
 FLOOR = 0.001
 #: A change that "could have been seen" is found with this probability.
 _POWER = 0.8
@@ -77,7 +77,7 @@ def headline(values: Column, design: Design) -> tuple[Estimates, float]:
     """The test of the one measure a comparison is about, at level :data:`HEADLINE`; all of :func:`sides` must agree.
 
     Returns:
-        The estimate, and the smallest change (log) that would have been called with a probability of 80 %.
+        The estimate, and the smallest change (log) that would have been called with a probability of 80%.
     """
     fits = sides(values, design)
     ends = [fit.interval(HEADLINE) for fit in fits]

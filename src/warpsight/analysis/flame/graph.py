@@ -51,7 +51,7 @@ class Shape:
     Attributes:
         weight: One of :data:`WEIGHTS`.
         by: Levels above the stacks, of :data:`BY`.
-        levels: Which of :data:`LEVELS` lie between the root and the leaves.
+        levels: Which of :data:`LEVELS` are between the root and the leaves.
         names: Form of kernel names, of :data:`NAMES`.
         lines: Frames of one function at different lines are different frames.
     """

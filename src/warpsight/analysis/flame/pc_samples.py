@@ -61,7 +61,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
         UsageError: when streams are chosen: a sample belongs to none.
     """
     if rows.streams:
-        raise UsageError("samples of program counters belong to no stream: leave --stream out")
+        raise UsageError("samples of program counters have no stream: leave out --stream")
     where = f"{rows.where(stream=False)}{named(trace, rows.name)}"
     table = trace.sql(_SPREAD.format(where=where, late=_LATE_NS)).to_arrow_table()
     return table.filter(np.asarray(table.column("weight")) > 0)

@@ -1,6 +1,6 @@
 """The ranges and operators open on a host thread when it requested device work or was sampled.
 
-Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a begin or an end) the chain is one and
+Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a start or an end) the chain is one and
 the same: each thread gets a step function from time to chain, made with one binary search per nesting depth, and each call
 one binary search in it. No loop over ranges or calls.
 """
@@ -86,7 +86,7 @@ def chains(
 ) -> Chains | None:
     """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges.
 
-    With `issued` calls are looked up, which stand in order of time, and then each row's call. With `beside_stacks`, ranges that
+    With `issued` calls are looked up, which are in order of time, and then each row's call. With `beside_stacks`, ranges that
     are frames of stacks too are left out.
     """
     ranges = _Ranges.load(trace, sources, beside_stacks)
@@ -245,7 +245,7 @@ def _steps(ranges: _Ranges, rows: Column) -> tuple[Column, Column]:
 
 
 def _depths(start: Column, stop: Column) -> Column:
-    """Nesting depth of ranges sorted by begin, longest first: how many ranges before are still open.
+    """Nesting depth of ranges sorted by start, longest first: how many ranges before are still open.
 
     Peeled level by level: the ranges that no remaining one encloses are those that begin at or after every earlier end.
     """
@@ -261,10 +261,10 @@ def _depths(start: Column, stop: Column) -> Column:
 
 
 def _outermost(start: Column, stop: Column) -> Column:
-    """Which ranges lie in no other. Ranges that cross an outermost one count as inside it.
+    """Which ranges are in no other. Ranges that cross an outermost one count as inside it.
 
     `reach` is the furthest end so far; a range that begins at or after it opens a new cluster, and its first range,
-    which is the longest of those that begin there, encloses the cluster up to its own end; what comes after that end
+    which is the longest of those that start there, encloses the cluster up to its own end; what comes after that end
     is looked at again. Clusters of crossing ranges are rare, so the loop almost always ends after one round.
     """
     top = np.zeros(len(start), bool)

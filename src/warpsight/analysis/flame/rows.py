@@ -123,7 +123,7 @@ def _leaves(
 
 
 def _cut(rows: Rows) -> str:
-    """SQL for the part of a row's duration that lies in the window; an end before the begin counts nothing."""
+    """SQL for the part of a row's duration that is in the window; an end before the start counts nothing."""
     first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
     last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
     return (
@@ -133,7 +133,7 @@ def _cut(rows: Rows) -> str:
 
 
 def _where(rows: Rows, *, cut: bool) -> str:
-    """Rows that lie in the time, or (cut) reach into it: a kernel of 10 ms belongs to both windows it runs in."""
+    """Rows that are in the time, or (cut) reach into it: a kernel of 10 ms belongs to both windows it runs in."""
     if not cut or rows.begin is None:
         return rows.where()
     rest = Rows(None, rows.end, rows.devices, rows.streams, rows.processes).where()
@@ -149,7 +149,7 @@ _PartRows = tuple[dict[str, Column], list[str], str]
 
 
 def _worked(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
-    """Kernels with times, copies and sets, out of the device work that all analyses share, in its order: by begin."""
+    """Kernels with times, copies and sets, out of the device work that all analyses share, in its order: by start."""
     work = device_work.load(trace, replace(rows, name=None))
     labels = _names(trace, names, work.name_id)
     moved = np.flatnonzero(work.kind > device_work.COMMUNICATION)

@@ -34,7 +34,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
         UsageError: when devices or streams are chosen: a host thread belongs to none.
     """
     if rows.devices or rows.streams:
-        raise UsageError("host samples belong to no device or stream: leave --device and --stream out")
+        raise UsageError("host samples have no device or stream: leave out --device and --stream")
     condition, parameters = rows.where(time="time"), {}
     if rows.name is not None:
         condition, parameters = f"{condition} AND regexp_matches({_STATE}, $pattern)", {"pattern": rows.name}

@@ -197,7 +197,7 @@ def _refined(ours: Column, theirs: Column, offset: int, reach: int) -> int:
 
 
 def _mode(values: Column, step: int) -> int:
-    """The densest place, as the median of what lies around it."""
+    """The densest place, as the median of what is around it."""
     low = int(values.min())
     counts = np.bincount((values - low) // step)
     both = counts + np.concatenate([counts[1:], [0]])

@@ -1,7 +1,7 @@
 """Which stack belongs to which call: pairs are unique and in order, or not made at all.
 
 A probe fires at a function's entry, just before the call begins, so on one thread stacks and calls alternate. A stack
-is matched when exactly one call lies where the clocks say and no other stack claims it. Between two such pairs the
+is matched when exactly one call is where the clocks say and no other stack claims it. Between two such pairs the
 others are matched by order when there are as many stacks as calls. Whatever is left is ambiguous, or has no partner.
 """
 
@@ -65,7 +65,7 @@ def match(ours: Column, theirs: Column, allowed: _MatchWindow, *, ordered: bool)
 
     Args:
         ours: Sorted int64[n] times of stacks on the calls' clock.
-        theirs: Sorted int64[m] begins of calls.
+        theirs: Sorted int64[m] starts of calls.
         allowed: Where a call can begin around its stack.
         ordered: All are of one thread, so stacks and calls alternate.
 
@@ -95,7 +95,7 @@ def match(ours: Column, theirs: Column, allowed: _MatchWindow, *, ordered: bool)
 def _by_order(
     call: Column, state: Column, calls: int, ours: Column, theirs: Column, allowed: _MatchWindow
 ) -> None:
-    """Match what lies between sure pairs, or between long pauses, where both sides have as many."""
+    """Match what is between sure pairs, or between long pauses, where both sides have as many."""
     sure = np.flatnonzero(state == MATCHED)
     if bool((np.diff(call[sure]) <= 0).any()):  # never of one thread: leave it
         return

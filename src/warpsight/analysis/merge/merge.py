@@ -232,7 +232,7 @@ def merge(samples: Samples, trace: StoredTrace, tolerance_ns: int = 10_000_000) 
     Args:
         samples: Stacks from another tool; those of processes missing from the trace are dropped.
         trace: The GPU side.
-        tolerance_ns: How far a stack may lie from its launch once the clocks are aligned.
+        tolerance_ns: How far a stack may be from its launch once the clocks are aligned.
     """
     calls = inputs.calls_of(trace)
     work = inputs.work_of(trace, calls)

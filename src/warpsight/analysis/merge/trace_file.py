@@ -121,7 +121,7 @@ def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy what lies beside the tables of a trace: cubins, sources."""
+    """Copy what is beside the tables of a trace: cubins, sources."""
     for item in source.iterdir():
         if item.name.startswith((".", "table=")) or item.name in (manifest.FILE, "raw"):
             continue

@@ -96,7 +96,7 @@ def blocks_per_multiprocessor(
 
 
 def _by_registers(of: OccupancyLimits, warps: int, registers: int) -> int:
-    """Registers are given to warps in units; a warp's lie in one part of the multiprocessor."""
+    """Registers are given to warps in units; a warp's are in one part of the multiprocessor."""
     per_warp = -(-registers * of.warp // of.register_unit) * of.register_unit
     if not per_warp:
         return of.blocks

@@ -117,7 +117,7 @@ def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> _Owned:
     low = rows.begin if rows.begin is not None else np.iinfo(np.int64).min
     high = rows.end if rows.end is not None else np.iinfo(np.int64).max
     chosen &= (ops.ranges.start >= low) & (ops.ranges.start < high)
-    # Work without an operator counts by its call's begin, or else by its own.
+    # Work without an operator counts by its call's start, or else by its own.
     moment = work.start.copy()
     moment[known] = issued.start[at]
     counts = (moment >= low) & (moment < high)
@@ -181,7 +181,7 @@ def _counted(ops: Operators, estimates: list[Estimate], launched: Column) -> Col
 
     Innermost first. An operator that launched work counts when its model knows it; a product, convolution or attention not when
     one of these counts inside it. One that launched nothing counts when there is work inside that no model knows, and what
-    counts inside only moves data. At last nothing counts that lies inside of what counts.
+    counts inside only moves data. At last nothing counts that is inside of what counts.
     """
     family = (
         np.array([_kind(one) for one in estimates], np.int8)[ops.call] if len(ops) else np.zeros(0, np.int8)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: How modules can be grouped: each instance where it lies in the tree, or all instances of a class together.
+#: How modules can be grouped: each instance where it is in the tree, or all instances of a class together.
 BY = ("name", "class")
 _FIGURES = """calls:int64 host:int64:ns kernels:int64 device_own:int64:ns device_total:int64:ns backward:int64:ns share:float64:%
     flops_own:float64:FLOP flops:float64:FLOP"""

@@ -280,7 +280,7 @@ def _totals(found: Figures, chosen: Column) -> list[Finding]:
     if not np.isnan(least).all():
         share = float(np.nansum(least)) / time * 100
         values["share"] = share
-        text += f", {share:.1f} % of the peaks of their element types"
+        text += f", {share:.1f}% of the peaks of their element types"
     return [Finding("note", text, values)]
 
 

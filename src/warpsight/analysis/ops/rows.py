@@ -35,7 +35,7 @@ class Operators:
         stack: Host stacks, 0 none.
         call: Which of `calls` each is.
         calls: The distinct calls.
-        size: How many operators lie inside each, itself among them: those of i are rows i to i + size[i].
+        size: How many operators are inside each, itself among them: those of i are rows i to i + size[i].
         depth: Levels from the outermost to the innermost, as rows (:func:`warpsight.analysis.ranges.open.levels`).
     """
 

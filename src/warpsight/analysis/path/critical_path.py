@@ -1,6 +1,6 @@
 """The critical path: the chain of work, calls and waits that the length of the recording is made of.
 
-Every point of the dependency graph (begin and end of a call, end of device work) was released by the last of the things it
+Every point of the dependency graph (start and end of a call, end of device work) was released by the last of the things it
 waited for. Followed backwards from the last moment, these releases partition the recorded time: each nanosecond belongs to
 exactly one segment, with the cause why nothing could go on earlier. With an edge weighing the time it really took where it
 was the last, and nothing where it was not, the chain is the longest path of the graph (docs/explanation/critical-path.md).
@@ -98,7 +98,7 @@ def _segments(
 ) -> tuple[Column, Column, Column, Column]:
     """Begin, end, cause and point of the segments of a piece of a chain, in time order; `points` go backwards.
 
-    Times backwards along the path: end of the point, begin of its work, end of the one before it, …
+    Times backwards along the path: end of the point, start of its work, end of the one before it, …
 
         point       c                 b                 a
         edges       c.time, c.begin,  b.time, b.begin,  a.time, a.begin,  before

@@ -40,21 +40,21 @@ _FEW = 10
 class DependencyGraph:
     """Points and what released each.
 
-    Points 2i and 2i + 1 are the begin and the end of the call at place i of `by_thread`; point ``base + j`` is the end of
+    Points 2i and 2i + 1 are the start and the end of the call at place i of `by_thread`; point ``base + j`` is the end of
     device node j. Device nodes are the rows of `work` and, after them, waits of one stream for another's event.
 
     Attributes:
         queues: Streams; the first are those of `work`.
-        start: Begin of each device node, ns.
+        start: Start of each device node, ns.
         end: End of each device node, ns.
         queue: Stream of each device node.
         kind: Kind of each device node (those of device work, and :data:`WAIT`).
         time: Time of each point, ns.
-        parent: The point that released each point last (for device work: its begin), -1 for none.
+        parent: The point that released each point last (for device work: its start), -1 for none.
         cause: Kind of the edge from the parent (:data:`EDGES`).
-        clamped: Edges whose source lies after its target by the clocks; their length counts as 0.
+        clamped: Edges whose source is after its target by the clocks; their length counts as 0.
         unplaced: Waits of the host whose call is not in the trace.
-        floor: Time between a launch call's begin and the begin of its kernel when nothing else holds it back, ns.
+        floor: Time between a launch call's start and the start of its kernel when nothing else holds it back, ns.
         order: Device nodes in order of (queue, issue); None when the graph was built without its edges.
         sequence: Points of threads in the order of their threads, None where that is 0, 1, 2 and so on.
         recorded: The device node whose end each recorded event (:func:`warpsight.model.waits.records`) stands for, -1 for
@@ -87,7 +87,7 @@ class DependencyGraph:
 
     @property
     def edges(self) -> tuple[Column, Column, Column]:
-        """Source point, target point and kind of every edge; edges into device work are into its begin.
+        """Source point, target point and kind of every edge; edges into device work are into its start.
 
         Raises:
             ValueError: The graph was built without its edges.
@@ -107,7 +107,7 @@ def build(
     """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear).
 
     Without `edges` only the parents are kept, which is what a path needs: the edges are a third of the graph's memory.
-    `host_rows` chooses calls and waits where they lie in another time than the device work.
+    `host_rows` chooses calls and waits where they are in another time than the device work.
     """
     builder = _Builder(trace, chosen, host_rows or chosen, edges)
     builder.line_up()
@@ -145,7 +145,7 @@ class _Builder:
         return found
 
     def _called(self, place: Column, otherwise: Column) -> Column:
-        """The begin of the call at each place, and something else where there is none."""
+        """The start of the call at each place, and something else where there is none."""
         if not len(self.by_thread):
             return otherwise
         begun: Column = self.points.time[2 * place]  # of -1: anything, replaced
@@ -273,7 +273,7 @@ class _Builder:
         cause[0::2], cause[1::2] = HOST, CALL
         cause[0::2][parent[0::2] < 0] = START
         cause[0::2][(parent[0::2] >= 0) & (parent[0::2] & 1 == 0)] = (
-            CALL  # after a begin: still inside that call
+            CALL  # after a start: still inside that call
         )
         base = 2 * len(self.by_thread)
         if self.with_edges:

@@ -1,6 +1,6 @@
 """The host's side of a dependency graph: the begins and ends of calls as points on the lines of their threads.
 
-Points 2i and 2i + 1 are the begin and the end of the call at place i of :class:`warpsight.model.calls.ByThread`.
+Points 2i and 2i + 1 are the start and the end of the call at place i of :class:`warpsight.model.calls.ByThread`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Points:
             known = np.flatnonzero(self.previous >= 0)
             after[self.previous[known]] = known
             return after.__getitem__
-        firsts = np.append(np.flatnonzero(self.previous < 0), len(self.time))  # one after the other
+        firsts = np.append(np.flatnonzero(self.previous < 0), len(self.time))  # one after another
         return lambda point: np.where(firsts[np.searchsorted(firsts, point + 1)] == point + 1, -1, point + 1)
 
     @classmethod
@@ -72,7 +72,7 @@ class Points:
         kind = index_type(2 * count)
         if not nested:  # already in order
             previous = np.arange(-1, 2 * count - 1, dtype=kind)
-            previous[2 * np.flatnonzero(~same) + 2] = -1  # begins of the first calls of further threads
+            previous[2 * np.flatnonzero(~same) + 2] = -1  # starts of the first calls of further threads
             return cls(time, previous)
         order = _nested_order(time, thread)
         owner = np.repeat(thread, 2)[order]
@@ -84,7 +84,7 @@ class Points:
 
 
 def _nested_order(time: Column, thread: Column) -> Column:
-    """Points by thread and time; at one moment ends come before begins, but never before their own begin."""
+    """Points by thread and time; at one moment ends come before begins, but never before their own start."""
     rank = np.empty(len(time), np.int8)
     rank[0::2] = 1
     rank[1::2] = np.where(time[1::2] == time[0::2], 2, 0)
@@ -115,7 +115,7 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     first = before < 0
     later = first | (time[source] >= time[np.maximum(before, 0)])
     onward = target
-    for _ in range(3):  # its end, the begin and the end of its next call
+    for _ in range(3):  # its end, the start and the end of its next call
         after = following(onward)
         onward = np.where(after >= 0, after, onward)
     resumes = following(source)
@@ -125,7 +125,7 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
 
 
 def _inside(by_thread: ByThread, time: Column) -> Column:
-    """Which calls lie inside another call of their thread."""
+    """Which calls are inside another call of their thread."""
     begin, end = time[0::2], time[1::2]
     # Threads follow each other: a later one begins beyond every moment of those before.
     beyond = by_thread.thread.astype(np.int64) * (int(end.max()) - int(begin.min()) + 1)

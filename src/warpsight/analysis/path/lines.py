@@ -19,8 +19,8 @@ NEVER = np.iinfo(np.int64).min // 4
 class Lines:
     """Device nodes in order of (queue, issue); those of queue `q` are ``order[bounds[q]:bounds[q + 1]]``.
 
-    `issue` is the host time at which a node was issued: the begin of its call, or its own start where the call is not
-    known. Nodes of one graph launch share it and stand in order of their start.
+    `issue` is the host time at which a node was issued: the start of its call, or its own start where the call is not
+    known. Nodes of one graph launch share it and are in order of their start.
 
     Attributes:
         order: Device nodes.

@@ -56,10 +56,10 @@ def _labels(path: CriticalPath, names: Labels) -> tuple[Column, list[str]]:
 def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     """Rows of the device and of the host on the path, with the arrows that leave and reach them.
 
-    Each point is the begin or end of a call, or the end of device work, which is reached at its begin.
+    Each point is the start or end of a call, or the end of device work, which is reached at its start.
     """
     graph = path.graph
-    # All points, those that no segment leads to (the begin of the first call) among them.
+    # All points, those that no segment leads to (the start of the first call) among them.
     point = (
         chain(graph.parent, int(np.argmax(graph.time)))[::-1].astype(np.int64) if len(graph) else path.point
     )
@@ -91,7 +91,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
 
 
 def _side(rows: Calls | Work, place: Column, row: Column, arrows: Column, chosen: Column) -> OnPath:
-    """The rows of one side without duplicates: a call has two points, its begin and its end."""
+    """The rows of one side without duplicates: a call has two points, its start and its end."""
     used, which = np.unique(row[chosen], return_inverse=True)
     joined = np.zeros((len(used), 4), np.uint64)
     np.maximum.at(joined, which, arrows[chosen])

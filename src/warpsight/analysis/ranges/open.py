@@ -167,7 +167,7 @@ class Projection:
         count: Pieces of work in the range and the ranges inside it.
         own: Time of the work launched directly in it.
         total: That of the ranges inside it as well.
-        first: First begin of its work; meaningless where `count` is 0.
+        first: First start of its work; meaningless where `count` is 0.
         last: Last end of its work.
     """
 
@@ -220,7 +220,7 @@ def ranges(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
     A kernel, copy or set belongs to the innermost range open on its launching thread when the launch call began. `own`
     is the summed time of work launched directly in the range, `total` that of the ranges inside it as well. `span` is, summed
-    over the range's instances, the time from the first begin to the last end of that work: the range as the GPU saw it.
+    over the range's instances, the time from the first start to the last end of that work: the range as the GPU saw it.
     A trace without ranges that has operators of a framework gets those, and a finding says so.
 
     Returns:

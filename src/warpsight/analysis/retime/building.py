@@ -33,7 +33,7 @@ _BETWEEN_NODES = (path.EVENT, path.DEFAULT, path.GRAPH, path.LISTED)
 def build(trace: StoredTrace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Program:
     """The program of some rows; solved as it is, it gives the recorded times.
 
-    `host_rows` chooses calls where they lie in another time than the device work.
+    `host_rows` chooses calls where they are in another time than the device work.
     """
     graph = path.build(trace, rows, host_rows=host_rows)
     program = _Building(graph).made()
@@ -79,7 +79,7 @@ class _Building:
         )  # fmt: skip
 
     def _launches(self) -> None:
-        """The call of each node; calls that return after their own work are followed from their begin."""
+        """The call of each node; calls that return after their own work are followed from their start."""
         graph, base = self.graph, self.base
         source, target, kind = self.edges
         self.place = np.full(self.count, -1, np.int64)

@@ -77,7 +77,7 @@ class Program:
         before: For each point of a thread the one before it, -1 for the thread's first: `lag` after it was recorded.
         place: For each device node the place of its call, -1 where that is not known.
         previous: For each device node the one before it, -1 for none.
-        duration: Of device nodes; of the members of a meeting: from the last member's begin.
+        duration: Of device nodes; of the members of a meeting: from the last member's start.
         depth: Entries of the launch queue of each stream as far as that was seen (:mod:`.queue`), else None.
         notes: What was assumed, as sentences.
     """

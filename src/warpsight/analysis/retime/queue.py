@@ -66,7 +66,7 @@ def marked(trace: StoredTrace, program: Program) -> Column | None:
 def with_launch_queue(program: Program, full: Column | None) -> Program:
     """The program in which a launch waits while its stream's queue is full.
 
-    Link: begin of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by
+    Link: start of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by
     place (:func:`marked`).
     """
     lines = _launches(program)
@@ -77,7 +77,7 @@ def with_launch_queue(program: Program, full: Column | None) -> Program:
     graph = program.graph
     queue = graph.queue[lines]
     same = np.flatnonzero(queue[depth:] == queue[:-depth])
-    # The begin of work is not a point of its own: what it follows in its stream stands for it.
+    # The start of work is not a point of its own: what it follows in its stream stands for it.
     source = program.previous[lines[same]]
     same, source = same[source >= 0], source[source >= 0]
     point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1

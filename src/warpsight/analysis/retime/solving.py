@@ -21,9 +21,9 @@ class Times:
     """When everything happens, ns on the clock of the recording.
 
     Attributes:
-        begin: Begin of the call at each place.
+        begin: Start of the call at each place.
         returned: End of the call at each place.
-        start: Begin of each device node.
+        start: Start of each device node.
         end: End of each device node.
     """
 

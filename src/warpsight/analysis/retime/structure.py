@@ -37,7 +37,7 @@ class Structure:
         anchor: For each point of a thread the point it happens a known time after.
         anchors: The points of threads that are computed one by one.
         entry: Entry of each point; 0 for points of threads that are not anchors. Of a meeting's member: its end.
-        begin: Entry of the begin of each member of a meeting.
+        begin: Entry of the start of each member of a meeting.
         meeting: Entry of each meeting.
         first: First source of each entry.
         second: Second source, 0 for none.
@@ -109,7 +109,7 @@ class _Building:
             last[:] = np.iinfo(np.int64).min
             np.maximum.at(last, meetings.group, start[meetings.node])
             start[meetings.node] = last[meetings.group]
-        # Ties go in this order: anchors, begins of members, meetings, device nodes.
+        # Ties go in this order: anchors, starts of members, meetings, device nodes.
         parts = [graph.time[self.anchors], graph.start[meetings.node], last, start]
         self.key = np.concatenate([[np.iinfo(np.int64).min], *parts])
         stops = np.cumsum([1, *(len(part) for part in parts)])

@@ -154,7 +154,7 @@ def _with_silent_waits(program: Program) -> Program:
 def inside(program: Program, ends: Column) -> Column:
     """Points inside calls with these ends, from calls that those make themselves (such as system calls)."""
     sequence = program.graph.sequence
-    if sequence is None:  # no call lies inside another
+    if sequence is None:  # no call is inside another
         return ends[:0]
     rank = np.empty(len(sequence), np.int64)
     rank[sequence] = np.arange(len(sequence))

@@ -124,7 +124,7 @@ def _before_all_calls(program: Program) -> int:
 
 
 def _of_the_system(program: Program) -> Column:
-    """Calls of other interfaces than the GPU's that lie in none of the GPU's, as indices of all calls by thread."""
+    """Calls of other interfaces than the GPU's that are in none of the GPU's, as indices of all calls by thread."""
     graph, calls = program.graph, program.graph.calls
     gpu = np.array([is_gpu_api(name) for name in calls.functions] + [True], bool)
     own = gpu[calls.function[graph.by_thread.call]]

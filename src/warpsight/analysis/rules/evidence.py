@@ -76,7 +76,7 @@ def one_stretch(facts: Facts, kind: int) -> str:
 
 
 def usual_piece(facts: Facts, kind: int) -> int:
-    """The length of idle pieces (ns) such that half of a class's time lies in pieces at least as long, or 0."""
+    """The length of idle pieces (ns) such that half of a class's time is in pieces at least as long, or 0."""
     length = facts.account.pieces.held(kind)[1]
     return int(half(length)) if len(length) else 0
 
@@ -148,7 +148,7 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:
-    """The call of this name in which the launching thread was held at the begin of each piece; -1 not in the trace."""
+    """The call of this name in which the launching thread was held at the start of each piece; -1 not in the trace."""
     calls, pieces = found.calls, found.pieces
     out = np.full(len(mine), -1, np.int64)
     if name not in calls.functions:

@@ -10,7 +10,7 @@ from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
-#: Said when this share of the program's time lies outside.
+#: Said when this share of the program's time is outside.
 LEAST_SHARE = 0.5
 _ADVICE = (
     "This happens once per run, so it only matters where runs are short or start often: import less, cache compiled "
@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if long_stretches == [stretches[1]]:
         long_stretches = [(after, "after the last device work", facts.work.finish, end)]
     said = " and ".join(f"{words.duration(time)} {where}" for time, where, _, _ in long_stretches)
-    text = f"of the program's {words.duration(end - begin)} pass {said}"
+    text = f"the program ran for {said}, of {words.duration(end - begin)} in all"
     evidence = tuple(
         f"{where}: {line}"
         for _, where, first, last in long_stretches

@@ -1,6 +1,6 @@
 """The account as findings: the largest shares of the time first.
 
-Each kernel, each blocking call, exposed communication, exposed copies and each other cause of idle time stand in one ranking.
+Each kernel, each blocking call, exposed communication, exposed copies and each other cause of idle time are in one ranking.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
     default += _through(graph, dependency.DEFAULT)
     if default >= max(event, 0.2 * len(chosen)):
         return (
-            " because work on the legacy default stream stands between them",
+            " because work on the legacy default stream is between them",
             "the legacy default stream",
             default,
         )

@@ -74,7 +74,7 @@ def launch_latency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 def queue_depth(trace: StoredTrace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result:
     """How much launched work waited for the device: per stream, and per device over time.
 
-    Work waits from the begin of its launch call to its begin on the device. Depth is how many wait at a moment; means are over
+    Work waits from the start of its launch call to its start on the device. Depth is how many wait at a moment; means are over
     time. `empty` is time of the window in which nothing waited.
 
     Returns:
@@ -119,7 +119,7 @@ def launch_bound(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
     A kernel is launch-bound when its launch call began after all earlier work of the device had ended. A stretch is a run of
     at least :data:`STRETCH_KERNELS` kernels of a device, in order of begin, that all are. Its `idle` time is the time between
-    the end of earlier work and the begin of each of its kernels.
+    the end of earlier work and the start of each of its kernels.
 
     Returns:
         Table `stretches`: device, begin, duration, kernels, busy, idle (ns), the mean length of the launch calls, the id of the

@@ -38,7 +38,7 @@ DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 
 
 def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int | None = 50) -> Result:
-    """Events in order of their begin, times relative to the start of the recording.
+    """Events in order of their start, times relative to the start of the recording.
 
     Args:
         trace: The trace.

@@ -43,7 +43,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The work of one lane by begin: row numbers, times, names; `reach` is the furthest end so far."""
+    """The work of one lane by start: row numbers, times, names; `reach` is the furthest end so far."""
 
     row: Column
     start: Column
@@ -95,7 +95,7 @@ class Picture:
         return self._lane_of_queue[int(self.work.queue[row])]
 
     def between(self, lane: int, begin: int, end: int) -> Column:
-        """Row numbers of the lane's work that reaches into [begin, end), by begin."""
+        """Row numbers of the lane's work that reaches into [begin, end), by start."""
         rows = self.rows(lane)
         first, last = np.searchsorted(rows.reach, begin, "right"), np.searchsorted(rows.start, end)
         found = rows.row[first:last]
@@ -128,7 +128,7 @@ def edges_of(begin: int, end: int, count: int) -> Column:
 
 
 def lane_rows(work: Work, lane: Lane) -> Column:
-    """The rows of a lane, by begin."""
+    """The rows of a lane, by start."""
     if lane.queue is not None:
         return list(work.per_queue())[lane.queue][1]
     return dict(work.per_device())[lane.device]
@@ -190,7 +190,7 @@ def _names(trace: StoredTrace, work: Work) -> tuple[list[str], list[int], Column
 def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
     """The name with most time in each bin, or 0; every event is split at the edges it crosses.
 
-    Events are sorted by begin and lie between the first and the last edge.
+    Events are sorted by start and are between the first and the last edge.
     """
     bins = len(edges) - 1
     out: Column = np.zeros(bins, np.int32)

@@ -199,7 +199,7 @@ def _summary(histogram: distribution.ValueCounts) -> dict[str, Any]:
 def _with_latency(
     trace: StoredTrace, table: pa.Table, key: str, rows: str, group_of: dict[int, int]
 ) -> pa.Table:
-    """Waiting time between the begin of the launch call and the begin of the kernel, and the time of the call."""
+    """Waiting time between the start of the launch call and the start of the kernel, and the time of the call."""
     joined = f"""(SELECT k.id, k.start - l.start AS latency, l.duration AS call FROM
         (SELECT coalesce({key}, 0) AS id, start, process, correlation FROM {rows}) k
         JOIN launch_ids l ON k.process = l.process AND k.correlation = l.correlation)"""

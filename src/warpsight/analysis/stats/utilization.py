@@ -26,7 +26,7 @@ def utilization(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     """Busy time and utilization (0 to 1) per device, per stream and per kind of work.
 
     Busy is the union of the intervals in which work ran, so what overlaps counts once and utilization never passes 1.
-    The window is the requested time, else from the first begin to the last end of any device work in the trace.
+    The window is the requested time, else from the first start to the last end of any device work in the trace.
 
     Returns:
         Tables `devices`, `kinds` (per device) and `streams`, times in ns.

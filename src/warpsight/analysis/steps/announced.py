@@ -1,7 +1,7 @@
 """The main loop among the loops that a program announced.
 
-A turn lasts from its begin to the next turn's. A loop is the main loop when most of the device work is launched in its turns:
-marks and frameworks' own steps first, then names that count up, then a range that comes again and again. Of ranges that lie
+A turn lasts from its start to the next turn's. A loop is the main loop when most of the device work is launched in its turns:
+marks and frameworks' own steps first, then names that count up, then a range that comes again and again. Of ranges that are
 inside each other the outermost is the loop: a layer is not an iteration, however often it is passed.
 """
 
@@ -178,7 +178,7 @@ def _time_before(work: Work, launched: Column) -> Column:
 
 
 def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
-    """The loops of a process, without parts of a model and what lies inside of them."""
+    """The loops of a process, without parts of a model and what is inside of them."""
     mine = [loop for loop in loops.load(trace) if loop.process == process and len(loop)]
     parts = [loop for loop in mine if loop.part]
     return (
@@ -188,7 +188,7 @@ def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
 
 
 def _inside(loop: Loop, part: Loop) -> bool:
-    """Whether most turns of a loop lie inside a part of a model."""
+    """Whether most turns of a loop are inside a part of a model."""
     if loop.thread != part.thread:
         return False
     at = np.searchsorted(part.begin, loop.begin, "right") - 1
@@ -226,7 +226,7 @@ def _rank(
         share = float(before[edges[-1]] - before[edges[0]]) / total
         steps = loop.rank == MARKED or "ProfilerStep" in loop.source
         return (3.0 + steps, float(loop.rank == MARKED), share) if share >= _MARKED else None
-    # The turn of a loop that has no mark of its own is a range that holds its work, not one that stands beside it.
+    # The turn of a loop that has no mark of its own is a range that holds its work, not one that is beside it.
     held = before[_range_ends(loop, when, edges)] - before[edges[:-1]]
     own = float(held.sum()) / total
     count = np.diff(edges)

@@ -1,8 +1,8 @@
 """The iterations of a program's main loop, from its announcements or from repeated launches.
 
 Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
-not in the trace goes with the work before it on its stream. On the device an iteration lasts from the begin of its first work to
-the begin of the next one's first (the last one: to the end of its work), so iterations tile the time and a pause belongs to the
+not in the trace goes with the work before it on its stream. On the device an iteration lasts from the start of its first work to
+the start of the next one's first (the last one: to the end of its work), so iterations tile the time and a pause belongs to the
 turn before.
 """
 
@@ -38,7 +38,7 @@ _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
 #: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
 _MADE_OF = 0.5
 #: Lengths differ by nature where the steady state leaves out this share, and of what it holds that share is unusual, and a row of
-#: such at the begin no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
+#: such at the start no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 _NEVER = np.iinfo(np.int64).max
@@ -55,8 +55,8 @@ class Iterations:
     """Iterations of one process as columns; times in ns.
 
     Attributes:
-        start: Begin of the first device work of each.
-        duration: Time to the begin of the next.
+        start: Start of the first device work of each.
+        duration: Time to the start of the next.
         first: Index of the first row of each in `work` (rows sorted by launch); rows up to the next belong to it.
         rows: Indices into `work` in the order that `first` counts in.
         steady: Belongs to the steady state: neither warm-up nor the loop's end.
@@ -262,7 +262,7 @@ def _made(
     outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
     if (
         not turns.announced
-    ):  # a turn with other work in it may hold the end of one loop and the begin of the next
+    ):  # a turn with other work in it may hold the end of one loop and the start of the next
         size = np.diff(np.append(first, len(rows)))
         usual = float(np.median(size))
         outlier &= np.abs(size - usual) <= _SAME * usual
@@ -274,7 +274,7 @@ def _made(
 def _like_a_neighbor(names: Column, first: Column, chosen: Column) -> Column:
     """Turns, of some, that do nearly the same work as the turn before or after them; `names` are those of all work in order.
 
-    A turn that holds the end of one loop and the begin of the next does not:
+    A turn that holds the end of one loop and the start of the next does not:
 
         a b a b a b | a b a b a b | a b a c d c | d c d c d c
     """
@@ -335,7 +335,7 @@ def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> Non
 def steady_state(duration: Column) -> Column:
     """Which iterations belong to the steady state, without warm-up and a cut-off end.
 
-    The steady state begins at the first iteration from which on two of three are within 25 % of the median of the second half,
+    The steady state begins at the first iteration from which on two of three are within 25% of the median of the second half,
     and ends with the last such iteration: a slow iteration in the middle belongs to it. Where that leaves
     out most of the second half, or where many inside are not near the median or many outside are, lengths differ by nature
     (sequences, requests), and one iteration is as usual as another. Of two lengths the one that more iterations have, before and

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"#?\d+")
-#: What frameworks put around or at the begin of every turn of a main loop, whatever the program is: torch.profiler's steps, the
+#: What frameworks put around or at the start of every turn of a main loop, whatever the program is: torch.profiler's steps, the
 #: fetch of a batch from torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
 #: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is.
@@ -50,7 +50,7 @@ class Loop:
     Attributes:
         rank: MARKED (`ws.step()`), FRAMEWORK, COUNTED (names that count up: `batch 3`), REPEATED (one name again and again).
         source: How it was announced, in words.
-        end: End of each turn's range; the begin of the next where it was marked.
+        end: End of each turn's range; the start of the next where it was marked.
         label: Text of each turn.
         named: Its name is one that people give to turns.
         part: Its name is one that people give to parts of a model, or that of a framework's operator.

@@ -53,7 +53,7 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
 
 
 def _evenly(when: Column, waits: Column) -> bool:
-    """Whether nearly as many launches lie between any two waits."""
+    """Whether nearly as many launches are between any two waits."""
     between = np.diff(np.unique(np.searchsorted(when, waits, side="right")))
     return bool((between == np.median(between)).mean() >= _EVENLY) if len(between) else False
 
@@ -65,7 +65,7 @@ def _between(
     ended = np.maximum.accumulate(work.end[launched]) if len(launched) else launched
     gap = np.zeros(len(launched), np.int64)
     gap[1:] = np.maximum(work.start[launched][1:] - ended[:-1], 0)
-    before = np.searchsorted(when, waits, side="right")  # a wait stands before this launch
+    before = np.searchsorted(when, waits, side="right")  # a wait is before this launch
     at = before + np.arange(len(before))
     own = np.ones(len(launched) + len(at), bool)
     own[at] = False
@@ -97,7 +97,7 @@ def _between(
 def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
     """The loop whose turns are divided by the host's waits, even if parts repeat within a turn, or None.
 
-    What lies between two waits does the same work in each turn, by name, begins with the same and ends with the same; only how
+    What is between two waits does the same work in each turn, by name, begins with the same and ends with the same; only how
     often differs:
 
         a b c a b c r | a b c r | a b c a b c a b c r |

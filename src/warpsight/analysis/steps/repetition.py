@@ -87,7 +87,7 @@ def halved(found: Repetition, alike: Column) -> Repetition:
         names    read  along_x  along_y  write    read  along_y  along_x  write      one period
         alike      1      2        2       3        1      2        2       3        two turns
 
-    The halves of a turn made of layers differ: its begin and its end are in one of them.
+    The halves of a turn made of layers differ: its start and its end are in one of them.
     """
     half = found.period // 2
     if found.period % 2 or half < 2:
@@ -139,7 +139,7 @@ def _scattered(count: int, seed: int) -> Column:
 
 
 def _agreement(tokens: Column, lag: int) -> tuple[float, float]:
-    """Share of places that equal the one `lag` on, and how long a run of such places the average place lies in."""
+    """Share of places that equal the one `lag` on, and how long a run of such places the average place is in."""
     equal = tokens[lag:] == tokens[:-lag]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], equal, [False]]).astype(np.int8)))
     runs = (edges[1::2] - edges[0::2]).astype(float)

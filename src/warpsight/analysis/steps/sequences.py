@@ -122,5 +122,5 @@ def _groups(
     order = np.argsort(group.reshape(-1), kind="stable")
     edges = np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1
     groups = [rows[np.argsort(begin[rows], kind="stable")] for rows in np.split(order, edges)]
-    groups.sort(key=lambda rows: int(chosen[rows].min()))  # ranges are sorted by begin, longer first
+    groups.sort(key=lambda rows: int(chosen[rows].min()))  # ranges are sorted by start, longer first
     return [(texts[rows[0]], begin[rows], end[rows]) for rows in groups]

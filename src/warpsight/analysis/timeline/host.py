@@ -130,7 +130,7 @@ def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
 def _nested(
     trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: NumberedLabels, finish: int
 ) -> list[Row]:  # fmt: skip
-    """A row for each level of a thread's ranges; what lies deeper than :data:`LEVELS` is left out."""
+    """A row for each level of a thread's ranges; what is deeper than :data:`LEVELS` is left out."""
     where = found.groups.get(thread)
     if where is None:
         return []
@@ -187,7 +187,7 @@ def _of_calls(row: Row) -> tuple[Column, Column, Column, Column]:
 
 
 def _joined(start: Column, end: Column, stack: Column) -> tuple[Column, Column, Column, Column]:
-    """Runs of one stack: begin of the first, end of the last, and the stack as name and as stack."""
+    """Runs of one stack: start of the first, end of the last, and the stack as name and as stack."""
     if not len(start):
         return start, end, stack, stack
     first = np.flatnonzero(np.append(True, stack[1:] != stack[:-1]))

@@ -30,7 +30,7 @@ class _SliceColumns:
         rows: Index of each row that has its slices here.
         offsets: Where the slices of each of them begin, and the end of the last.
         caller: Index of the row in which the call that asked for a slice stands, -1 none.
-        lag: From the begin of that call to the begin of the slice, ns.
+        lag: From the start of that call to the start of the slice, ns.
     """
 
     rows: Column
@@ -62,18 +62,18 @@ class Part:
     begin: int
     end: int
     slices: _SliceColumns
-    bins: _Bins
+    bins: Bins
 
 
 def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
-    """What stands in [begin, end).
+    """What is in [begin, end).
 
     Args:
         scene: All rows.
-        begin: Begin of the window, ns.
+        begin: Start of the window, ns.
         end: Its end.
         slices: Single slices at most; rows with few come first.
-        bins: _Bins of a row at most; a power of two.
+        bins: Bins of a row at most; a power of two.
     """
     chosen = [row.between(begin, end) for row in scene.rows]
     counts = np.array([where.stop - where.start for where in chosen], np.int64)
@@ -151,7 +151,7 @@ class _Sums:
 
 
 def sums(scene: Scene, begin: int, end: int, most: int = 12) -> _Sums:
-    """Sums of [begin, end): slices count with the part that lies in it."""
+    """Sums of [begin, end): slices count with the part that is in it."""
     busy = {row.key: row.busy(begin, end) for row in scene.rows if row.role != "stacks"}
     times = np.zeros(len(scene.names), np.int64)
     counts = np.zeros(len(scene.names), np.int64)

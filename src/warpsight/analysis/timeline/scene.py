@@ -32,7 +32,7 @@ class Scene:
     """The rows of a timeline from top to bottom.
 
     Attributes:
-        begin: Begin of the first thing, or of the time asked for, ns.
+        begin: Start of the first thing, or of the time asked for, ns.
         end: End of the last thing, or of the time asked for.
         origin: 0 of the times that people see (:func:`warpsight.model.selection.begin_of`).
         names: Kind and text of each number of a name.
@@ -61,7 +61,7 @@ class Scene:
         return found
 
     def matching(self, pattern: str, role: str = "device") -> Column:
-        """The slices of all rows of a role whose name matches a regular expression, as (row, begin, end), by begin.
+        """The slices of all rows of a role whose name matches a regular expression, as (row, begin, end), by start.
 
         Raises:
             re.error: for an invalid pattern.

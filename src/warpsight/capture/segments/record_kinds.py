@@ -212,7 +212,7 @@ RECORDS: tuple[Struct, ...] = (
   u8 destination  address written, 0 unknown
 
 37 PcSample blocks=64
-  u8 start        begin of the window, as in PcWindow
+  u8 start        start of the window, as in PcWindow
   u8 end          end of the window
   u8 checksum     of the module's image, as in Module
   u8 pc           offset in the function
@@ -273,7 +273,7 @@ RECORDS: tuple[Struct, ...] = (
   u4 reserved0    zero
 
 41 InstructionCount blocks=64
-  u8 start        begin of the window in which it was counted
+  u8 start        start of the window in which it was counted
   u8 end          end of the window
   u8 checksum     of the module's image, as in Module
   u8 pc           offset in the function

@@ -309,7 +309,7 @@ class _Column:
 def _changes(rows: Array, size: int) -> bytes:
     """The bits by which rows differ from their neighbors, over all rows: zero bytes are the same in every row.
 
-    Two passes over the memory as it lies, instead of one with strides per field.
+    Two passes over the memory as it is, instead of one with strides per field.
     """
     words = size // 8
     differ = rows.view(np.uint64)[words:] ^ rows.view(np.uint64)[:-words]

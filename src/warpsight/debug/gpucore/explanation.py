@@ -166,7 +166,7 @@ class _Writer:
         return f", of which{of} {missing(state)}{waits}"
 
     def _others_that_run(self, place: int) -> bool:
-        """Whether a thread of the same cluster stands at something else than a wait for other threads."""
+        """Whether a thread of the same cluster is at something else than a wait for other threads."""
         clusters = self.lanes.cluster[self.lanes.block]
         near = self.lanes.sharing(clusters, self.lanes.at([place]))
         numbers = set(self.lanes.place[near].tolist())

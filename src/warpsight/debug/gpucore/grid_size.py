@@ -13,7 +13,7 @@ def launched_blocks(core: GpuCore, block_grid: Array) -> tuple[int | None, ...]:
     """The number of blocks of each row of the grid table.
 
     Driver 580 writes (1,1,1) as the size of grids of cooperative launches, and cuda-gdb shows the same. Such a size is noticed
-    by a block on the device that lies outside of it.
+    by a block on the device that is outside of it.
 
     Args:
         core: the dump.

@@ -120,7 +120,7 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> _LaneHi
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
     """A number for each lane that separates what warps at one PC wait for, where registers or predicates decide it.
 
-    Warp by warp: lanes of one warp that stand at one PC, active or not, are looked at once.
+    Warp by warp: lanes of one warp that are at one PC, active or not, are looked at once.
 
         lane   PC          warp   wait                      number
         0      BAR R1      0      barrier 1                 1

@@ -60,7 +60,7 @@ class GpuCore:
         self.elf, self.path = elf, path
         if elf.machine != EM_CUDA or elf.type != ET_CORE:
             what = "a cubin" if elf.machine == EM_CUDA else f"machine {elf.machine}, type {elf.type}"
-            raise CoreError(f"{path}: an ELF file, but no CUDA core dump ({what})")
+            raise CoreError(f"{path}: an ELF file, but not a CUDA core dump ({what})")
         if elf.osabi != OSABI_CUDA:
             elf.problems.append(f"its ABI is {elf.osabi:#x}, that of known dumps {OSABI_CUDA:#x}")
         self._kinds: Array = elf.sections["type"]

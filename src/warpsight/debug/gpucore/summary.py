@@ -252,7 +252,7 @@ class View:
     def calls(self, lane: int) -> list[dict[str, Any]]:
         """The real calls above a lane's function, innermost first: where each returns to.
 
-        After a jump to nowhere the driver knows the return address only relative to the kernel's begin.
+        After a jump to nowhere the driver knows the return address only relative to the kernel's start.
         """
         grid = int(self.joined.grid[lane])
         entry = int(self.core.table(Kind.GRIDS).rows["entry"][grid]) if grid >= 0 else 0

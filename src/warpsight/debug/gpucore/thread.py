@@ -49,8 +49,8 @@ class _ThreadState:
         lane, warp, block, grid: rows of their tables (-1: not known).
         registers: R0, R1, …; predicates: P0 … P6, PT; uniform_registers: UR0, …; uniform_predicates: UP0, ….
         barriers: the convergence barriers' masks B0, B1, ….
-        parameters: the kernel's parameters as they lie in the constant bank.
-        shared, local: memory and the address of its begin; None when the dump has none.
+        parameters: the kernel's parameters as they are in the constant bank.
+        shared, local: memory and the address of its start; None when the dump has none.
     """
 
     lane: int

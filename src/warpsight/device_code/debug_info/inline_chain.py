@@ -70,7 +70,7 @@ def frames_of(
         sequence: the function's rows.
         index: which row.
         name_at: the string of `.debug_str` at an offset.
-        function: name of the function that everything is inlined into, as it stands in the symbol table.
+        function: name of the function that everything is inlined into, as it is in the symbol table.
     """
     frames = []
     for row in sequence.chain(index):

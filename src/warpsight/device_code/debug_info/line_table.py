@@ -175,7 +175,7 @@ class _Unit:
             _, at = self._unsigned(at)
             files.append(_SourceFile(directories[directory] if directory < len(directories) else "", name))
         at += 1
-        # The extension's base of names stands between the tables and the program, when there is room for it.
+        # The extension's base of names is between the tables and the program, when there is room for it.
         self.names = int.from_bytes(self.table[at : at + 4], "little") if self.at - at == 4 else 0
         return tuple(files)
 

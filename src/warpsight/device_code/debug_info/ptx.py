@@ -4,7 +4,7 @@ ptxas writes one row into `.debug_line` where the source line *it works on* chan
 repeated calls of one inlined function, keep the line of their neighbors. Two further sections know better:
 `.nv_debug_line_sass` gives the PTX line of every instruction, and `.nv_debug_ptx_txt` holds the PTX itself, its lines
 separated by NUL and its `.loc` directives blanked. A stretch of PTX between blank lines therefore has one source position.
-Each row of `.debug_line` stands at an instruction; that instruction's PTX line anchors its stretch to the row's inline
+Each row of `.debug_line` is at an instruction; that instruction's PTX line anchors its stretch to the row's inline
 chain, and every other instruction of the stretch inherits it.
 """
 

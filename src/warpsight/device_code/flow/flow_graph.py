@@ -21,7 +21,7 @@ _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 
 @dataclass(frozen=True)
 class _BasicBlock:
-    """Instructions that run one after the other; a call ends its block.
+    """Instructions that run one after another; a call ends its block.
 
     Attributes:
         number: from 0, in the order of the code.

@@ -235,7 +235,7 @@ def _uniform_source_is_constant(words: Array, loop: Sequence[int], index: int) -
 
 
 def reads_grid_size(flow: ControlFlow) -> bool:
-    """Whether code reads the number of blocks of its grid (`gridDim`), which lies in constant bank 0."""
+    """Whether code reads the number of blocks of its grid (`gridDim`), which is in constant bank 0."""
     low = flow.words[:, 0]
     operation_bits = low & np.uint64(0xFFF)
     form = operation_bits >> np.uint64(9)

@@ -1,7 +1,7 @@
 """The extra fields of an NVTX range: the argument `nvtx` of our exports back as columns, and Chrome's colors.
 
 The format has no colors of its own, only names of some that its viewer reserves (`cname`); their values are those of
-catapult's tracing/base/color_scheme.html. The exact color stands in the argument.
+catapult's tracing/base/color_scheme.html. The exact color is in the argument.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading Chrome's Trace Event Format (the public document "Trace Event Format", and what tools make of it).
 
-The file is read twice: names of processes and threads may stand behind the events they name.
+The file is read twice: names of processes and threads may be behind the events they name.
 """
 
 from __future__ import annotations

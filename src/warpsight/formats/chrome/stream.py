@@ -31,7 +31,7 @@ _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _LAST = re.compile(rb"\}\s*,?\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _MALFORMED = re.compile("malformed(?!.*trailing characters)")
-#: Places that are tried one after the other for the end of the last whole event.
+#: Places that are tried one after another for the end of the last whole event.
 _SINGLE_STEPS = 32
 #: Pieces that are made strict JSON in vain before the attempts end.
 _VAIN = 8
@@ -230,7 +230,7 @@ class EventStream(Generic[T]):
             try:
                 events = self._decode(whole)
             except msgspec.DecodeError:
-                # Every try decodes from the window's begin: where many fail (braces without end), the steps back double.
+                # Every try decodes from the window's start: where many fail (braces without end), the steps back double.
                 tries += 1
                 step = 1 << max(tries - _SINGLE_STEPS, 0)
                 whole = self._window.last(b"}", max(whole - step, 0)) + 1
@@ -260,7 +260,7 @@ class EventStream(Generic[T]):
         return events
 
     def _around(self, place: int) -> list[T]:
-        """Decode what lies before the damage at `place`, and go on behind it."""
+        """Decode what is before the damage at `place`, and go on behind it."""
         self.damaged.append(self._window.offset + place)
         if len(self.damaged) > _MAX_DAMAGE:
             raise self._error("is damaged in too many places to be read", place)

@@ -133,7 +133,7 @@ class _Writer:
         joined = pc.binary_join_element_wise(*parts, "")
         if not len(joined):
             return
-        # The joined column's bytes lie in sequence, so writing all rows is one write.
+        # The joined column's bytes are in sequence, so writing all rows is one write.
         first, last = joined.offset, joined.offset + len(joined)
         offsets = np.frombuffer(joined.buffers()[1], np.int32)[first : last + 1]
         data = memoryview(joined.buffers()[2])[offsets[0] : offsets[-1]]

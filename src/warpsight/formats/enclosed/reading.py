@@ -115,7 +115,7 @@ def _fields(data: mmap.mmap, place: int, end: int) -> Iterator[bytes]:
 
 
 def _sized(data: mmap.mmap, place: int) -> tuple[int, int]:
-    """Length and begin of a message or bytes field."""
+    """Length and start of a message or bytes field."""
     from warpsight.formats.perfetto.framing import varint
 
     head = data[place : place + 20]

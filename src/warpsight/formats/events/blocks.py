@@ -111,7 +111,7 @@ def read(source: Source) -> EventFile:
 def _blocks(source: Source, found: EventFile) -> Iterator[tuple[int, bytes]]:
     with source.open() as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise source.error("not an event trace of warpsight (its first bytes are not WSEVENT1)")
+            raise source.error("not an event trace; record one with: warpsight sass trace -- PROGRAM")
         at = len(MAGIC)
         while head := file.read(_HEADER.size):
             if len(head) < _HEADER.size:

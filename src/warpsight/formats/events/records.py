@@ -35,7 +35,7 @@ class Events:
         launch, block, warp: launch of the trace, block of the grid (x fastest), warp of the block.
         kind, flags, size: see :mod:`warpsight.formats.events.kinds`; size in bytes of a lane.
         lanes: bit for each lane that took part; pc: low half of the address; sm; time: ns of the device's global timer.
-        encodings, offset: where the operands lie in `words`; :meth:`operand` and :meth:`values` read them.
+        encodings, offset: where the operands are in `words`; :meth:`operand` and :meth:`values` read them.
     """
 
     ring: Array

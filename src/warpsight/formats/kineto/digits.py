@@ -1,6 +1,6 @@
 """Numbers and short texts parsed in place, eight bytes at a time.
 
-A value's last eight bytes are one load; what stands before the value is masked out. Digits in a word become a number in three
+A value's last eight bytes are one load; what is before the value is masked out. Digits in a word become a number in three
 multiplications (pairs, quads, all eight), so nothing is copied out of the text and nothing passes through a float.
 """
 
@@ -141,7 +141,7 @@ def _unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
 
 
 def _point(last: Words, decimals: int) -> Bools:
-    """Whether a point stands before some last digits."""
+    """Whether a point is before some last digits."""
     found: Bools = (last >> np.uint64(56 - 8 * decimals)) & np.uint64(0xFF) == ord(".")
     return found
 
@@ -159,7 +159,7 @@ def _thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bool
     last ^= _ZEROS
     last &= _LAST[decimals]
     wrong |= (last | (last + _SIXES)) & _HIGH != 0
-    # Digits stand at the high end of the word; moved to the low end, the first one is the lowest byte.
+    # Digits are at the high end of the word; moved to the low end, the first one is the lowest byte.
     last >>= _SHIFTS[decimals]
     number = np.where(wrong, 0, number) * 1000 if wrong.any() else number * 1000
     for shift, scale in ((0, 100), (8, 10), (16, 1)):

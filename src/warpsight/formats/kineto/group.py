@@ -30,7 +30,7 @@ class EventGroup:
     def __init__(
         self, text: Text, rows: int, fields: dict[str, Spans], same: Mapping[str, bytes] | None = None
     ) -> None:
-        """`fields` gives where values begin and end in `text`, by name; those of the event itself begin with a dot.
+        """`fields` gives where values start and end in `text`, by name; those of the event itself begin with a dot.
 
         `same` gives the text of fields that are equal in all events.
         """

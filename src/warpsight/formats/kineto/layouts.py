@@ -1,7 +1,7 @@
 """Events as text into spans of their fields, thousands at a time.
 
 torch writes events with a handful of format strings, so most events of a file differ in nothing but their values. One event of
-each kind is decoded; where its values lie becomes a layout, a list of literals with values between. All other events are compared
+each kind is decoded; where its values are becomes a layout, a list of literals with values between. All other events are compared
 with the literals as arrays of bytes: what agrees has its values in the same places, counted from the keys (a key ends where `":`
 stands), and what does not agree is decoded on its own. Nothing is guessed: literals are compared whole, and a value that is
 not the JSON value expected is seen when it is parsed.
@@ -70,7 +70,7 @@ OWN = "."
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the values of events lie: `literals[0] value literals[1] value … literals[-1]`."""
+    """Where the values of events are: `literals[0] value literals[1] value … literals[-1]`."""
 
     phase: str
     category: str
@@ -119,7 +119,7 @@ class Layouts:
         self._known: dict[int, list[_Layout]] = {}
         #: What they take, about.
         self._bytes = 0
-        #: What stands between events, from the brace of one to the end of the other's first key.
+        #: What is between events, from the brace of one to the end of the other's first key.
         self._separators: list[bytes] = []
 
     def __call__(self, text: Text, size: int) -> list[Piece]:
@@ -164,7 +164,7 @@ class Layouts:
             )
 
     def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
-        """Where events begin and end, as long as the text between two has been seen before."""
+        """Where events start and end, as long as the text between two has been seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
         for separator in self._separators:
@@ -283,7 +283,7 @@ class _Events:
         return _layout(bytes(self.text[begin:end]), keys, same)
 
     def take(self, layout: _Layout) -> tuple[Int64, list[Int64], list[Int64]]:
-        """Numbers of the events that have a layout, and where their values lie; they are taken out of `rows`."""
+        """Numbers of the events that have a layout, and where their values are; they are taken out of `rows`."""
         rows = self.rows
         fits, starts, ends = self._fitting(layout, rows)
         if fits.all():
@@ -293,7 +293,7 @@ class _Events:
         return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends]
 
     def _fitting(self, layout: _Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
-        """Which of some events have a layout, and where their values begin and end if so."""
+        """Which of some events have a layout, and where their values start and end if so."""
         starts = np.empty((len(layout.keys), len(rows)), np.int64)
         ends = np.empty_like(starts)
         fits = np.empty(len(rows), bool)
@@ -303,7 +303,7 @@ class _Events:
         return fits, list(starts), list(ends)
 
     def _compared(self, layout: _Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
-        """Fill in where the values of some events begin and end, if they have the layout that the result says they have."""
+        """Fill in where the values of some events start and end, if they have the layout that the result says they have."""
         sizes = np.array([[len(literal)] for literal in layout.literals])
         begins, last = self.begins[rows], self.ends[rows] - sizes[-1]
         if len(starts):
@@ -370,7 +370,7 @@ def _hashes(words: Words, first: Int64) -> NDArray[np.uint64]:
 
 
 def _equal(text: Text, places: Int64, literal: bytes) -> NDArray[np.bool_]:
-    """Whether `literal` stands at each of some places."""
+    """Whether `literal` is at each of some places."""
     size, count = len(literal), len(places)
     if not count or not size:
         return np.ones(count, bool)
@@ -388,7 +388,7 @@ def _equal(text: Text, places: Int64, literal: bytes) -> NDArray[np.bool_]:
 
 
 def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
-    """Phase and category of an event, and all other values: field, begin and end.
+    """Phase and category of an event, and all other values: field, start and end.
 
     Raises:
         msgspec.DecodeError: when it is not a JSON object.
@@ -449,7 +449,7 @@ def _single(text: Text, row: int, begin: int, end: int) -> LayoutEvents:
 
 
 def _decoded(text: Text) -> tuple[Int64, Int64]:
-    """Where the values of an array begin and end, by decoding it.
+    """Where the values of an array start and end, by decoding it.
 
     Raises:
         msgspec.DecodeError: when it is not JSON.

@@ -27,7 +27,7 @@ _RECORD = np.dtype([("key", np.int64), ("order", np.int64), ("value", np.int64),
 
 @dataclass(frozen=True)
 class _Run:
-    """A sorted part of the records: where it lies in the file, and the first key of each block."""
+    """A sorted part of the records: where it is in the file, and the first key of each block."""
 
     place: int
     count: int
@@ -37,7 +37,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Range:
-    """Sorted records of a range of keys; those of line `lines[i]` lie between `borders[i]` and `borders[i + 1]`."""
+    """Sorted records of a range of keys; those of line `lines[i]` are between `borders[i]` and `borders[i + 1]`."""
 
     lines: Int32
     borders: Int64

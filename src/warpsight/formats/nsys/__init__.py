@@ -27,7 +27,7 @@ def sniff(source: Source) -> bool:
         return any((source.path / f"{name}{end}").is_file() for name in _TYPICAL for end in Folder.SUFFIXES)
     if source.path.suffix in (".nsys-rep", ".qdrep"):
         return True
-    # Table names stand in the first pages as the text of their CREATE statements.
+    # Table names are in the first pages as the text of their CREATE statements.
     return source.head.startswith(SQLITE_MAGIC) and (
         any(name.encode() in source.head for name in (*_TYPICAL[:-1], "TARGET_INFO_SYSTEM_ENV"))
         or _has_tables(source)

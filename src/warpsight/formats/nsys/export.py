@@ -32,7 +32,7 @@ def exported(source: Source) -> Iterator[Source]:
     if tool is None:
         raise source.error(
             "is an Nsight Systems report, which only nsys can read, and it is not installed: install Nsight Systems, or run "
-            f"`nsys export --type=sqlite {source.path.name}` where there is one and give the .sqlite file"
+            f"`nsys export --type=sqlite {source.path.name}` where it is installed and give the .sqlite file"
         )
     with tempfile.TemporaryDirectory(prefix="warpsight-nsys-") as folder:
         out = Path(folder) / "report.sqlite"

@@ -2,7 +2,7 @@
 
 `binaryData` of an event is a header of 32 bytes (domain u32, reserved u32, schema u32, reserved u32, payload size u64,
 total size u64) and the payload; NVTX_PAYLOAD_SCHEMA_ENTRIES gives each field's type (`nvToolsExtPayload.h`) and offset. Only
-fields of fixed size are decoded; strings and nested schemas lie elsewhere in memory and are not in the report.
+fields of fixed size are decoded; strings and nested schemas are elsewhere in memory and are not in the report.
 """
 
 from __future__ import annotations

@@ -94,14 +94,14 @@ def next_field(data: bytes, place: int) -> tuple[int, int, bool] | None:
         end = tag[1] + _FIXED[wire_type]
         return None if end > len(data) else (tag[1], end, False)
     if wire_type not in (0, 2) or field == 0:
-        raise ValueError(f"field {field} of wire type {wire_type} is nothing that a trace holds")
+        raise ValueError(f"field {field} of wire type {wire_type} is not used by traces")
     length = varint(data, tag[1])
     if length is None:
         return None
     if wire_type == 0:
         return (length[1], length[1], False)
     if length[0] > LONGEST:
-        raise ValueError(f"a packet of {length[0]:,} bytes is longer than any")
+        raise ValueError(f"a packet of {length[0]:,} bytes is longer than any in a real trace")
     end = length[1] + length[0]
     return None if end > len(data) else (length[1], end, field == 1)
 
@@ -120,7 +120,7 @@ def unfold(packet: TracePacket) -> Iterator[bytes]:
         except zlib.error as error:
             raise ValueError(f"compressed packets are damaged ({error})") from None
         if inflater.unconsumed_tail:
-            raise ValueError("compressed packets unfold to more than any trace holds")
+            raise ValueError("compressed packets unfold to more than a trace can hold")
     place = 0
     while (found := next_field(data, place)) is not None:
         start, place, is_packet = found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: First bytes → what such a file is.
 _KINDS = (
     (b"\x7fELF", "is an ELF file (a program, library or cubin), not a trace"),
-    (b"PK", "is a zip archive and no packed trace: unpack it and name the file inside"),
+    (b"PK", "is a zip archive, not a packed trace: unpack it and name the file inside"),
     (b"%PDF", "is a PDF, not a trace"),
     (b"\x89PNG", "is a picture (PNG), not a trace"),
     (b"PAR1", "is a Parquet file: name the folder that holds all tables of the export"),
@@ -24,7 +24,9 @@ _KINDS = (
     (b"\x1f\x8b", "is compressed more than once: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is compressed more than once: unpack it first"),
 )
-_UNKNOWN = "of no format known (`warpsight import --formats` lists them; `import --from FORMAT` takes one all the same)"
+_UNKNOWN = (
+    "in no known format (`warpsight import --formats` lists the formats; `import --from FORMAT` forces one)"
+)
 _LONGEST_PATH = 4096
 #: Keys of a JSON object to name in a message.
 _MOST_KEYS = 6
@@ -33,7 +35,7 @@ _MOST_KEYS = 6
 def described(source: Source) -> str:
     """The content's likely kind, as a clause that follows the file's name."""
     if source.is_directory:
-        return "is a folder without files of any format known"
+        return "is a folder without files in any known format"
     head = source.head
     if head.startswith(SQLITE_MAGIC):
         return _database(source)
@@ -54,11 +56,7 @@ def described(source: Source) -> str:
         return _json(head)
     if text.lstrip().startswith(("<!DOCTYPE html", "<html")):
         return "is an HTML page, not a trace"
-    return (
-        "is text of no format known"
-        if text.isprintable() or "\n" in text
-        else "holds data of no format known"
-    )
+    return f"holds {'text' if text.isprintable() or chr(10) in text else 'data'} {_UNKNOWN}"
 
 
 def _pointer(head: bytes, size: int) -> str:

@@ -1,6 +1,6 @@
 """Trace Event JSON of vendors' tools: their common dialect. They use the form of Chrome's traces and put the rest in names.
 
-A file is read twice: names of processes and threads may stand behind the events they name. Times are decimals of microseconds
+A file is read twice: names of processes and threads may be behind the events they name. Times are decimals of microseconds
 and become nanoseconds without passing through a float.
 """
 

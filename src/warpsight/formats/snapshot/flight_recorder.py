@@ -23,7 +23,7 @@ from warpsight.formats.snapshot.plain_pickle import PlainData
 _MARKS = (b"collective_seq_id", b"pg_config", b"pg_status", b"nccl_version", b"comm_lib_version")
 _HEAD = 1 << 16
 _RANK = re.compile(r"(\d+)\D*$")
-#: Modules that stand between the user's code and the collective.
+#: Modules that are between the user's code and the collective.
 _LIBRARY = ("torch/distributed/", "torch/nn/", "torch/autograd/", "torch/_", "torch/utils/")
 
 

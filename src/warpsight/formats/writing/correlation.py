@@ -62,5 +62,5 @@ class SharedCorrelations:
         if self._ids is not None:
             return np.minimum(np.searchsorted(self._ids, correlation), len(self._ids) - 1)
         places: Column = correlation - self._low
-        # Rows without one (0) may lie below all others.
+        # Rows without one (0) may be below all others.
         return np.clip(places, 0, self._span - 1)

@@ -17,7 +17,7 @@ def counters(
 ) -> Iterator[CounterTrack]:
     """All counters of the selection, in the order they are shown.
 
-    `groups` are the tracks of devices (None: of the host) below which counters belong; others lie at the top.
+    `groups` are the tracks of devices (None: of the host) below which counters belong; others are at the top.
     """
     rank = _LAST
     for found in (_sampled(queries), _allocated(queries)):

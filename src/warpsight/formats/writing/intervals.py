@@ -42,7 +42,7 @@ def lanes(start: Column, end: Column) -> Column:
 def nesting(start: Column, end: Column, fixed: int = 0) -> Column:
     """Depth per interval from 0 at the outermost; -1 where an interval crosses another and cannot be nested.
 
-    Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each lies inside
+    Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each is inside
     the one of the depth above that began last. Of two that cross the shorter one goes, but never one of the first
     `fixed`, which must nest among themselves.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, Track
 
-#: Arrows of a row: into its begin, out of its begin, into its end, out of its end; 0 is none.
+#: Arrows of a row: into its start, out of its start, into its end, out of its end; 0 is none.
 BEGIN_IN, BEGIN_OUT, END_IN, END_OUT = range(4)
 #: Numbers of arrows have these bits set, so that they are nobody else's flows.
 _SALT = np.uint64(0xC << 60)
@@ -35,7 +35,7 @@ class OnPath:
         own = np.flatnonzero(self.process == process)
         if not len(own) or not len(start):
             return out
-        # Each begin and each place gets a number, in order, so that a pair is one number.
+        # Each start and each place gets a number, in order, so that a pair is one number.
         starts, places = np.unique(self.start[own]), np.unique(self.place[own])
         width = len(places)
         keys = np.searchsorted(starts, self.start[own]) * width + np.searchsorted(places, self.place[own])
@@ -54,7 +54,7 @@ class OnPath:
 class Overlay:
     """Non-overlapping segments in time order, named by `labels[label]`; for a path, its rows.
 
-    Overlays with the same `group` stand below one track of that name.
+    Overlays with the same `group` are below one track of that name.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Overlay:
         )
 
     def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:
-        """Give the rows of a batch that lie on the path their arrows.
+        """Give the rows of a batch that are on the path their arrows.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
         """

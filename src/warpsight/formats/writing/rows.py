@@ -55,12 +55,12 @@ class ExportReader:
         return [] if above is None else [*self.parents(above), above]
 
     def group(self, track: Track, device: int | None = None) -> Track:
-        """Remember a process's or a device's track; counters may lie below it."""
+        """Remember a process's or a device's track; counters may be below it."""
         self.groups.setdefault(device, []).append(track)
         return self.below(track)
 
     def below(self, track: Track) -> Track:
-        """Remember a track that others lie below."""
+        """Remember a track that others are below."""
         self._parents[track.uuid] = track
         return track
 

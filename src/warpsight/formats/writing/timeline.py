@@ -37,7 +37,7 @@ class Track:
     tid: int | None = None
     command: str | None = None
     unit: str | None = None
-    #: A process or a device: other tracks lie below it
+    #: A process or a device: other tracks are below it
     is_group: bool = False
 
 
@@ -64,7 +64,7 @@ class SliceColumns:
     #: Explicit dependencies: the flow that begins here, and one that ends here; 0 none
     waited: Column | None = None
     waits: Column | None = None
-    #: Arrows of an overlay, four per slice: into and out of its begin, into and out of its end; 0 none
+    #: Arrows of an overlay, four per slice: into and out of its start, into and out of its end; 0 none
     arrows: Column | None = None
     #: The program's own attributes of a row: members of a JSON object without its braces; may be empty
     attributes: Column | None = None

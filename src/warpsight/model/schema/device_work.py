@@ -59,7 +59,7 @@ memset[start] One fill.
   address      uint64? -  address written, if the source has it
 
 sync[start] The host, or a stream, waited.
-  start        int64  ns  begin of the wait
+  start        int64  ns  start of the wait
   duration     int64  ns  end - start
   kind         string -   event, stream wait event, stream, context, finish, wait for events, blocking call
   event        int64? -   event id

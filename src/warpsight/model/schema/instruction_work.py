@@ -72,7 +72,7 @@ probe_value What a map of a probe holds after a launch.
   process      int32  -   process id in the trace
 
 pc_sample[start] Samples of warps at one instruction for one reason, taken in one window (table pc_window).
-  start        int64  ns  begin of the window
+  start        int64  ns  start of the window
   duration     int64  ns  of the window
   name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)
@@ -99,7 +99,7 @@ pc_window[start] A stretch of time in which warps were sampled in one context.
   process      int32  -   process id in the trace
 
 instruction_count[start] Exact counts of one instruction in one window, over all launches in it (CUPTI's SASS metrics).
-  start        int64  ns  begin of the window
+  start        int64  ns  start of the window
   duration     int64  ns  of the window
   name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)

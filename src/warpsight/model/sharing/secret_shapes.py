@@ -44,7 +44,7 @@ _SERVICES: tuple[tuple[str, str], ...] = (
     *((f"shp{kind}_", "[a-fA-F0-9]{32}") for kind in ("at", "ca", "pa", "ss")), ("secret_", _WORD + "{42,}"),
     ("ntn_", _WORD + "{40,}"),
     ("figd_", _DASHED + "{36,}"), ("sl.", "[A-Za-z][A-Za-z0-9_-]{100,}"), ("sk.eyJ", r"[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{10,}"),
-    # of any service: a token of JSON, begins of keys in PEM without their first line, hashed passwords
+    # of any service: a token of JSON, starts of keys in PEM without their first line, hashed passwords
     ("eyJ", r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"), ("MII", "[A-Za-z0-9+/]{61,}=*"),
     ("b3BlbnNzaC1rZXkt", "[A-Za-z0-9+/]{20,}=*"),
     *((f"${kind}$", r"[^\s:\"']{8,}") for kind in ("apr1", "2a", "2b", "2y", "5", "6", "y", "argon2i", "argon2id")),

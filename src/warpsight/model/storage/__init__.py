@@ -1,1 +1,1 @@
-"""How a trace lies on disk: parts, columns, manifest."""
+"""How a trace is stored on disk: parts, columns, manifest."""

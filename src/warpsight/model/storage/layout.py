@@ -1,4 +1,4 @@
-"""Where the parts of a trace lie."""
+"""Where the parts of a trace are."""
 
 from __future__ import annotations
 

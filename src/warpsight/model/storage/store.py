@@ -19,14 +19,14 @@ from warpsight.model.storage.layout import parts as parts
 
 #: Rows of a row group: what a reader decodes at once, and the unit of its parallelism.
 ROW_GROUP_ROWS = 262_144
-#: zstd level 1: level 3 saves 2-4 % of the bytes for twice the time (benchmarks/convert.py).
+#: zstd level 1: level 3 saves 2-4% of the bytes for twice the time (benchmarks/convert.py).
 COMPRESSION_LEVEL = 1
 
 #: Ids stored without a dictionary: zstd finds their repetitions for a third of the time a dictionary takes. Kernels are
 #: what readers group by name, shape and stack, and dictionary pages make that quicker; launches are joined by correlation.
 _PLAIN_IDS = {"launch": ("name_id", "shape_id", "stack"), "api": ("stack",)}
 
-#: Deltas of times are noise already: zstd takes 2 % off them for a third of the time of writing and reading them.
+#: Deltas of times are noise already: zstd takes 2% off them for a third of the time of writing and reading them.
 _UNCOMPRESSED = ("start", "duration")
 
 #: Columns whose ranges readers prune row groups by, beside times and ids.

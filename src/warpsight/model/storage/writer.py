@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Tables of definitions: rows get there by interning.
 INTERNED = ("name", "shape", "frame", "stack")
-#: Tables that describe the trace as a whole; their parts lie without a process level.
+#: Tables that describe the trace as a whole; their parts are without a process level.
 _TRACE_WIDE = frozenset(
     (*INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock")
 )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class _Finished:
     """A program that ran: its exit code, and the trace or why there is none.
 
-    `kept` is where the recorder's own files lie, None when they are gone.
+    `kept` is where the recorder's own files are, None when they are gone.
     """
 
     exit_code: int

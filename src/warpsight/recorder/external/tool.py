@@ -21,7 +21,7 @@ class ToolRequest:
     template: str = ""
     #: The process to record instead of a program; 0 for a program.
     pid: int = 0
-    #: The user's own arguments for the recorder, which stand behind ours.
+    #: The user's own arguments for the recorder, which are behind ours.
     arguments: tuple[str, ...] = ()
 
 

@@ -20,7 +20,7 @@ class CfiError(Exception):
 
 
 class AddressCursor:
-    """A cursor over bytes that lie at a virtual address."""
+    """A cursor over bytes that are at a virtual address."""
 
     def __init__(self, data: bytes, address: int, at: int = 0) -> None:
         self.data, self.address, self.at = data, address, at

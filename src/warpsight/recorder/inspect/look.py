@@ -18,7 +18,7 @@ WAITS = ("Synchronize", "cuMemcpy", "cudaMemcpy", "cuMemset", "cudaMemset", "cuE
          "cudaFree", "cuStreamWait", "clFinish", "clWaitForEvents", "clEnqueueReadBuffer", "clEnqueueMapBuffer")  # fmt: skip
 #: Libraries whose code a thread that waits for the device is in, named or not.
 _DRIVERS = ("libcuda.so", "libcudart.so", "libnvidia-ptxjit", "libOpenCL.so")
-#: Frames of the C library or the kernel's entry that may stand above the driver's.
+#: Frames of the C library or the kernel's entry that may be above the driver's.
 _DEEPEST = 6
 #: Threads of the driver and of ours, which always wait for something.
 _SERVANTS = ("cuda-EvtHandlr", "warpsight", "cuda0", "cudaEvt", "nv_")

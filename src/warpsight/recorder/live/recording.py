@@ -84,7 +84,7 @@ class Snapshot:
         busy: Device → share of the window in which it worked.
         recent: The same, of the time since the look before.
         top: Kernels with most time.
-        stacks: Which code asked for the GPU time: stacks that end in the kernel or copy, those with most time.
+        stacks: The code that launched the GPU work: stacks that end in the kernel or copy, those with most time.
         samples: Where the host's threads were: stacks that end in running or waiting, those with most samples.
         counters: Latest readings.
         lost: (count, who and why), since this looked first, with what the recording had noted before.
@@ -341,7 +341,7 @@ class Live:
         return tuple(TopKernel(text, n, t, t / whole) for text, (t, n) in best)
 
     def _launching(self, inside: dict[str, Array], begin: int, end: int, most: int) -> tuple[TopStack, ...]:
-        """GPU time by the stack that asked for it and by what ran."""
+        """GPU time by the stack that launched it and by what ran."""
         call, stack = self._column("Api", "key"), self._column("Api", "stack")
         call, stack = call[stack != 0], stack[stack != 0]
         found = []

@@ -44,7 +44,7 @@ class Given:
         return Given(left, {name: self.sources[name] for name in left}, self.file)
 
     def from_file(self) -> list[str]:
-        """Options whose values stand in the configuration file."""
+        """Options whose values are in the configuration file."""
         return [name for name, source in self.sources.items() if self.file and source == str(self.file)]
 
 

@@ -78,9 +78,9 @@ class Option:
     native: str = ""
     #: C++ type of the member: the name of an enumeration, or of an integer.
     native_type: str = ""
-    #: Backends whose names stand behind the help: `others` (all but the core's), `both` (with two recorders), `takers`.
+    #: Backends whose names are behind the help: `others` (all but the core's), `both` (with two recorders), `takers`.
     listed: str = ""
-    #: May stand in a configuration file.
+    #: May be set in a configuration file.
     in_file: bool = True
     #: The option without which it means nothing.
     needs: str = ""

@@ -21,7 +21,7 @@ from warpsight.recorder.output import RAW
 from warpsight.recorder.ring import definitions
 from warpsight.recorder.ring.bound import LONGEST_S, Bound
 
-#: Rows lie in a segment up to this long after they happened: a checkpoint, a flush, a rotation.
+#: Rows are in a segment up to this long after they happened: a checkpoint, a flush, a rotation.
 LAG_S = 3.0
 #: Segments are closed this often: a trigger then knows within a second what has happened.
 ROTATE_S = 1.0

@@ -54,7 +54,7 @@ class Bench:
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
-    it; None where that is less than the uncertainty (95 %) beside it.
+    it; None where that is less than the uncertainty (95%) beside it.
     """
 
     platform: str
@@ -157,7 +157,7 @@ def _set(platform: str, launches: int, stacks: str, turns: int) -> _Set:
 def cost(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> tuple[float | None, float]:
     """How much longer turns after took than those before, by the lower quartiles of each set, and how sure that is.
 
-    The first is None where it is less than the second. That comes from how sets differ: where programs lie in memory, and on
+    The first is None where it is less than the second. That comes from how sets differ: where programs are in memory, and on
     which processors, makes more of a difference than turns of one set show. Of a single set, resampled pairs of turns give it.
     """
     found = _quartiles(after) - _quartiles(before)

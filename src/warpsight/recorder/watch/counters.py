@@ -29,6 +29,6 @@ def unchanged_and_busy() -> str:
         compute, memory = zip(*values, strict=True)
         steady = max(compute) - min(compute) <= _MOST_CHANGE and max(memory) - min(memory) <= _MOST_CHANGE
         if min(compute) >= _BUSY and max(memory) <= _MOST_CHANGE and steady:
-            return (f"GPU {index} was busy ({compute[-1]} %) without moving memory, unchanged for "
+            return (f"GPU {index} was busy ({compute[-1]}%) without moving memory, unchanged for "
                     f"{_SAMPLES * _EVERY_S:.1f} s")  # fmt: skip
     return ""

@@ -234,7 +234,7 @@ class Watch:
         ):
             return False
         known = found.outstanding is not None
-        silent = f"the recorder in it did not answer within {_FLUSH_S:g} s: it stands in the driver itself"
+        silent = f"the recorder in it did not answer within {_FLUSH_S:g} s: it is in the driver itself"
         evidence = [silent] if not answered else ["a forced flush brought no completion"] if known else []
         processes = look.look([target.pid], _LOOK_S)
         waits = sorted(

@@ -85,7 +85,7 @@ def _works(manifest: m.Manifest) -> Iterator[tuple[str, m.Operation]]:
 
 
 class _Memory:
-    """Where addresses lie: allocations and globals, which do not overlap."""
+    """Where addresses are: allocations and globals, which do not overlap."""
 
     def __init__(self, manifest: m.Manifest) -> None:
         extents = [(a.address, a.size, f"allocation {i}") for i, a in enumerate(manifest.allocations)]

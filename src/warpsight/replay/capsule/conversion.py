@@ -228,7 +228,7 @@ class _Conversion:
     def _replaced(self, chunk: bytes, words: Words, at: int, lead: int = 0) -> bytes:
         """What leaves the building in place of a chunk: addresses of the capsule's memory stay as they are.
 
-        `words`: the aligned ones of the chunk, of which the first lies `lead` bytes into it.
+        `words`: the aligned ones of the chunk, of which the first is `lead` bytes into it.
         """
         if self._values == "all":
             return chunk

@@ -1,7 +1,7 @@
 """The contents of a capsule's file `capsule.json`.
 
 References between parts are positions in the manifest's lists. Addresses are those of the recorded process. Times are ns.
-The types bound single values; :mod:`warpsight.replay.capsule.checks` checks what lies between them.
+The types bound single values; :mod:`warpsight.replay.capsule.checks` checks what is between them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Global(_Part, frozen=True):
 
 
 class Parameter(_Part, frozen=True):
-    """Where a parameter lies in the packed parameters of a launch."""
+    """Where a parameter is in the packed parameters of a launch."""
 
     offset: Index
     size: Annotated[int, Meta(ge=1, le=PARAMETER_LIMIT)]
@@ -265,7 +265,7 @@ class Manifest(_Part, frozen=True):
 
     Attributes:
         chunk_bytes: what contents are cut into.
-        values: what became of contents: `all` are there; `none`; `zeros` and `random` stand in their place, except for words
+        values: what became of contents: `all` are there; `none`; `zeros` and `random` are in their place, except for words
             that hold addresses of the capsule's memory. Only `all` has contents `after`.
         events: how many there are. incomplete: what the capsule lacks, in words; a replay may differ for it.
         allocations: by address, without overlap. operations: in the order of their calls.

@@ -153,10 +153,10 @@ class Writer:
     """Writes a capsule beside its place and moves it there when it is whole.
 
     Args:
-        path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that lies there already goes.
+        path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that is there already goes.
 
     Raises:
-        WarpsightError: when something lies at `path` that may not be replaced, or the folder cannot be made.
+        WarpsightError: when something is at `path` that may not be replaced, or the folder cannot be made.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ def check_place(path: Path, *, replace: bool) -> None:
     """Check that a capsule can be written to `path`.
 
     Raises:
-        WarpsightError: when there is no such folder, or something lies there that is not a capsule, or `replace` is not set.
+        WarpsightError: when there is no such folder, or something is there that is not a capsule, or `replace` is not set.
     """
     if not path.absolute().parent.is_dir():
         raise WarpsightError(f"{path}: there is no folder {path.parent}")
@@ -248,7 +248,7 @@ def _packed_limit(size: int) -> int:
 
 
 def _read(path: Path, limit: int, *, most: int = -1) -> bytes:
-    """The bytes (`most`: so many at its begin) of a regular file that is not a link and not larger than it may be."""
+    """The bytes (`most`: so many at its start) of a regular file that is not a link and not larger than it may be."""
     with os.fdopen(os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_BLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:

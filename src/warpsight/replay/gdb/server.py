@@ -91,7 +91,7 @@ def _failing(stepping: Stepping, count: int) -> int | None:
 
 
 def _at(step: int, before: Stepping, written: script.WrittenScript, folder: Path) -> Stepping:
-    """A new replay that stands before a step: a kernel that failed leaves a context of no use."""
+    """A new replay that is before a step: a kernel that failed leaves a context of no use."""
     before.close()
     stepping = open_stepping(written, folder)
     while stepping.position < step:

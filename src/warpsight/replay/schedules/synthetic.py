@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_BLOCKS = 64
 #: Operations that one replay takes at most; each has two events.
 MOST = 100_000
-#: Where the memory that copies and fills use lies; programs have nothing there.
+#: Where the memory that copies and fills use is; programs have nothing there.
 _ADDRESS = 0x5_0000_0000_00
 _GRANULE = 2 << 20
 #: ns that a kernel needs beside the time that it waits.

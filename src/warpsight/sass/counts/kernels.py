@@ -235,6 +235,6 @@ def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
     unknown = sorted({operation for kernel in kernels for operation in kernel.unknown})
     if unknown:
         notes.append(
-            f"{', '.join(unknown)}: how much these compute or move stands in descriptors, so sums are without them"
+            f"{', '.join(unknown)}: how much these compute or move is in descriptors, so sums are without them"
         )
     return notes

@@ -32,7 +32,7 @@ class TracedInstruction:
     """An instruction.
 
     Attributes:
-        module: number of the module in the trace; function: name in the symbol table; offset: bytes from its begin.
+        module: number of the module in the trace; function: name in the symbol table; offset: bytes from its start.
     """
 
     module: int
@@ -104,7 +104,7 @@ class EventTrace:
         self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
 
     def _placed(self, events: Events) -> Events:
-        """The events that lie in a launch of the file and in its grid; others are noted."""
+        """The events that are in a launch of the file and in its grid; others are noted."""
         inside = np.zeros(len(events), bool)
         for number, launch in self.launches.items():
             blocks_of_grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
@@ -254,7 +254,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
     """Give the events of graphs to their launches.
 
     The kernels of one launch of a graph share what the Sanitizer's patches are given, so all its events carry the number of
-    the last: the function that an event lies in separates them. Two launches of one kernel in one graph cannot be separated.
+    the last: the function that an event is in separates them. Two launches of one kernel in one graph cannot be separated.
     With NVBit, warps look up their own.
     """
     if (file.process.get("request") or {}).get("tool") == "NVBit":

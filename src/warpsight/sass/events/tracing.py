@@ -43,7 +43,7 @@ class TraceSelection:
     Attributes:
         events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`; or of the NVBit tool.
         kernels: patterns of mangled or demangled names; launches: of those kernels, from 0; blocks: of the grid, x fastest.
-        warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
+        warps: of a block; addresses: of accesses; offsets: bytes from the kernel's start.
         every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
         once: each instruction is recorded when it is first executed, without what it accesses.
         limit: bytes of the file at most; what is left out is counted.

@@ -35,7 +35,7 @@ class Event:
     #: Mask of the lanes that take part; the 32-byte sectors that they ask for.
     active: int
     sectors: int
-    #: Bytes from the kernel's begin.
+    #: Bytes from the kernel's start.
     pc: int
     #: Multiprocessor; its cycle counter; nanoseconds of the device's clock.
     sm: int

@@ -1,6 +1,6 @@
 """Probes asked of a recorded event trace: the same maps, with the same words, that the device would have filled.
 
-Lanes are evaluated together as arrays. A probe that reads its maps sees the events of a warp one after the other, the warps side
+Lanes are evaluated together as arrays. A probe that reads its maps sees the events of a warp one after another, the warps side
 by side.
 """
 

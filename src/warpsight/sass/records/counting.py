@@ -1,6 +1,6 @@
 """`sass query --count`: how many records have each value of a field.
 
-Distinct values are counted, of records that fulfil the conditions on fields as they stand in a record; each distinct value of
+Distinct values are counted, of records that fulfil the conditions on fields as they are in a record; each distinct value of
 such a field is tested once. Conditions on what is made from several fields are tested on what was counted (then: distinct
 combinations). Neither Arrow nor NumPy is needed, and what reads files is loaded for files only.
 """

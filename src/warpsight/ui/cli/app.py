@@ -3,7 +3,7 @@
 A verb is one module `warpsight.ui.cli.<group>.<verb>` (`import_` for the keyword `import`), or a package
 `warpsight.ui.cli.<verb>` with verbs below it. Both have a function `command(...)` in typer's notation, whose docstring is the
 verb's help and begins with the verb's line in :data:`VERBS`.
-A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` stands between two sides, and (below a folder)
+A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` is between two sides, and (below a folder)
 `TAKES_PROGRAM` when a program may follow `--`.
 Verbs print results to standard output, everything else to standard error, and end with
 :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until a verb runs:
@@ -60,29 +60,29 @@ record Record a program into a trace.
 demo Record a small program on the best available device and show the result.
 watch Run a program, and say what it was doing when it hangs or crashes.
 dump Say what a running process is doing, on the host and on the GPU.
-trigger Have a flight recorder write a trace of its window.
+trigger Make a flight recorder write a trace of its last seconds.
 top Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.
-attach Record a process that runs already.
+attach Record a running process.
 detach End the recording of an attached process.
-recover Make a trace of what an interrupted recording left.
-pack Make one file of a trace folder.
+recover Complete the trace of an interrupted recording.
+pack Pack a trace folder into one file.
 [Read]
-info Show what a trace holds, how it was taken and what is missing.
-stats Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
+info Show what a trace holds, how it was recorded and what is missing.
+stats Summarize kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
 analyze Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.
 diff Compare runs of two versions: what changed, and whether it is more than the noise between runs.
-cluster Ask the recordings of a job of many ranks: which rank holds the others up, and why.
-simulate Say how long a program's steps would take if something in it were different.
+cluster Analyze a job of many ranks: which rank holds up the others, and why.
+simulate Estimate how long a program's steps would take after a change.
 query Ask a trace with SQL or simple filters.
 view Show the timeline: a row per device and stream, or single events with --list.
-report Write one HTML page that says what is wrong and shows it.
+report Write one HTML page with findings, timeline, flame graph and tables.
 open Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.
-flame Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
-merge Put host stacks that another tool took on the GPU work they launched.
+flame Draw a flame graph of the host code that launched the GPU's work, or (--weight samples) used the CPU.
+merge Join host stacks from another tool with the GPU work they launched.
 export Write a trace in another tool's format.
 import Read other tools' files into a trace.
 [Debug]
-core Say what a GPU core dump holds: the fault or hang, and where every lane is.
+core Explain a GPU core dump: the fault or hang, and where every lane is.
 sanitize Run a program under NVIDIA's Compute Sanitizer and explain its findings.
 replay Run a capsule's GPU work again, at its original addresses, and compare every output byte.
 capsule Cut kernels out of a running program to run them again, and say what a capsule holds.
@@ -104,7 +104,7 @@ record Record a program into a trace.
 open Show a trace in the browser: findings, timeline, flame graph.
 analyze Say where the GPU time went, why it was idle and what to fix first.
 report Write that as one HTML page to share.
-flame Draw a flame graph: which host code asked for the GPU time.
+flame Draw a flame graph of the host code behind the GPU time.
 diff Compare runs of two versions: what changed, beyond noise.
 query Ask a trace with SQL or simple filters.
 export Write a trace in another tool's format.
@@ -290,7 +290,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _opening(arguments: Sequence[str]) -> list[str]:
-    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should stand there is the path of something."""
+    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should be there is the path of something."""
     place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
     if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
         return list(arguments)

@@ -44,9 +44,9 @@ Process = Annotated[
 ]
 Name = Annotated[str | None, typer.Option("--name", help="Only names that this regular expression matches.")]
 Begin = Annotated[
-    str | None, typer.Option("--from", help="Only from this time on, since the begin: 1.5s, 200ms.")
+    str | None, typer.Option("--from", help="Only from this time on, counted from the start: 1.5s, 200ms.")
 ]
-END_HELP = "Only what began before this time."
+END_HELP = "Only what began before this time, counted from the start."
 End = Annotated[str | None, typer.Option("--until", help=END_HELP)]
 #: For verbs that have no other `--to`.
 EndOrTo = Annotated[str | None, typer.Option("--until", "--to", help=END_HELP)]

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -108,7 +109,7 @@ class _SidesCommand(_VerbCommand):
 
 
 class _ProgramCommand(_VerbCommand):
-    """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
+    """A verb about a trace, or about a program after `--`, whose options are not read as ours.
 
     The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
     """
@@ -203,6 +204,8 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 
 #: Help is as wide as the terminal, between these; wider lines are harder to read.
 _NARROWEST, _WIDEST = 36, 100
+#: How the parser says that a value is not a number.
+_NOT_A_NUMBER = re.compile(r"is not a valid (int|float)(?: range)?")
 
 
 def _settings(module: object) -> dict[str, Any]:
@@ -302,7 +305,8 @@ def run(arguments: list[str]) -> int:
 
 def _usage(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
-    terminal.error(error.format_message())
+    kinds = {"int": "is not a whole number", "float": "is not a number"}
+    terminal.error(_NOT_A_NUMBER.sub(lambda found: kinds[found[1]], error.format_message()))
     if context is not None:
         sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
     return int(error.exit_code)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
-    """The recording that words name, or the program behind `--`.
+    """The recording that words name, or the program after `--`.
 
     Raises:
         UsageError: when there is neither or both.
@@ -24,13 +26,13 @@ def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
     if options.SIDES not in words:
         if len(words) != 1:
             raise UsageError(
-                f"name one recording, or a program behind `--`: warpsight sass {verb} -- ./program"
+                f"name one recording, or a program after `--`: warpsight sass {verb} -- ./program"
             )
         return words[0], []
     place = words.index(options.SIDES)
     program = list(words[place + 1 :])
     if words[:place] or not program:
-        raise UsageError("name a recording or, behind `--`, a program; not both")
+        raise UsageError("name a recording or, after `--`, a program; not both")
     return None, program
 
 
@@ -57,4 +59,6 @@ def recording(
 
     with tempfile.TemporaryDirectory(prefix=f"warpsight-{verb}-") as folder:
         done = run(program, keep or Path(folder, "run.warp"), force=force, **recorded)
+        if not Path(done.path).exists():  # why was printed
+            raise typer.Exit(done.returncode or 1)
         yield str(done.path), done.returncode

@@ -42,7 +42,7 @@ class Places:
         """The file or folder that a path names: absolute, or relative to one of the roots.
 
         Raises:
-            WarpsightError: when it does not lie below a root, or does not exist.
+            WarpsightError: when it is not below a root, or does not exist.
         """
         if "://" in path or "\0" in path:
             raise WarpsightError(f"{path!r} is not a path below {self._named()}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Rows of a table, and characters of one text, that an answer holds at most.
 MOST_ROWS, DEFAULT_ROWS, MOST_TEXT = 200, 20, 300
+#: Bytes of the rows of one query, unless the agent asks for more.
+MOST_BYTES = 8_000
 #: Seconds that a statement may take.
 _QUERY_S = 30.0
 #: Seconds beyond which nanoseconds have no room in 64 bits.
@@ -67,7 +71,7 @@ class Tools:
         have a `share_ns` of it, largest first, or what a change `saves_ns` at most, with evidence and advice.
 
         With `names` run these analyses instead (for example utilization, gaps, iterations, critical-path, memory; a wrong name
-        is answered with the list of all). Times are ns. `begin_s` and `end_s` choose a part, in seconds since the begin.
+        is answered with the list of all). Times are ns. `begin_s` and `end_s` choose a part, in seconds since the start.
         """
         from warpsight.analysis.base.registry import analysis
         from warpsight.analysis.rules.verdict import verdict
@@ -90,9 +94,10 @@ class Tools:
 
         return _result(stats(self._places.open(trace), subject, by=by, names="short"), rows)
 
-    def query(self, trace: str, sql: str, rows: int = 50) -> dict[str, Any]:
+    def query(self, trace: str, sql: str, rows: int = 50, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         """Run one SELECT (DuckDB's SQL) on a trace's tables; `info` names tables and columns. Nothing else can be read.
 
+        At most `rows` rows and `most_bytes` bytes are given; `more` says how to get the next ones.
         A statement that takes longer than half a minute is ended.
         """
         from warpsight.analysis.base import query
@@ -101,16 +106,18 @@ class Tools:
         opened = self._places.open(trace)
         with opened.within(self._query_s):
             found = query.arrow(opened, query.run(opened, sql).limit(limit + 1))
-        cut = len(found) > limit
-        answer = {"columns": found.column_names, "rows": found.slice(0, limit).to_pylist()}
-        if cut:
-            answer["more"] = f"only the first {limit} rows are given; aggregate or filter in SQL"
-        return _bounded(answer)
+        given = _within([_bounded(row) for row in found.slice(0, limit).to_pylist()], most_bytes)
+        answer: dict[str, Any] = {"columns": found.column_names, "rows": given}
+        if len(given) < len(found):
+            answer["more"] = (
+                f"only the first {len(given)} rows are given: select fewer columns, aggregate, or add OFFSET {len(given)}"
+            )
+        return answer
 
     def flame(
         self, trace: str, weight: str = "time", rows: int = 40, begin_s: float | None = None, end_s: float | None = None
     ) -> dict[str, Any]:  # fmt: skip
-        """Which host code asked for the GPU's time: the heaviest stacks from the outermost frame to the kernel.
+        """The host code that launched the GPU's work: the heaviest stacks from the outermost frame to the kernel.
 
         `weight` is time (ns), launches, bytes, idle, allocated, or samples (of host threads: what the CPU did). The account
         says that nothing was lost on the way.
@@ -162,6 +169,12 @@ class Tools:
             nodes = [node["node"] for node in changed_nodes(tables["tree"].to_pylist())]
             kept["tree"] = tables["tree"].take(pa.array(nodes, pa.int64()))
         return {**_bounded(found.facts()), **_result(replace(found.result, tables=kept), rows)}
+
+
+def _within(rows: list[dict[str, Any]], most_bytes: int) -> list[dict[str, Any]]:
+    """The first rows that fit into some bytes as JSON, at least one."""
+    sizes = accumulate(len(json.dumps(row, default=str)) + 2 for row in rows)
+    return rows[: max(sum(size <= most_bytes for size in sizes), 1)]
 
 
 def _verdict(found: Verdict, rows: int) -> dict[str, Any]:

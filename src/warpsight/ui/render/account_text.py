@@ -11,7 +11,7 @@ from warpsight.ui.render import numbers
 if TYPE_CHECKING:
     from warpsight.analysis.account import AccountSummary, Entry
 
-#: Classes with a smaller share would be shown with 0.0 %.
+#: Classes with a smaller share would be shown with 0.0%.
 _LEAST = 0.0005
 #: With less room beside its figures, a row's name has a line of its own.
 _NARROW = 24

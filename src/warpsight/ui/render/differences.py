@@ -84,10 +84,10 @@ def _table(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 
 def _percent(ratio: float | None, low: float | None, high: float | None) -> str:
-    """`+5.1 % (+3.9 to +6.2)`."""
+    """`+5.1% (+3.9 to +6.2)`."""
     if ratio is None:
         return ""
-    text = f"{_signed(ratio)} %"
+    text = f"{_signed(ratio)}%"
     return text if low is None or high is None else f"{text} ({_signed(low)} to {_signed(high)})"
 
 

@@ -34,7 +34,7 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
     stream.write("\n".join(lines) + "\n")
 
 
-_MORE = "warpsight analyze TRACE NAME asks one analysis, --list names them, --all runs every one"
+_MORE = "warpsight analyze TRACE NAME runs one analysis, --list lists them, --all runs them all"
 
 
 def _blocks(found: Verdict, stream: IO[str], *, brief: bool = False) -> list[list[str]]:

@@ -66,7 +66,7 @@ def cell(value: object, unit: str = "") -> str:
         if unit == "FLOP/B":
             return _digits(value)
         if unit == "%":
-            return f"{value:.1f} %"
+            return f"{value:.1f}%"
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     return str(value)
 
@@ -131,7 +131,7 @@ def _common(texts: Iterable[str]) -> int:
 
 
 def _around(text: str, place: int, width: int) -> str:
-    """The begin of a text and what stands at a place."""
+    """The start of a text and what is at a place."""
     head = (width - 2) * 2 // 5
     begin = max(place - 3, head)
     rest = text[begin : begin + width - head - 1]

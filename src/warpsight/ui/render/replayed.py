@@ -105,7 +105,7 @@ def _changes(found: ReplayOutcome) -> pa.Table:
     ns = {b"unit": b"ns"}
 
     def change(value: float | None) -> str:
-        return "" if value is None or not base else f"{100 * (value - base) / base:+.1f} %"
+        return "" if value is None or not base else f"{100 * (value - base) / base:+.1f}%"
 
     rows: list[tuple[Any, ...]] = [("as recorded", base, "", None, "", found.versions[0].verdict)]
     rows += [
@@ -145,7 +145,7 @@ def _times(versions: Sequence[Version]) -> pa.Table:
     if swapped:
         data += [
             others,
-            [f"{100 * (b - a) / a:+.1f} %" if a else "" for a, b in zip(data[4], others, strict=True)],
+            [f"{100 * (b - a) / a:+.1f}%" if a else "" for a, b in zip(data[4], others, strict=True)],
         ]
         fields += [pa.field(last.name, pa.float64(), metadata=ns), pa.field("change", pa.string())]
     if all(value is None for value in data[3]):

@@ -30,4 +30,4 @@ def headline(found: Simulated) -> str:
         return f"Re-timed without a change: {after} ({what}; recorded {before})."
     change = step.predicted - step.recorded
     share = 100 * change / step.recorded if step.recorded else 0.0
-    return f"{before} → {after} ({share:+.1f} %; between {low} and {high}; {what})"
+    return f"{before} → {after} ({share:+.1f}%; between {low} and {high}; {what})"

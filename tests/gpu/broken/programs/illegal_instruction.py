@@ -6,7 +6,7 @@ Standard library only: the driver is called through ctypes.
 import ctypes
 import sys
 
-#: The constant in the source: it stands at byte 4 of the 16-byte instruction that makes it.
+#: The constant in the source: it is at byte 4 of the 16-byte instruction that makes it.
 CONSTANT = (0x5EED1E55).to_bytes(4, "little")
 cuda = ctypes.CDLL("libcuda.so.1")
 

@@ -21,7 +21,7 @@ def test_each_thread_has_a_stretch_of_its_own_and_moments_outside_go_to_its_ends
     places = [on.at(np.full(4, n), moments) for n in range(3)]
     for at in places:
         assert at[0] == at[1]  # before the axis begins
-        assert at[1] < at[2] < at[3]  # its end belongs to it; what lies beyond is told from that
+        assert at[1] < at[2] < at[3]  # its end belongs to it; what is beyond is told from that
     assert places[0].max() < places[1].min() < places[1].max() < places[2].min()
 
 
@@ -62,7 +62,7 @@ def test_of_stretches_the_first_to_begin_holds_a_moment_and_of_equal_ones_the_lo
     order = sorted(range(len(made)), key=lambda i: (stretches[i][0], -stretches[i][2], -stretches[i][3]))
     expected: dict[int, int] = {}
     reached = -1
-    for i in order:  # each holds what lies beyond all that began before it
+    for i in order:  # each holds what is beyond all that began before it
         for t in range(max(stretches[i][0], reached), stretches[i][1]):
             expected[t] = i
         reached = max(reached, stretches[i][1])

@@ -26,7 +26,7 @@ def host(build, lengths=(1_000,), every=10_000, thread=THREAD, more=((), ()), **
             kernel(at + length + 20, 10, correlation=2 * number + 1),
         ]
         launches += [launch(at - 200, 5, 2 * number), launch(at + length, 10, 2 * number + 1, thread=thread)]
-    # What lies between the stretches is a kernel's time.
+    # What is between the stretches is a kernel's time.
     kernels += [
         kernel(n * every + lengths[n] + 30, every - lengths[n] - 130, correlation=900)
         for n in range(len(lengths) - 1)
@@ -60,7 +60,7 @@ def test_the_annotation_that_covers_it_names_it(build):
 
 
 def test_of_annotations_that_cover_nearly_as_much_the_most_specific_is_the_name(build):
-    # `train` covers all, `step of it` 95 %: the shorter range says more.
+    # `train` covers all, `step of it` 95%: the shorter range says more.
     assert ranges(build, (-5_000, 10_000, "train"), (30, 950, "load")) == [("load", 1_000)]
 
 
@@ -80,7 +80,7 @@ def test_it_stops_where_the_time_splits(build):
         (
             100,
             [(UNNAMED, 1_000)],
-        ),  # 10 % of one long stretch: enough to try, but it does not cover the larger part of it
+        ),  # 10% of one long stretch: enough to try, but it does not cover the larger part of it
         (499, [(UNNAMED, 1_000)]),
         (500, [("load", 1_000)]),
     ],
@@ -239,7 +239,7 @@ def test_the_line_is_the_one_that_most_of_it_was_spent_at(build):
 
 
 def test_where_none_holds_nearly_all_of_it_the_one_that_holds_most_names_it(build):
-    # Stack 5 has none of the user's functions: main and load are around 60 % of the time.
+    # Stack 5 has none of the user's functions: main and load are around 60% of the time.
     found = sampled(build, *[2] * 6, *[5] * 4)
     assert (found.name, found.function, found.most) == ("load", "", "load (m.py:7)")
     assert found.most_share == pytest.approx(0.6)

@@ -353,7 +353,7 @@ FUNCTION = st.sampled_from(("cudaMalloc", "cudaFree", "cudaEventRecord", "cudaSt
 @example(  # both reach beyond the time that is looked at
     work=[(0, 1, 0, 0), (65, 1, 0, 0)], held=[], recorder=[((64, 2), "flush"), ((64, 3), "write")]
 )
-@example(  # both began before the time that is looked at, one after the other
+@example(  # both began before the time that is looked at, one after another
     work=[(23, 1, -1, 0), (33, 1, -4, 0)], held=[], recorder=[((19, 8), "flush"), ((20, 9), "write")]
 )
 def test_every_nanosecond_has_the_class_that_a_loop_gives_it(build, work, held, recorder):

@@ -39,7 +39,7 @@ def test_ranges_inside_another_of_the_same_name_count_once(rows):
     kept = set(ranges_over._outermost(begin, end, code).tolist())
     for name in range(3):
         mine = [i for i, (_, one) in enumerate(rows) if one == name]
-        # All of the time is kept, and nothing that lies inside something else that is kept.
+        # All of the time is kept, and nothing that is inside something else that is kept.
         covered = {t for i in mine for t in range(begin[i], end[i])}
         assert {t for i in mine if i in kept for t in range(begin[i], end[i])} == covered
         own = [(begin[i], end[i]) for i in mine if i in kept]

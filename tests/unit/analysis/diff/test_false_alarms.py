@@ -28,7 +28,7 @@ def disturbed_runs(rng, count):
 
 
 def two_states(rng, count):
-    """A run is fast or slow as a whole (how memory happens to lie, say), and so is each kernel."""
+    """A run is fast or slow as a whole (how memory happens to be, say), and so is each kernel."""
     own = (rng.random((KERNELS, count)) < 0.5) * 0.05 + rng.normal(0, 0.001, (KERNELS, count))
     return (rng.random(count) < 0.5) * 0.1 + rng.normal(0, 0.001, count), own
 

@@ -42,7 +42,7 @@ class Program:
     def kernel(
         self, launched: int, length: int, name: str = "gemm", *, thread: int = 100, **more: Any
     ) -> None:
-        """A kernel, and its launch call of 1 ns; kernels run one after the other."""
+        """A kernel, and its launch call of 1 ns; kernels run one after another."""
         self.correlation += 1
         self.add("launch", start=EPOCH + launched, duration=1, function="cudaLaunchKernel", thread=thread,
                  correlation=self.correlation, captured=False)  # fmt: skip

@@ -21,7 +21,7 @@ def node(program, name, start, sequence, *, forward=1, length=40, thread=ENGINE)
 
 
 def origins(trace):
-    """Name → the names and begins of the forwards that its operators have, None without."""
+    """Name → the names and starts of the forwards that its operators have, None without."""
     ops = load(trace)
     joined = backward.of_operators(trace, ops)
     out = {}

@@ -13,7 +13,7 @@ from warpsight.analysis.retime.building import build as build_program
 
 
 def linked(build, copies):
-    """Begins of the copies that an engine runs one after the other, and the lag between them."""
+    """Begins of the copies that an engine runs one after another, and the lag between them."""
     rows = [
         copy(EPOCH + start, duration, kind=kind, device=device, stream=stream, context=1 + device,
              correlation=number, source_kind=source)

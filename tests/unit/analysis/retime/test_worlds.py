@@ -42,7 +42,7 @@ def changed(part: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def length(execution: Execution) -> int:
-    """From the begin of the first recorded work to the end of the last one."""
+    """From the start of the first recorded work to the end of the last one."""
     times = [item.times for item in execution.works if item.visible]
     return max(end for _, end in times) - min(begin for begin, _ in times)
 

@@ -50,7 +50,7 @@ def found(tmp_path: Path) -> Callable[..., list[Finding]]:
 
 
 def kept(begin: int, end: int, count: int = 8) -> list[Allocation]:
-    """Allocations at even distances, the first at the begin of the window."""
+    """Allocations at even distances, the first at the start of the window."""
     return [(begin + (end - begin) * i // count, None, 100) for i in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""What of a row of the timeline lies in a stretch of time."""
+"""What of a row of the timeline is in a stretch of time."""
 
 from __future__ import annotations
 

@@ -223,9 +223,9 @@ def test_what_others_name_beside_a_counter_is_its_series(tmp_path):
 
 def test_what_is_no_trace_is_refused(tmp_path):
     for text, problem in (
-        ("{}", "of no format known"),
+        ("{}", "in no known format"),
         ('{"traceEvents":[]}', "holds no trace events"),
-        ("[1,2]", "of no format known"),
+        ("[1,2]", "in no known format"),
     ):
         with pytest.raises(FormatError, match=problem):
             imported(tmp_path, text)

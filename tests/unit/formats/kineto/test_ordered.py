@@ -30,7 +30,7 @@ def records(seed):
 
 
 def counting(listed):
-    """Of records with one line and key: those that begin before those that end, and so on."""
+    """Of records with one line and key: those that start before those that end, and so on."""
     best = {}
     for count, (line, key, order, value) in enumerate(listed):
         rank = (order < 0, order, count if order < 0 else -count)

@@ -94,7 +94,7 @@ def test_fail_if_slower_ends_with_0_when_such_a_slowdown_is_ruled_out(said, reco
 def test_fail_if_slower_ends_with_5_when_the_runs_cannot_decide(said, recorded):
     code, _, err = said(recorded / "same", recorded / "other", "--fail-if-slower", "0.1")
     assert code == 5
-    assert "undecided: a slowdown of 0.1% is within the 99 % interval" in err
+    assert "undecided: a slowdown of 0.1% is within the 99% interval" in err
 
 
 def test_fail_if_slower_refuses_too_few_runs_unless_told_to_judge_them(said, recorded):
@@ -114,7 +114,7 @@ def test_fail_if_slower_refuses_too_few_runs_unless_told_to_judge_them(said, rec
         (["same/0.warp", "same/0.warp", "--", "slower"], "is given twice on one side"),
         (["same", "same/0.warp", "--", "slower"], "is given twice on one side"),
         (["same", "other", "--fail-if-slower", "0"], "is a percentage above 0"),
-        (["same", "other", "--untested"], "goes with --fail-if-slower"),
+        (["same", "other", "--untested"], "needs --fail-if-slower"),
         (["same", "other", "--by", "colour"], "--by is one of"),
         (["empty", "other"], "is a folder without traces"),
     ],

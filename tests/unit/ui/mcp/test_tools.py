@@ -1,3 +1,5 @@
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -49,7 +51,11 @@ def test_traces_are_listed_and_opened_by_that_name(roots):
 
 def test_answers_are_bounded(roots):
     tools = Tools(Places([roots]))
-    found = tools.query("run.warp", "SELECT * FROM kernel", rows=10_000)
+    brief = tools.query("run.warp", "SELECT * FROM kernel")
+    assert len(json.dumps(brief, default=str)) < 9_000
+    assert f"OFFSET {len(brief['rows'])}" in brief["more"]
+    assert len(tools.query("run.warp", "SELECT * FROM kernel", most_bytes=0)["rows"]) == 1
+    found = tools.query("run.warp", "SELECT * FROM kernel", rows=10_000, most_bytes=10**7)
     assert len(found["rows"]) == MOST_ROWS
     assert "only the first" in found["more"]
     assert len(found["rows"][0]["name"]) == MOST_TEXT

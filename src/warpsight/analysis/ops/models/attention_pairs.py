@@ -8,7 +8,7 @@ def pairs(
 ) -> int:
     """Pairs that a mask leaves.
 
-    Query i stands at key i, or (`from_end`) the last query at the last key. It sees keys up to `left` before and `right` after
+    Query i is at key i, or (`from_end`) the last query at the last key. It sees keys up to `left` before and `right` after
     its own (-1: all), and with `causal` none after. Example: 3 queries, 5 keys, causal: 1 + 2 + 3 pairs, from the end 3 + 4 + 5.
     """
     if causal:

@@ -136,7 +136,7 @@ def _scaled_mm(call: Call) -> Estimate:
 
 
 def _grouped_mm(call: Call) -> Estimate:
-    """Products of groups. A matrix without a dimension for groups holds them one after the other, divided by offsets."""
+    """Products of groups. A matrix without a dimension for groups holds them one after another, divided by offsets."""
     a, b = call.tensor(0), call.tensor(1)
     scaled = call.name.startswith("aten::_scaled")
     shape: tuple[int, ...]

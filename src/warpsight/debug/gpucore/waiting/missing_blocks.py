@@ -81,7 +81,7 @@ class MissingBlocks:
             return f"{start}, and these wait at a barrier of the whole grid, {which}. {_COOPERATIVE}"
         if self.count is not None:
             included = f"a count that includes {'them' if several else 'it'}"
-            return f"{start}, and these wait for {included}: it stands at {self.count:,} of {self.blocks or 0:,}. {_COOPERATIVE}"
+            return f"{start}, and these wait for {included}: it is at {self.count:,} of {self.blocks or 0:,}. {_COOPERATIVE}"
         if self.by_code:
             return (
                 f"{start}, and these seem to wait for a count that includes {'them' if several else 'it'}: the kernel reads the "
@@ -95,7 +95,7 @@ class MissingBlocks:
         free = "1 multiprocessor has" if self.free == 1 else f"{self.free:,} multiprocessors have"
         reason = f" ({free} room for more)" if self.free else ""
         if self.count is not None and self.blocks and self.count < self.blocks:
-            never = f"without being counted: the count that the others poll stands at {self.count:,} of {self.blocks:,}"
+            never = f"without being counted: the count that the others poll is at {self.count:,} of {self.blocks:,}"
             return f"{ended}{reason}, {never}."
         if self.by_name or self.by_code:
             wait = "wait" if self.by_name else "seem to wait"

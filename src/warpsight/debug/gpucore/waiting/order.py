@@ -16,7 +16,7 @@ def reached(start: int, after: dict[int, list[int]]) -> set[int]:
 
 
 def without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> dict[tuple[int, int], bool]:
-    """The edges without uncertain ones that lie on a cycle."""
+    """The edges without uncertain ones that are on a cycle."""
     part_of = {place: at for at, part in enumerate(components(count, edges)) for place in part}
     return {
         edge: certain for edge, certain in edges.items() if certain or part_of[edge[0]] != part_of[edge[1]]

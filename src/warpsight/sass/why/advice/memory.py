@@ -82,7 +82,7 @@ def vectorize(evidence: KernelFacts) -> list[Advice]:
         return []
     widest = max(mergeable[part.cause] for part in parts)
     why = (
-        f"{len(mergeable)} accesses take neighbouring addresses one after the other; up to {widest} of them fit into one of "
+        f"{len(mergeable)} accesses take neighbouring addresses one after another; up to {widest} of them fit into one of "
         "128 bits."
     )
     accesses = {index: one for index, one in evidence.traffic.accesses.items() if index in mergeable}
@@ -118,7 +118,7 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
 def atomics(evidence: KernelFacts) -> list[Advice]:
     """Waits for atomics."""
     atomic = [index for index in evidence.traffic.accesses if evidence.instruction(index).kind.atomic]
-    why = "Atomics on one address are done one after the other, and other accesses wait behind them."
+    why = "Atomics on one address are done one after another, and other accesses wait behind them."
     title = "Add up in registers, in the warp or in shared memory first, so that fewer atomics are left."
     parts = evidence.traffic.stalls_of(atomic)
     return _one(evidence.advice("atomics", title, why, parts, _without(evidence, atomic)))

@@ -2,7 +2,7 @@
 
 All of a multiprocessor's accesses go through one pipe. Shared memory takes a pass for each word that lanes want from one bank,
 other memory one for each line of 128 bytes, or for two sectors of 32. Samples say how often each instruction is issued a cycle,
-the code where the lanes' addresses lie; so passes a cycle are known, and when they come near to one, the pipe is what warps wait
+the code where the lanes' addresses are; so passes a cycle are known, and when they come near to one, the pipe is what warps wait
 for, whatever they are sampled at. Memory moves at most its bandwidth, which bounds what any change of accesses can save.
 """
 
@@ -41,7 +41,7 @@ class _Access:
 
     Attributes:
         index: the instruction; times: samples in which it was issued.
-        passes, fewest: through the pipe, now and at least; known: whether the code says where the lanes' addresses lie.
+        passes, fewest: through the pipe, now and at least; known: whether the code says where the lanes' addresses are.
         moved, needed: bytes of global memory, with what only shares sectors, and without.
     """
 

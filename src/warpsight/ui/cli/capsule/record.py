@@ -85,7 +85,7 @@ def _choice(
     if sum((bool(kernels), named_range is not None, step is not None, frame is not None)) > 1:
         raise UsageError("--kernel, --range, --step and --frame exclude each other")
     if launch and (step is not None or frame is not None):
-        raise UsageError("--launch goes with --kernel and --range")
+        raise UsageError("--launch needs --kernel or --range")
     which = "all" if when is None else options.one_of("--when", when, _WHEN)
     option, text = next(
         (

@@ -7,4 +7,4 @@ BELOW = ("analyze", "merge", "topology", "traffic", "trigger")
 
 
 def command() -> None:
-    """Ask the recordings of a job of many ranks: which rank holds the others up, and why."""
+    """Analyze a job of many ranks: which rank holds up the others, and why."""

@@ -41,7 +41,7 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
-    """Say what a GPU core dump holds: the fault or hang, and where every lane is.
+    """Explain a GPU core dump: the fault or hang, and where every lane is.
 
     Needs no GPU, CUDA or debugger. Any of --device … --thread shows one thread: registers, predicates, calls, parameters,
     memory. --sass needs nvdisasm (wheel nvidia-cuda-nvdisasm, or a toolkit).

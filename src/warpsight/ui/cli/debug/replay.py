@@ -74,11 +74,13 @@ def command(
     if not isfinite(scale) or (scale != 1 and schedule != "original"):
         raise UsageError(f"--scale {scale:g}: a factor for the issue times of --schedule original")
     if under and (swap or check_reach):
-        raise UsageError("--under goes with neither --swap nor --check-reach")
+        raise UsageError("--under cannot be combined with --swap or --check-reach")
     if what and (schedule != "fast" or under or check_reach or swap or delays):
-        raise UsageError("--what goes with none of --schedule, --under, --check-reach, --swap and --delays")
+        raise UsageError(
+            "--what cannot be combined with --schedule, --under, --check-reach, --swap or --delays"
+        )
     if delays is not None and (under or check_reach or swap):
-        raise UsageError("--delays goes with none of --under, --swap and --check-reach")
+        raise UsageError("--delays cannot be combined with --under, --swap or --check-reach")
     if gdb is not None and not pause:
         return _debug(Path(capsule), gdb, device)
     options.one_of("--mode", mode, _MODES)

@@ -89,9 +89,9 @@ def _print_processes(users: list[Process]) -> None:
         print("no process is on a GPU, or NVML is missing")
     for p in users:
         start = datetime.fromtimestamp(p.start).strftime("%Y-%m-%d %H:%M:%S") if p.start else "?"
-        use = f"{p.utilisation} %" if p.utilisation is not None else "?"
+        use = f"{p.utilisation}%" if p.utilisation is not None else "?"
         print(
-            f"pid {p.pid}  user {p.user or '?'}  start {start}  cpu {'?' if p.cpu is None else p.cpu} %  "
+            f"pid {p.pid}  user {p.user or '?'}  start {start}  cpu {'?' if p.cpu is None else p.cpu}%  "
             f"memory {_size(p.memory_bytes) or '?'}  sm {use}  {p.device}"
         )
         print(f"   {p.command or '?'}")

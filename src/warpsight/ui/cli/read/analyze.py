@@ -105,10 +105,10 @@ def _check(names: list[str], dot: Path | None, as_json: bool, as_sarif: bool, in
 
     if dot is not None and names != ["critical-path"]:
         raise UsageError(
-            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
+            "--dot works with critical-path only: warpsight analyze TRACE critical-path --dot graph.dot"
         )
     if as_sarif and (as_json or names):
-        raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
+        raise UsageError("--sarif writes the whole verdict: leave out --json and the names of analyses")
     if include_paths and not as_sarif:
         raise UsageError("--include-paths belongs to --sarif")
     for name in names:

@@ -88,7 +88,7 @@ def _check(by: str | None, fail_if_slower: float | None, untested: bool) -> None
     if fail_if_slower is not None and not fail_if_slower > 0:
         raise UsageError(f"--fail-if-slower is a percentage above 0, not {fail_if_slower:g}")
     if untested and fail_if_slower is None:
-        raise UsageError("--untested goes with --fail-if-slower")
+        raise UsageError("--untested needs --fail-if-slower")
 
 
 def _sides(traces: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -133,7 +133,7 @@ def _exit_code(found: Difference, limit: float) -> int:
         return SLOWER
     if found.high >= limit:
         terminal.warning(
-            f"undecided: a slowdown of {limit:.1%} is within the 99 % interval, which reaches {found.high:+.1%}; more runs, "
+            f"undecided: a slowdown of {limit:.1%} is within the 99% interval, which reaches {found.high:+.1%}; more runs, "
             "taken in turn, narrow it"
         )
         return CANNOT_TELL

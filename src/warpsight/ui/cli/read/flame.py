@@ -65,7 +65,7 @@ def command(
     include_paths: options.IncludePaths = False,
     as_json: options.ToldAsJson = False,
 ) -> None:
-    """Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
+    """Draw a flame graph of the host code that launched the GPU's work, or (--weight samples) used the CPU.
 
     Frames are the host stack, then ranges and operators, then the kernel. Work without a host stack has a frame of its own.
     With --diff, red frames grew since BEFORE and blue ones shrank. Host samples end in running or waiting; --name running drops

@@ -18,7 +18,7 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Show what a trace holds, how it was taken and what is missing."""
+    """Show what a trace holds, how it was recorded and what is missing."""
     from warpsight.api.trace import open as open_trace
 
     with open_trace(trace) as opened:

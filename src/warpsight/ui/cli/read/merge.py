@@ -62,7 +62,7 @@ def command(
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file or trace.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Put host stacks that another tool took on the GPU work they launched.
+    """Join host stacks from another tool with the GPU work they launched.
 
     Matches stacks and launches one to one in time order, per process and thread, and finds the clock offset from the files.
     Ambiguous stacks are not used. All device work appears; where there is no stack, below a root that says why.

@@ -31,7 +31,7 @@ def command(
     no_source: Annotated[bool, typer.Option("--no-source", help="Omit source lines.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:
-    """Write one HTML page that says what is wrong and shows it.
+    """Write one HTML page with findings, timeline, flame graph and tables.
 
     The page has verdict, findings, timeline, flame graph, kernels, idle time, memory, counters and source, and opens offline.
     It omits arguments, environment variables, private paths, and names of people and hosts unless an --include option keeps

@@ -41,7 +41,7 @@ def command(
     top: options.TableRows = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say how long a program's steps would take if something in it were different.
+    """Estimate how long a program's steps would take after a change.
 
     Replays every launch, kernel, copy and wait of the recording as soon as its dependencies allow. NAME is a regular
     expression; for `host`, `graphs`, `fuse` and `batch` it matches ranges.

@@ -51,7 +51,7 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
+    """Summarize kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
 
     Times are exact, percentiles interpolated. `ops` lists a framework's operators: host and device time, estimated FLOP and
     bytes, and the share of the device's peak. `modules` is the tree of a PyTorch model, with backward counted with its forward.

@@ -31,7 +31,7 @@ def command(
     ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Keep only the last 30s, 500MB or both; `trigger` writes "
                           "them as a trace.")] = "",
 ) -> None:  # fmt: skip
-    """Record a process that runs already.
+    """Record a running process.
 
     The process must have started with WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so, or be CPython 3.14 or
     newer. Its environment also sets the options (WARPSIGHT_STACKS, …). Graphs and modules created earlier have no stacks. A

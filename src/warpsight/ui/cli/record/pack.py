@@ -16,7 +16,7 @@ def command(
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
     unpack: Annotated[bool, typer.Option("--unpack", help="Turn a packed file back into a folder.")] = False,
 ) -> None:
-    """Make one file of a trace folder.
+    """Pack a trace folder into one file.
 
     The file, NAME.warp.zip by default, opens like the folder; opening verifies its checksums.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 EPILOG = """\
-Each option has a variable, such as WARPSIGHT_STACKS for --stacks. Defaults may also stand in table `record` of a
+Each option has a variable, such as WARPSIGHT_STACKS for --stacks. Defaults may also be set in table `record` of a
 warpsight.toml, or `tool.warpsight.record` of a pyproject.toml, in this folder or above it. The command line wins, then the
 environment."""
 _EXIT_LOSS = 3

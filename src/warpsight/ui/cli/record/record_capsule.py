@@ -70,7 +70,7 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
     if what == _TRIGGER:
         if not settings.ring:
             raise UsageError(
-                "--capsule trigger goes with --ring: it takes the first step after a trigger, or what hangs"
+                "--capsule trigger needs --ring: it cuts out the first step after a trigger, or what hangs"
             )
         hang_s = triggers.parse(settings.triggers).hang_s
         patience = hang_s or CapsuleChoice.patience

@@ -11,7 +11,7 @@ import typer
 def command(
     directory: Annotated[Path, typer.Argument(help="The recording's folder, NAME.warp.", metavar="FOLDER")],
 ) -> None:
-    """Make a trace of what an interrupted recording left.
+    """Complete the trace of an interrupted recording.
 
     Use it when the launcher was killed: everything that reached the disk becomes readable. It can be interrupted and repeated;
     a complete trace stays unchanged.

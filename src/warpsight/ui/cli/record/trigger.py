@@ -17,7 +17,7 @@ def command(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept in the trace and its name.")] = "asked for",
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:  # fmt: skip
-    """Have a flight recorder write a trace of its window.
+    """Make a flight recorder write a trace of its last seconds.
 
     Needs a recording with `--ring`. Prints the trace's folder once it can be read.
     """

@@ -1,7 +1,7 @@
 /* Lines of memory and counters, bars of iterations. Data: render/report/figures.py. */
 "use strict";
 (() => {
-  const HEIGHT = 130, LEFT = 58, BOTTOM = 20, TOP = 8;
+  const HEIGHT = 130, LEFT = 64, BOTTOM = 20, TOP = 8;
   const watch = (chart) => {
     chart.draw();
     new ResizeObserver(() => chart.draw()).observe(chart.canvas.parentElement);
@@ -163,10 +163,10 @@
     }
   }
 
-  /* Lines of a section; those that never change are told in a sentence. */
+  /* Lines of a section; those that never change are listed below. */
   const charts = (host, data, span, color) => {
     const lines = data.map((one) => new Line(host, one, span, color)), flat = lines.filter((line) => line.flat);
-    if (flat.length && host) host.after(WS.el("details", {}, WS.el("summary", {}, `${flat.length} ${flat.length === 1 ? "never changed" : "never change"}`),
+    if (flat.length && host) host.after(WS.el("details", {}, WS.el("summary", {}, `${flat.length} that never changed`),
       WS.el("ul", {}, ...flat.map((line) => WS.el("li", {}, `${line.title}: ${WS.amount(line.most, line.data.unit)}`)))));
     return lines;
   };

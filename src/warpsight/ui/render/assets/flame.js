@@ -101,7 +101,7 @@
       for (const [kind, other] of Object.entries(LIKE)) this.colors[kind] = this.colors[other];
     }
 
-    /* Calls visit(node, x, width, row, tree) for what is at least half a pixel wide; callers stand above a frame in the middle. */
+    /* Calls visit(node, x, width, row, tree) for what is at least half a pixel wide; callers are above a frame in the middle. */
     layout(visit) {
       const base = this.upper ? Math.max(...this.upper.depth) : 0, focus = this.focus;
       const above = [];

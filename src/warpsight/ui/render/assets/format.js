@@ -10,7 +10,7 @@ WS.duration = (ns) => {
     if (a >= least * 0.9995) return `${WS.digits(ns / scale)} ${unit}`;
   return `${Math.round(ns)} ns`;
 };
-/* A moment as `--from` and `--until` take it: seconds since the begin of the trace, with digits enough for a resolution (ns). */
+/* A moment as `--from` and `--until` take it: seconds since the start of the trace, with digits enough for a resolution (ns). */
 WS.moment = (ns, resolution = 1) => {
   const digits = Math.max(0, Math.min(9, 9 - Math.floor(Math.log10(Math.max(resolution, 1)) + 1e-9)));
   const step = 10 ** (9 - digits), whole = Math.round(ns / step), sign = whole < 0 ? "-" : "";
@@ -37,9 +37,9 @@ WS.rate = (b) => {
   return `${Math.round(b)} B/s`;
 };
 WS.amount = (v, unit) => unit === "ns" ? WS.duration(v) : unit === "B" ? WS.size(v) : unit === "B/s" ? WS.rate(v)
-  : unit === "%" ? `${v.toFixed(1)} %` : Number.isInteger(v) ? WS.count(v) + (unit ? ` ${unit}` : "")
-  : `${+v.toPrecision(4)}${unit ? ` ${unit}` : ""}`;
-WS.percent = (part, whole) => whole ? `${(100 * part / whole).toFixed(part / whole < 0.0995 ? 2 : 1)} %` : "–";
+  : unit === "%" ? `${v.toFixed(1)}%` : Number.isInteger(v) ? WS.count(v) + (unit ? ` ${unit}` : "")
+  : `${Math.abs(v) >= 1000 ? WS.count(Math.round(v)) : +v.toPrecision(4)}${unit ? ` ${unit}` : ""}`;
+WS.percent = (part, whole) => whole ? `${(100 * part / whole).toFixed(part / whole < 0.0995 ? 2 : 1)}%` : "–";
 WS.shorten = (text, most) => {
   if (text.length <= most) return text;
   if (most < 5) return text.slice(0, Math.max(most, 0));
@@ -121,7 +121,7 @@ WS.theme = (() => {
     },
   };
 })();
-/* The library that a frame belongs to, as far as its file tells. */
+/* The library that a frame belongs to, as far as its file says. */
 WS.library = (text) => {
   const file = /\(([^()]*)\)$/.exec(text), path = (file ? file[1] : text).replace(/^.*(site|dist)-packages\//, "").replace(/^.*lib\/python[\d.]*\//, "");
   const found = /^<?([A-Za-z_]\w*)(?=[/.>])/.exec(path);

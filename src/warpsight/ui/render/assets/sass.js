@@ -59,8 +59,5 @@
     center(tr);
     pick(tr);
   });
-  document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
-  });
+  document.getElementById("theme").addEventListener("click", () => WS.theme.toggle());
 })();

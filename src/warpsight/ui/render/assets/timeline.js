@@ -11,7 +11,7 @@
       Object.assign(this, { host, data, begin: data.begin, end: data.end, live: data.live || "" });
       this.lines = new WS.Timelines(data);
       this.pointer = null; this.hovered = null; this.chosen = null; this.selection = null; this.search = ""; this.matches = null;
-      this.open = new Set();
+      this.open = new Set(); this.cut = new Map(); this.discs = [];
       this.tracks = this.arranged(series);
       [this.from, this.to] = this.padded(...data.window);
       this.build();
@@ -40,8 +40,10 @@
       return out;
     }
 
-    /* Levels of a track that are drawn: ranges by their nesting, stacks by their depth. */
-    levels(track) {
+    /* Levels of a track that are drawn: ranges by their nesting, stacks by their depth; see `makeRoom`. */
+    levels(track) { return Math.min(this.whole(track), this.cut.get(track.key) || Infinity); }
+
+    whole(track) {
       if (!this.open.has(track.key)) return 1;
       if (track.role === "ranges" || track.role === "ops") return track.rows.length;
       if (track.role !== "stacks") return 1;
@@ -88,11 +90,11 @@
       this.panel = WS.el("div", { class: "panel" });
       this.host.classList.add("timeline");
       this.host.replaceChildren(WS.el("div", { class: "toolbar" }, button("−", "Zoom out (s)", () => this.zoom(2)), button("+", "Zoom in (w)", () => this.zoom(0.5)),
-        button("All", "Show all (0)", () => this.show(this.begin, this.end)), button("Judged", "Show the time that the verdict is about", () => this.show(...this.padded(...this.data.window))),
+        button("All", "Show all (0)", () => this.show(this.begin, this.end)), button("Verdict", "Show the stretch that the verdict is about", () => this.show(...this.padded(...this.data.window))),
         this.folding, this.box, this.found), this.told, this.view, this.status, legend, this.panel);
       const left = [];
-      if (this.data.merged) left.push(`${this.data.merged} streams that did least have no row of their own; they are in their device's`);
-      if (this.data.threads) left.push(`${this.data.threads} threads that did least have no rows`);
+      if (this.data.merged) left.push(`${this.data.merged} of the least busy streams have no row of their own; their device's row includes them`);
+      if (this.data.threads) left.push(`${this.data.threads} of the least busy threads have no row`);
       if (left.length) this.host.append(WS.el("p", { class: "small muted" }, `${left.join("; ")}.`));
       this.details = new WS.Details(this, this.panel);
       this.listen();
@@ -164,12 +166,13 @@
     }
 
     toggle(track) {
-      if (this.open.has(track.key)) this.open.delete(track.key); else this.open.add(track.key);
+      if (this.open.has(track.key) && !this.cut.delete(track.key)) this.open.delete(track.key); else this.open.add(track.key);
       this.resize();
     }
 
     unfold() {
       this.libraries = !this.libraries;
+      this.cut.clear();
       this.folding.setAttribute("aria-pressed", String(this.libraries));
       this.resize();
     }
@@ -207,7 +210,8 @@
       if (!at.track || at.x < this.gutter) return null;
       const t = this.timeOf(at.x), role = at.track.role;
       if (role === "marks") {
-        const near = 7 / this.room * (this.to - this.from);
+        const near = 7 / this.room * (this.to - this.from), disc = this.discs.find((one) => Math.abs(one.x - at.x) <= 8);
+        if (disc) return disc.mark;
         return this.data.marks.filter((m) => t >= m.begin - near && t <= Math.max(m.end, m.begin + 2 * near)).sort((a, b) => (a.end - a.begin) - (b.end - b.begin))[0] || null;
       }
       if (role === "line") return null;

@@ -30,7 +30,8 @@
       this.narrow = width < 640;
       this.gutter = this.narrow ? 0 : Math.min(250, Math.round(width * 0.22));
       this.room = width - this.gutter;
-      const label = this.narrow ? 15 : 0;
+      const label = this.narrow ? 15 : 0, most = Math.max(260, Math.round(window.innerHeight * 0.72));
+      if (!this.laid) { this.laid = true; this.makeRoom(label, most); }
       let y = AXIS;
       for (const track of this.tracks) {
         const levels = this.levels(track);
@@ -38,10 +39,23 @@
         y += label + track.h + GAP;
       }
       this.total = y;
-      this.height = Math.min(y, Math.max(260, Math.round(window.innerHeight * 0.72)));
+      this.height = Math.min(y, most);
       this.view.style.height = `${this.height}px`;
       this.spacer.style.height = `${Math.max(0, y - this.height)}px`;
       this.draw();
+    }
+
+    /* Cut the deepest ranges and stacks at first, so that the first device shows without scrolling. */
+    makeRoom(label, most) {
+      const until = this.tracks.findIndex((track) => track.role === "device") + 1, above = this.tracks.slice(0, until), least = 3;
+      let over = AXIS - most;
+      for (const track of above) over += label + GAP + HEIGHT[track.role] * this.levels(track);
+      while (over > 0) {
+        const deepest = above.reduce((best, track) => this.levels(track) > this.levels(best) ? track : best);
+        if (this.levels(deepest) <= least) return;
+        this.cut.set(deepest.key, this.levels(deepest) - 1);
+        over -= HEIGHT[deepest.role];
+      }
     }
 
     place(event) {
@@ -116,7 +130,7 @@
       const main = ["device", "calls", "steps", "marks"].includes(track.role), folds = ["ranges", "ops", "stacks"].includes(track.role) && (track.rows.length > 1 || track.role === "stacks");
       const indent = main || track.role === "line" ? 0 : 12, row = this.data.rows[track.rows[0]];
       const share = row && track.role !== "stacks" && track.role !== "steps" ? WS.percent(row.busy, this.end - this.begin) : track.role === "line" ? WS.amount(track.line.most, track.line.data.unit) : "";
-      let text = (folds ? (this.open.has(track.key) ? "▾ " : "▸ ") : "") + this.labelOf(track);
+      let text = (folds ? (this.open.has(track.key) && !this.cut.has(track.key) ? "▾ " : "▸ ") : "") + this.labelOf(track);
       g.font = `${main ? 600 : 400} 12px ${this.font}`;
       const space = (this.narrow ? this.width : this.gutter - 10) - g.measureText(share).width - 10 - indent;
       while (text.length > 4 && g.measureText(text).width > space) text = WS.shorten(text, text.length - 2);
@@ -208,7 +222,7 @@
       g.globalAlpha = 1;
       g.font = `11px ${this.font}`;
       g.fillStyle = track.role === "steps" ? this.paint["-ink"] : track.role === "ops" ? this.paint["-f-ink"] : this.onColor;
-      // A device with rows for its streams shows their work without names: they stand there.
+      // A device with rows for its streams shows their work without names: they are there.
       const named = track.role !== "device" || !this.tracks.some((t) => t.role === "stream" && t.key.startsWith(`${track.key}.`));
       for (let i = 0; named && i < wide.length && this.labels < MOST_LABELS; i += 3) this.text(g, part.names[own.name[wide[i]]], wide[i + 1], wide[i + 2], y + h / 2);
     }
@@ -279,21 +293,21 @@
     }
 
     marks(g, y) {
-      let free = -99;
-      for (const mark of [...this.data.marks].sort((a, b) => a.begin - b.begin)) {
-        if (mark.end < this.from || mark.begin > this.to) continue;
+      const shown = this.data.marks.filter((mark) => mark.end >= this.from && mark.begin <= this.to).sort((a, b) => a.begin - b.begin);
+      let free = this.gutter - 9, last = this.width + 9;
+      this.discs = shown.map((mark) => ({ mark, x: free = Math.max(this.x(mark.begin), free + 17) }));
+      for (const disc of [...this.discs].reverse()) last = disc.x = Math.min(disc.x, last - 17);
+      for (const { mark, x: cx } of this.discs) {
         const x = this.x(mark.begin), w = Math.max(this.x(mark.end) - x, 2), color = this.paint[mark.severity === "error" || mark.severity === "loss" ? "-bad" : mark.severity === "warning" ? "-warn" : "-muted"];
         g.fillStyle = color;
         g.globalAlpha = 0.28;
         g.fillRect(Math.max(x, this.gutter), y + 14, Math.min(w, this.width), 4);
         g.globalAlpha = 1;
-        const cx = Math.max(x, this.gutter + 7, free + 15);
-        free = cx;
         g.beginPath();
         g.arc(cx, y + 8, 7, 0, 7);
         g.fill();
         g.fillStyle = this.onColor;
-        g.font = `600 10px ${this.font}`;
+        g.font = `600 ${mark.number > 9 ? 9 : 10}px ${this.font}`;
         g.textAlign = "center";
         g.fillText(String(mark.number), cx, y + 8.5);
         g.textAlign = "left";

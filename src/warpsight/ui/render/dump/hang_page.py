@@ -127,14 +127,14 @@ def _process(process: dict[str, Any]) -> Iterator[str]:
 
 
 def _standing(thread: dict[str, Any]) -> tuple[Any, ...]:
-    """Equal for threads that stand at the same place: a pool's workers are shown once."""
+    """Equal for threads that are at the same place: a pool's workers are shown once."""
     python = tuple((frame["function"], frame["file"], frame["line"]) for frame in thread["python"])
     native = tuple((frame["module"], frame["address"]) for frame in thread["native"])
     return (thread["state"], thread["gil"], python, native) if python or native else (thread["thread"],)
 
 
 def _threads(group: list[dict[str, Any]]) -> Iterator[str]:
-    """Threads that stand at the same place."""
+    """Threads that are at the same place."""
     first = group[0]
     gil = ", holds the GIL" if first["gil"] else ""
     where = f", in the kernel at {first['kernel']}" if first["kernel"] not in ("", "0") else ""

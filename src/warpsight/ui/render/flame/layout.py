@@ -24,7 +24,7 @@ def preorder(graph: FlameGraph) -> Column:
     for depth in range(int(graph.depth.max(initial=0)), 0, -1):
         nodes = np.flatnonzero(graph.depth == depth)
         np.add.at(size, graph.parent[nodes], size[nodes])
-    # A node stands behind its parent and everything below its elder siblings.
+    # A node is behind its parent and everything below its elder siblings.
     siblings = order[1:]  # the root is first
     before = np.cumsum(size[siblings]) - size[siblings]
     parents = graph.parent[siblings]

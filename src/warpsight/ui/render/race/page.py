@@ -79,7 +79,7 @@ def _source(frame: Frame) -> Iterator[dict[str, Any]]:
 
 
 def _picture(told: Sequence[WarpMoments]) -> dict[str, Any] | None:
-    """Each warp's instructions on a row, all in the order of their times, which stand above them."""
+    """Each warp's instructions on a row, all in the order of their times, which are above them."""
     times = sorted({moment.ns for row in told for moment in row.moments})
     if not times:
         return None

@@ -121,7 +121,7 @@ def _failed(arm: stressing.Arm) -> str:
 
 
 def _percent(rate: float) -> str:
-    return f"{100 * rate:.2g} %"
+    return f"{100 * rate:.2g}%"
 
 
 def _duration(seconds: float) -> str:

@@ -116,7 +116,7 @@ class Timeline:
         }  # fmt: skip
 
     def marks(self, findings: Sequence[Finding]) -> list[dict[str, Any]]:
-        """The findings that lie somewhere, with their number in reading order."""
+        """The findings that are somewhere, with their number in reading order."""
         origin = self._scene.origin
         return [
             {"number": number, "begin": one.at[0] - origin, "end": one.at[1] - origin, "text": self._text(one.text),
@@ -130,7 +130,7 @@ class Timeline:
         return (begin, end) if end > begin else (self._scene.begin, self._scene.end)
 
     def _close(self, window: tuple[int, int]) -> tuple[int, int]:
-        """The begin of a window, as far as its single slices fit into the page."""
+        """The start of a window, as far as its single slices fit into the page."""
         begin, end = window
         while end - begin > 1_000:
             where = (row.between(begin, end) for row in self._scene.rows)

@@ -27,7 +27,7 @@ def page(listing: Listing) -> str:
     drawn = len({row.block for row in listing.rows}) <= _MOST_BLOCKS
     picture = Markup(flow_picture.svg(listing)) if drawn else None
     return pages.page(
-        "sass.html.j2", css=("theme.css", "sass.css"), js=("sass.js",),
+        "sass.html.j2", css=("theme.css", "sass.css"), js=("format.js", "sass.js"),
         data={"rows": [[_line_ids(row), row.ptx] for row in listing.rows]},
         title=code.short_name, code=code, listing=listing, rows=[_row(row, listing) for row in listing.rows],
         files=_files(listing), ptx=_ptx(listing), picture=picture,
@@ -72,6 +72,7 @@ def _files(listing: Listing) -> list[dict[str, Any]]:
         found.append({
             "path": path, "name": PurePath(path).name,
             "lines": [one for one in listed if one["text"] is not None or one["code"]],
+            "missing": all(one["text"] is None for one in listed),
         })  # fmt: skip
     return found
 

@@ -39,7 +39,7 @@ _HELP = """\
 """
 #: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
-#: Lines of a lane at most, and of what stands above and below the lanes.
+#: Lines of a lane at most, and of what is above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
 
 
@@ -372,7 +372,7 @@ class TimelineApp(TerminalApp):
         at = int(work.start[current]) if current is not None else self.column_window()[0]
         place = int(np.searchsorted(work.start[rows], at, "right"))
         if place == len(rows):
-            self.notify("from the begin again")
+            self.notify("from the start again")
             place = 0
         row = int(rows[place])
         self.row = self.picture.lane_of(row)
