@@ -31,7 +31,7 @@ bool Timing::prepare() {
   joins_.resize(program_.streams().size());
   for (CUevent& event : joins_)
     if (!make(&event, CU_EVENT_DISABLE_TIMING)) return false;
-  if (script_.has(kTimeOperations)) {
+  if (script_.has(kTimeOperations) || script_.header->timed_runs != 0) {
     before_.resize(program_.operations());
     after_.resize(program_.operations());
     for (size_t i = 0; i < program_.operations(); ++i)

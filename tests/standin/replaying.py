@@ -18,8 +18,8 @@ from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.store import Capsule, Writer
 
 HERE = Path(__file__).parent
-#: Where the stand-in's memory is; nothing of a process is there.
-BASE = 0x5_0000_0000_00
+#: Where the stand-in's memory is; nothing of a process is there, sanitizers' shadows included.
+BASE = 0x2000_0000_0000
 COUNT = 3000
 KERNEL = "_Z5scalePfPKffi"
 DEVICE = m.RecordedDevice("Stand-in GPU", (9, 0), 132, 80 << 30, 13000)

@@ -62,7 +62,7 @@ class Part:
     begin: int
     end: int
     slices: _SliceColumns
-    bins: Bins
+    bins: _Bins
 
 
 def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
