@@ -312,7 +312,11 @@ def test_a_round_is_on_disk_before_its_segments_are_removed(
         return (file.suffix == ".npz" and file.name == committed["arrays"]) or file.suffix == ".json" \
             or (file.suffix == ".parquet" and store.part_number(file) <= committed["part"])  # fmt: skip
 
-    monkeypatch.setattr(os, "fsync", lambda number: (kept.add(os.fstat(number).st_ino), sync(number))[1])
+    def synced(number: int) -> None:
+        kept.add(os.fstat(number).st_ino)
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "unlink", removed)
     Converter(recording.root).convert(enough_bytes=0)
     assert not list((recording.root / "raw").glob("*/data-*.seg"))
