@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from warpsight import _native
 
@@ -34,8 +34,8 @@ def browser_path() -> str | None:
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
-# How long an example takes is the machine's business: several suites may share it.
-settings.register_profile("untimed", deadline=None)
+# How long examples take, and take to be made, is the machine's business: several suites may share it.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

@@ -109,10 +109,10 @@ def test_the_skill_is_installed_once_and_never_overwrites_another(tmp_path):
 
 
 def test_a_statement_that_does_not_end_is_ended(roots):
-    tools = Tools(Places([roots]), query_s=0.2)
+    places = Places([roots])
     endless = (
         "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE (a.range * b.range) % 7 = 3"
     )
     with pytest.raises(WarpsightError, match=r"not finished after 0\.2 s"):
-        tools.query("run.warp", endless)
-    assert tools.query("run.warp", "SELECT count(*) AS n FROM kernel")["rows"] == [{"n": 400}]
+        Tools(places, query_s=0.2).query("run.warp", endless)
+    assert Tools(places).query("run.warp", "SELECT count(*) AS n FROM kernel")["rows"] == [{"n": 400}]
