@@ -42,9 +42,7 @@ SPANS = """
     # copies by the tensor memory accelerator: descriptor, addresses and coordinates in uniform registers
     UTMALDG.3D 0 [UR8] UR 5; UTMASTG.2D 0 [UR8] UR 3; UTMAPF.L2.4D 0 [UR8] UR 4; UTMALDG 0 [UR8] UR 3;
     UTMALDG.3D 1 [UR4] UR 2; UTMACCTL.PF 0 [UR4] UR 2; UBLKCP.S.G 0 [UR4] UR 2; UBLKCP.S.G 1 [UR4] UR 2;
-    UBLKCP.G.S 1 [UR4] UR 1; UBLKCP.G.S 0 [UR4] UR 2; UBLKPF 1 [UR4] UR 1;
-    # textures: two uniform registers name one; no more than two coordinates in an operand
-    TEX.B.LL 0 R4 R 2; TEX.B.LL 1 R4 R 1; TEX.B.LL 1 UR4 UR 2; TEX -1 R4 R 1
+    UBLKCP.G.S 1 [UR4] UR 1; UBLKCP.G.S 0 [UR4] UR 2; UBLKPF 1 [UR4] UR 1
 """
 
 

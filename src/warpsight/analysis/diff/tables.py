@@ -35,7 +35,7 @@ _ROW = f"name:string {_CHANGE}"
 _NODE = f"node:int64 parent:int64 depth:int64 kind:string name:string match:string {_CHANGE}"
 
 
-def _mean_of(values: Column) -> Column:
+def mean_of(values: Column) -> Column:
     """The mean over runs of each row: the geometric mean, so that ratios of means are means of ratios, unless some value is 0."""
     zero: Column = np.any(values <= 0, axis=1)
     logs = np.log(np.where(zero[:, None], 1.0, values))
@@ -98,7 +98,7 @@ class Maker:
     def _changes(self, name: str, count: Column) -> list[dict[str, Any]]:
         """What all tables of changes have, row by row."""
         values, after = self.judged.values[name], self.design.after
-        one, two = _mean_of(values[:, ~after]), _mean_of(values[:, after])
+        one, two = mean_of(values[:, ~after]), mean_of(values[:, after])
         counts = count[:, ~after].mean(axis=1), count[:, after].mean(axis=1)
         time = self.judged.time[name] if self.judged.time else None
         beside = self.judged.beside.get(name) if self.judged.beside else None

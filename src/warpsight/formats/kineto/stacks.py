@@ -21,7 +21,7 @@ Int32 = NDArray[np.int32]
 _FUNCTION = re.compile(r"^(.*)\((\d{1,9})\): (.*)$", re.DOTALL)
 
 
-def _frame_of(name: str) -> Frame:
+def frame_of(name: str) -> Frame:
     """A frame from torch's `file.py(12): function`; built-ins have no place, modules are markers."""
     found = _FUNCTION.match(name)
     if found is None:
@@ -99,7 +99,7 @@ class PythonCallStacks:
         codes, texts = group.codes(".name")
         for raw in texts:
             if raw not in self._frames:
-                self._frames[raw] = self._definitions.frame(_frame_of(text(raw) or ""))
+                self._frames[raw] = self._definitions.frame(frame_of(text(raw) or ""))
         return np.array([self._frames[raw] for raw in texts] + [0], np.int64)[codes]
 
     def _interned(self, frames: Int64, ids: Int64, callers: Int64) -> tuple[Int32, Int32]:
@@ -139,7 +139,7 @@ class PythonCallStacks:
         """The stack of a `Call stack` argument: frames separated by `;`, innermost first; 0 for none."""
         known = self._texts.get(text)
         if known is None:
-            frames = [_frame_of(name) for name in reversed(text.split(";")) if name]
+            frames = [frame_of(name) for name in reversed(text.split(";")) if name]
             known = self._texts[text] = self._definitions.stack_of(frames, "imported")
         return known
 

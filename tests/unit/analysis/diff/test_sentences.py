@@ -14,36 +14,36 @@ from warpsight.analysis.diff.design import Design
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.0005, "0.05 %"), (1.00099, "0.10 %"), (1.001, "0.1 %"), (1.051, "5.1 %"), (0.9, "10.0 %"), (1.9994, "99.9 %"),
-     (1.9996, "100 %"), (21.0, "2,000 %"), (0.5, "50.0 %")],
+    [(1.0005, "0.05%"), (1.00099, "0.10%"), (1.001, "0.1%"), (1.051, "5.1%"), (0.9, "10.0%"), (1.9994, "99.9%"),
+     (1.9996, "100%"), (21.0, "2,000%"), (0.5, "50.0%")],
 )  # fmt: skip
 def test_a_change_in_percent_of_what_was_before(ratio: float, text: str) -> None:
     assert sentences.percent(log(ratio)) == text
 
 
 def test_intervals_with_and_without_signs() -> None:
-    assert sentences.interval(log(0.989), log(1.019), signed=True) == "−1.1 to +1.9 %"
-    assert sentences.interval(0.0, log(1.019), signed=True) == "0.0 to +1.9 %"
-    assert sentences.interval(log(0.989), log(1.019), signed=False) == "1.1 to 1.9 %"
+    assert sentences.interval(log(0.989), log(1.019), signed=True) == "−1.1 to +1.9%"
+    assert sentences.interval(0.0, log(1.019), signed=True) == "0.0 to +1.9%"
+    assert sentences.interval(log(0.989), log(1.019), signed=False) == "1.1 to 1.9%"
 
 
 def test_slower_and_faster_with_the_nearer_end_first() -> None:
     assert (
-        sentences.changed(log(1.051), log(1.039), log(1.062), "99 %")
-        == "slower by 5.1 % (99 %: 3.9 to 6.2 %)"
+        sentences.changed(log(1.051), log(1.039), log(1.062), "99%")
+        == "slower by 5.1% (99%: 3.9 to 6.2%)"
     )
     assert (
-        sentences.changed(log(0.9), log(0.88), log(0.92), "95 %") == "faster by 10.0 % (95 %: 8.0 to 12.0 %)"
+        sentences.changed(log(0.9), log(0.88), log(0.92), "95%") == "faster by 10.0% (95%: 8.0 to 12.0%)"
     )
 
 
 @pytest.mark.parametrize(
     ("change", "needed", "loop", "text"),
     [
-        (1.004, log(1.023), "step", "in the time per step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 2.3 %"),
-        (0.996, 3.0, "recording", "in the time of the recording: −0.4 % (99 %: −1.1 to +1.9 %), nothing short of a multiple "
+        (1.004, log(1.023), "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 2.3%"),
+        (0.996, 3.0, "recording", "in the time of the recording: −0.4% (99%: −1.1 to +1.9%), nothing short of a multiple "
          "could have been seen"),
-        (1.004, 2.99, "step", "in the time per step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 1,889 %"),
+        (1.004, 2.99, "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 1,889%"),
     ],
 )  # fmt: skip
 def test_no_difference_shown_says_what_could_have_been_seen(
@@ -59,10 +59,10 @@ def test_no_difference_shown_says_what_could_have_been_seen(
         ({"verdict": "new"}, 0, "attend is new"),
         ({"verdict": "gone"}, 2, "attend is gone, and 2 more rows by kernel changed"),
         ({"verdict": "slower", "ratio": 1.302, "low": 1.261, "high": 1.345}, 0,
-         "attend is slower by 30.2 % (95 %: 26.1 to 34.5 %)"),
-        ({"verdict": "faster", "ratio": 0.8, "low": 0.7, "high": 0.9}, 0, "attend is faster by 20.0 % (95 %: 10.0 to 30.0 %)"),
+         "attend is slower by 30.2% (95%: 26.1 to 34.5%)"),
+        ({"verdict": "faster", "ratio": 0.8, "low": 0.7, "high": 0.9}, 0, "attend is faster by 20.0% (95%: 10.0 to 30.0%)"),
         ({"verdict": "grew", "beside": 1.302, "beside_low": 1.261, "beside_high": None, "ratio": 9, "low": 9, "high": 9}, 1,
-         "attend grew by 30.2 % (95 %: 0.0 to 26.1 %) beside the rest of the device work, and 1 more row by kernel changed"),
+         "attend grew by 30.2% (95%: 0.0 to 26.1%) beside the rest of the device work, and 1 more row by kernel changed"),
     ],
 )  # fmt: skip
 def test_the_part_that_changed(row: dict[str, Any], more: int, text: str) -> None:

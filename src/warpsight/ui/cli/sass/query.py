@@ -54,31 +54,38 @@ def command(
     if compress and out is None:
         raise UsageError("--compress needs --output")
     from warpsight.sass.records import filters
-    from warpsight.sass.records.counting import counts
-    from warpsight.sass.records.field_names import unknown
-    from warpsight.sass.records.selection import RecordSelection, select
     from warpsight.ui.render import terminal
     from warpsight.ui.render.sass import records
 
     chosen = filters.parse(conditions or [])
     with _stream(out, compress, force) as stream:
         if count and group_by:
+            from warpsight.sass.records.counting import counts
+
             totals, notes = counts(trace, chosen, group_by, top)
             records.write_counts(group_by, totals, form, not no_header, stream)
             doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
         else:
+            from warpsight.sass.records.selection import RecordSelection, select
+
             limit = None if everything or tail is not None else head
             selection = RecordSelection(chosen, limit, None if everything else tail, group_by, describing)
             found = select(trace, selection)
             notes = found.notes
             names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]
             records.write_records(found.groups, names, group_by, form, not no_header, stream)
-            keys = {key for key, listed in found.groups.items() if listed}
+            doubtful = _doubtful(
+                chosen.fields, group_by, {key for key, listed in found.groups.items() if listed}
+            )
             listed = [record for group in found.groups.values() for record in group]
-            doubtful = _doubtful(chosen.fields, group_by, keys) + [
+            doubtful += [
                 name for name in names or () if listed and not any(name in record for record in listed)
             ]
-    terminal.warning(*notes, *(unknown(doubtful) if doubtful else ()))
+    if doubtful:
+        from warpsight.sass.records.field_names import unknown
+
+        notes = [*notes, *unknown(doubtful)]
+    terminal.warning(*notes)
 
 
 def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[Any]) -> list[str]:
