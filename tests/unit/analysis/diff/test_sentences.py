@@ -28,13 +28,8 @@ def test_intervals_with_and_without_signs() -> None:
 
 
 def test_slower_and_faster_with_the_nearer_end_first() -> None:
-    assert (
-        sentences.changed(log(1.051), log(1.039), log(1.062), "99%")
-        == "slower by 5.1% (99%: 3.9 to 6.2%)"
-    )
-    assert (
-        sentences.changed(log(0.9), log(0.88), log(0.92), "95%") == "faster by 10.0% (95%: 8.0 to 12.0%)"
-    )
+    assert sentences.changed(log(1.051), log(1.039), log(1.062), "99%") == "slower by 5.1% (99%: 3.9 to 6.2%)"
+    assert sentences.changed(log(0.9), log(0.88), log(0.92), "95%") == "faster by 10.0% (95%: 8.0 to 12.0%)"
 
 
 @pytest.mark.parametrize(
