@@ -99,7 +99,7 @@ def test_search_counts_the_time_once_and_marks(page, made, tmp_path):
         graph = flame(trace, shape=Shape(levels=()))
         share *= sum(t for t, i in zip(graph.total[:, 0].tolist(), graph.label.tolist(), strict=True)
                      if graph.kinds[i] == "kernel") / graph.total[0, 0]  # fmt: skip
-    assert abs(float(told.rsplit(", ", 1)[1].split(" ")[0]) / 100 - share) < 0.001
+    assert abs(float(told.rsplit(", ", 1)[1].split("%")[0]) / 100 - share) < 0.001
     page.screenshot(tmp_path / "search.png")
     page.evaluate("flame.search('[nothing')")  # no regular expression: taken as text
     assert page.evaluate("document.querySelector('.told').textContent") == "no match"

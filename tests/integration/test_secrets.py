@@ -266,7 +266,7 @@ EVERY_VERB: dict[str, tuple[str, ...] | str] = {
     "sass compare": ("sass compare LINES LINES",), "sass delays": ("sass delays LINES --delay-ns 100",),
     **{f"sass {verb}": WRITES_THROUGH for verb in (
         "hotspots", "why", "counts", "metrics", "list", "trace", "probe", "events", "memory", "races", "waits", "disasm",
-        "histogram", "ipc")},
+        "histogram", "ipc", "values", "dataflow", "tma", "mma")},
 }  # fmt: skip
 
 

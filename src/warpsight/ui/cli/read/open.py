@@ -78,12 +78,11 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
         try:
             with server:
                 loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
+                # Ctrl-C is the usual end here, from the address on: what is being sent is finished first.
+                app.end_soon_after_interrupt(_PATIENCE_S)
                 _print_addresses(server, perfetto)
                 if browser:
                     _browse(server.perfetto if perfetto and server.perfetto else server.url)
-                app.end_soon_after_interrupt(
-                    _PATIENCE_S
-                )  # it is the usual end here: what is being sent is finished first
                 terminal.note("Ctrl-C ends it")
                 threading.Event().wait()
         except KeyboardInterrupt:
