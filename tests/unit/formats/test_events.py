@@ -88,6 +88,13 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         blocks.read(Source(path))
 
 
+def test_a_file_cut_before_anything_can_be_read_is_said_to_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "x.events.zst"
+    path.write_bytes(GOLDEN.read_bytes()[:100])
+    with pytest.raises(FormatError, match="ends early, before anything can be read"):
+        blocks.read(Source(path))
+
+
 def test_verbs_for_other_files_say_what_reads_an_event_trace(
     whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

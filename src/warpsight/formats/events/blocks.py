@@ -111,6 +111,8 @@ def read(source: Source) -> EventFile:
 def _blocks(source: Source, found: EventFile) -> Iterator[tuple[int, bytes]]:
     with source.open() as file:
         if file.read(len(MAGIC)) != MAGIC:
+            if source.truncated:
+                raise source.error(f"{source.damage}, before anything can be read")
             raise source.error("not an event trace; record one with: warpsight sass trace -- PROGRAM")
         at = len(MAGIC)
         while head := file.read(_HEADER.size):
