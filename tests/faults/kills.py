@@ -6,6 +6,7 @@ holds and what its `loss` counts must add up to that, nothing may be there twice
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import warpsight.model
 from tests.integration.recorded import TIMEOUT, environment, launcher
+from tests.integration.standin_programs import children
 
 PARTS = ("launcher", "program", "converter")
 THREADS = 2
@@ -132,10 +134,10 @@ def _until(condition: object, what: str) -> None:
 def _parts(launcher_pid: int) -> dict[str, int]:
     """Process ids of the launcher and its children, by what they are."""
     found = {"launcher": launcher_pid}
-    for task in Path(f"/proc/{launcher_pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
+    for child in children(launcher_pid):
+        with contextlib.suppress(OSError):  # it ended meanwhile
             line = Path(f"/proc/{child}/cmdline").read_bytes()
-            found["converter" if b"warpsight.capture.converter" in line else "program"] = int(child)
+            found["converter" if b"warpsight.capture.converter" in line else "program"] = child
     return found
 
 
