@@ -111,8 +111,10 @@ def test_a_child_forked_without_exec_neither_harms_nor_delays(library: Path, tmp
 
 
 def test_a_daemon_left_behind_is_waited_for_only_so_long(library: Path, tmp_path: Path) -> None:
-    daemon = "import warpsight as ws, time; ws.emit('daemon', kind='daemon'); time.sleep(60)"
-    leave = f"subprocess.Popen([sys.executable, '-c', {daemon!r}], start_new_session=True); time.sleep(3)"
+    emitted = tmp_path / "emitted"
+    daemon = f"import warpsight as ws, time; ws.emit('daemon', kind='daemon'); open({str(emitted)!r}, 'w'); time.sleep(60)"
+    leave = (f"subprocess.Popen([sys.executable, '-c', {daemon!r}], start_new_session=True)\n"
+             f"while not os.path.exists({str(emitted)!r}): time.sleep(0.05)")  # fmt: skip
     done = record(library, tmp_path / "a.warp", program(leave), "--wait", "0.5")
     assert done.code == 0
     assert "waiting up to 0.5 s for 1 process" in done.err
