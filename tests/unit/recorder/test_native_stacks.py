@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -50,17 +51,67 @@ def test_a_thread_that_does_not_exist_is_told() -> None:
         Unwinder(os.getpid()).stack(2**22 - 1)
 
 
+IN_A_HANDLER = """
+#include <signal.h>
+#include <unistd.h>
+static void handler(int number) { (void)number; write(1, "ready\\n", 6); for (;;) pause(); }
+int main(void) { signal(SIGUSR1, handler); raise(SIGUSR1); return 0; }
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="native stacks are read on x86-64 only")
+def test_a_thread_in_a_signal_handler_is_seen_down_to_what_was_interrupted(tmp_path: Path) -> None:
+    """Its caller is described by expressions: the kernel saved every register."""
+    (tmp_path / "program.c").write_text(IN_A_HANDLER)
+    subprocess.run(
+        ["cc", "-O2", "-fomit-frame-pointer", "-o", tmp_path / "program", tmp_path / "program.c"], check=True
+    )
+    process = subprocess.Popen([tmp_path / "program"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            frames = Unwinder(process.pid).stack(process.pid)
+        except NotTraceable as error:
+            pytest.skip(f"this environment does not let us trace: {error}")
+        functions = [frame.function for frame in frames]
+        assert functions.index("handler") < functions.index("main"), functions
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_damaged_frame_information_is_an_error_of_its_own() -> None:
-    with pytest.raises(cfi.CfiError):
-        cfi.parse_cie(b"\x01zR\0\x01", 0)
+    whole = ElfImage(Path(sys.executable).resolve())
+    starts, places = whole._table
+    fde = whole._entry(places[0])
+    cie = whole._entry(places[0] + 4 - int.from_bytes(fde[4:8], "little", signed=True))
+    assert cfi.row_at(cie, fde, places[0], starts[0]).return_register == 16
+    for number in range(4, len(cie)):
+        for value in (0, 0x2D, 0xFF):
+            damaged = cie[:number] + bytes([value]) + cie[number + 1 :]
+            with contextlib.suppress(cfi.CfiError):
+                cfi.row_at(damaged, fde, places[0], starts[0])
+    for length in range(8, len(cie)):
+        with contextlib.suppress(cfi.CfiError):
+            cfi.row_at(cie[:length], fde, places[0], starts[0])
     with pytest.raises(cfi.CfiError):
         cfi.evaluate(b"\xff", {}, lambda address, size: None, [])
+    with pytest.raises(cfi.CfiError):
+        cfi.evaluate(b"\x22", {}, lambda address, size: None, [])  # a sum of nothing
     with pytest.raises(ValueError, match="ELF"):
         ElfImage(b"not an ELF file at all")
 
 
 def test_expressions_compute_as_dwarf_says() -> None:
     memory = {0x1000: (42).to_bytes(8, "little")}
-    assert cfi.evaluate(b"\x77\x08", {7: 100}, lambda a, n: memory.get(a), []) == 108  # breg7 + 8
-    assert cfi.evaluate(b"\x0a\x00\x10\x06\x23\x02", {}, lambda a, n: memory.get(a), []) == 44  # *0x1000 + 2
-    assert cfi.evaluate(b"\x3f\x3b\x2a", {}, lambda a, n: None, []) == 1  # 15 >= 11
+
+    def value(expression: bytes, *stack: int) -> int:
+        return cfi.evaluate(expression, {7: 100}, lambda address, size: memory.get(address), list(stack))
+
+    assert value(b"\x77\x08") == 108  # breg7 + 8
+    assert value(b"\x0a\x00\x10\x06\x23\x02") == 44  # *0x1000 + 2
+    assert value(b"\x3f\x3b\x2a") == 1  # 15 >= 11
+    assert value(b"\x3b\x3f\x1c") == 2**64 - 4  # 11 - 15
+    assert value(b"\x31\x11\x7f\x2d") == 0  # 1 < -1
+    assert value(b"\x12\x1e\x34\x24", 3) == 144  # (3 * 3) << 4

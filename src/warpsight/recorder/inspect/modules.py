@@ -75,6 +75,7 @@ class ElfImage:
         size, count, _, self._sections = struct.unpack_from("<4H", self._data, 54)
         self._loads: list[tuple[int, int, int]] = []
         self._frames = (0, 0)
+        self._rows: dict[int, cfi.UnwindRow] = {}
         for number in range(count):
             kind, _, offset, address, _, in_file, _, _ = struct.unpack_from(
                 "<2I6Q", self._data, headers_at + number * size
@@ -83,7 +84,6 @@ class ElfImage:
                 self._loads.append((offset, address, in_file))
             elif kind == _EH_FRAME_HDR:
                 self._frames = (address, in_file)
-        self._ids: dict[int, cfi.Cie] = {}
 
     def address_of(self, offset: int) -> int:
         """The virtual address that a place in the file is loaded at."""
@@ -138,44 +138,34 @@ class ElfImage:
         """The search table of .eh_frame_hdr: starts of functions and their FDEs."""
         address, size = self._frames
         data = self.read(address, size)
-        if len(data) < 12 or data[0] != 1 or data[3] != 0x3B:  # data-relative sdata4: what linkers write
+        if (
+            len(data) < 12 or data[:4] != b"\x01\x1b\x03\x3b"
+        ):  # what linkers write: pcrel, udata4, datarel of four bytes
             return [], []
-        reader = cfi.AddressCursor(data, address, 4)
-        reader.pointer(data[1])
-        count = reader.pointer(data[2])
+        # An encoded pointer to .eh_frame, of four bytes where linkers write it, and the number of pairs, likewise.
+        count = struct.unpack_from("<I", data, 8)[0]
         pairs = (
-            np.frombuffer(data, "<i4", min(count, (len(data) - reader.at) // 8) * 2, reader.at).astype(
-                np.int64
-            )
-            + address
+            np.frombuffer(data, "<i4", min(count, (len(data) - 12) // 8) * 2, 12).astype(np.int64) + address
         )
         return pairs[0::2].tolist(), pairs[1::2].tolist()
 
-    def row_at(self, pc: int) -> tuple[cfi.UnwindRow, cfi.Cie]:
+    def row_at(self, pc: int) -> cfi.UnwindRow:
         """How to find the caller at a virtual address of the file.
 
         Raises:
             CfiError: when the file does not say.
         """
-        starts, places = self._table
-        at = bisect_right(starts, pc) - 1
-        if at < 0:
-            raise cfi.CfiError("no frame information")
-        place = places[at]
-        length, back = struct.unpack("<Ii", self.read(place, 8))
-        data = self.read(place + 8, length - 4)
-        cie = self._cie(place + 4 - back)
-        reader = cfi.AddressCursor(data, place + 8)
-        start = reader.pointer(cie.encoding)
-        size = reader.pointer(cie.encoding & 0x0F)
-        if not start <= pc < start + size:
-            raise cfi.CfiError("no frame information")
-        if cie.augmented:
-            reader.block()
-        return cfi.row_at(cie, data[reader.at :], start, pc), cie
+        if pc not in self._rows:  # threads have most of their frames in common
+            starts, places = self._table
+            at = bisect_right(starts, pc) - 1
+            if at < 0:
+                raise cfi.CfiError("no frame information")
+            fde = self._entry(places[at])
+            (back,) = struct.unpack_from("<i", fde, 4)
+            self._rows[pc] = cfi.row_at(self._entry(places[at] + 4 - back), fde, places[at], pc)
+        return self._rows[pc]
 
-    def _cie(self, place: int) -> cfi.Cie:
-        if place not in self._ids:
-            (length,) = struct.unpack("<I", self.read(place, 4))
-            self._ids[place] = cfi.parse_cie(self.read(place + 8, length - 4), place + 8)
-        return self._ids[place]
+    def _entry(self, place: int) -> bytes:
+        """An entry of .eh_frame with its length."""
+        (length,) = struct.unpack("<I", self.read(place, 4))
+        return self.read(place, 4 + length)

@@ -86,7 +86,7 @@ class Unwinder:
                 caller, signal = self._caller(
                     registers, pc - (1 if len(found) > 1 and not signal else 0), memory
                 )
-            except (cfi.CfiError, ValueError, IndexError, struct.error):
+            except (cfi.CfiError, LookupError, TypeError, ValueError, struct.error):
                 caller, signal = _by_frame_pointer(registers, copied, memory), False
             if caller is None or caller[_RSP] <= registers[_RSP] or not self._mapping(caller[_RIP]):
                 break
@@ -100,30 +100,25 @@ class Unwinder:
         module = self._module(mapping) if mapping else None
         if mapping is None or module is None:
             raise cfi.CfiError("code of no file")
-        row, cie = module.row_at(module.address_of(pc - mapping.start + mapping.offset))
-        cfa = row.cfa
-        frame = (
-            cfi.evaluate(cfa, registers, memory, []) if isinstance(cfa, bytes) else registers[cfa[0]] + cfa[1]
-        )
-        caller = dict(registers)
-        caller[_RSP] = frame
-        for register, (kind, value) in row.rules.items():
-            if kind == "none":
-                if register == cie.return_register:
-                    return None, False
-            elif isinstance(value, bytes):
+        row = module.row_at(module.address_of(pc - mapping.start + mapping.offset))
+        frame = cfi.frame_address(row.cfa, registers, memory)
+        caller = {**registers, _RSP: frame}
+        for register, rule in row.rules.items():
+            value = rule.arg
+            if rule.type == rule.UNDEFINED and register == row.return_register:
+                return None, False  # where the thread began
+            if isinstance(value, int):
+                if rule.type == rule.OFFSET:
+                    caller[register] = cfi.word(memory, frame + value)
+                else:
+                    caller[register] = registers[value] if rule.type == rule.REGISTER else frame + value
+            elif value is not None:
                 at = cfi.evaluate(value, registers, memory, [frame])
-                caller[register] = cfi.word(memory, at) if kind == "expression" else at
-            elif kind == "at":
-                caller[register] = cfi.word(memory, frame + value)
-            elif kind == "offset":
-                caller[register] = frame + value
-            elif kind == "register":
-                caller[register] = registers[value]
-        if cie.return_register not in row.rules:
+                caller[register] = cfi.word(memory, at) if rule.type == rule.EXPRESSION else at
+        if row.return_register not in row.rules:
             raise cfi.CfiError("no return address")
-        caller[_RIP] = caller[cie.return_register]
-        return caller, cie.signal
+        caller[_RIP] = caller[row.return_register]
+        return caller, row.signal
 
     def _mapping(self, pc: int) -> Mapping | None:
         return next((m for m in self._mappings if m.executable and m.start <= pc < m.end), None)
