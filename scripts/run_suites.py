@@ -124,10 +124,10 @@ SUITES = (
         _one,
     ),
     _pytest("unit", 2, 1800),
-    _pytest("golden", 2, 600),
+    _pytest("golden", 2, 900),
     _pytest("truth", 2, 900),
     _pytest("integration", 2, 2400),
-    _pytest("faults", 2, 600),
+    _pytest("faults", 2, 900),
     _pytest("gpu", 0, 300),
     Suite("examples", "tests", lambda: [sys.executable, "examples/run.py", "--test"], _last_line, 240),
 )
