@@ -117,6 +117,15 @@ def test_an_encrypted_zip_says_so(folder: Path, tmp_path: Path) -> None:
         open_any(path)
 
 
+def test_a_member_without_a_name_is_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.warp.zip"
+    with zipped(folder, path) as archive:
+        archive.writestr("abc", b"x")
+    path.write_bytes(path.read_bytes().replace(b"abc", b"\0bc"))  # a name ends at a zero
+    with pytest.raises(TraceError, match="unsafe member name: ''"):
+        open_any(path)
+
+
 def test_a_packed_trace_is_not_packed_again(tmp_path):
     with pytest.raises(TraceError, match="is one file already"):
         pack.pack(GOLDEN / "planted_leak.warp.zip", tmp_path / "again.zip")

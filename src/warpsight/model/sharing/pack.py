@@ -162,14 +162,15 @@ def _is_of_trace(member: zipfile.ZipInfo) -> bool:
     litter = "__MACOSX" in parts or (
         parts and (parts[-1].startswith("._") or parts[-1] in (".DS_Store", "Thumbs.db", "desktop.ini"))
     )
-    return not member.is_dir() and not litter
+    return not member.filename.endswith("/") and not litter  # is_dir() cannot take a name that damage has emptied
 
 
 def _name(archive: Path, member: zipfile.ZipInfo) -> str:
     """The name of a plain file below the archive's root that can be unpacked."""
     name = PurePosixPath(member.filename)
     mode = member.external_attr >> 16
-    unsafe = name.is_absolute() or ".." in name.parts or "\\" in member.filename or ":" in member.filename
+    outside = name.is_absolute() or ".." in name.parts or "\\" in member.filename or ":" in member.filename
+    unsafe = outside or not name.parts
     if unsafe or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
         raise TraceError(f"{archive} holds an unsafe member name: {member.filename!r}")
     if member.flag_bits & _ENCRYPTED:
