@@ -162,7 +162,8 @@ def _is_of_trace(member: zipfile.ZipInfo) -> bool:
     litter = "__MACOSX" in parts or (
         parts and (parts[-1].startswith("._") or parts[-1] in (".DS_Store", "Thumbs.db", "desktop.ini"))
     )
-    return not member.filename.endswith("/") and not litter  # is_dir() cannot take a name that damage has emptied
+    folder = member.filename.endswith("/")  # is_dir() fails on a name that damage has emptied
+    return not folder and not litter
 
 
 def _name(archive: Path, member: zipfile.ZipInfo) -> str:
