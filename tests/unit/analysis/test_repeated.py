@@ -41,7 +41,9 @@ class Told:
                 kernels.append(kernel(device, 20 * US, NAMES.index(letter) + 1, correlation=place))
                 device += 20 * US
                 host += 5 * US
-        self.trace: StoredTrace = build(names=NAMES, launch=launches, kernel=kernels, sync=waits, api=calls, **more)
+        self.trace: StoredTrace = build(
+            names=NAMES, launch=launches, kernel=kernels, sync=waits, api=calls, **more
+        )
         self.work: Work = device_work.load(self.trace)
         self.launched = np.argsort(self.work.start, kind="stable")
         self.when = np.array([row["start"] for row in launches])
@@ -65,19 +67,27 @@ class Told:
     [
         ("gh" + "abc|" * 6 + "h", ["ghh", *["abc"] * 6], False),
         ("gh" + "abcb" * 6 + "h", ["ghh", *["abcb"] * 6], True),  # nothing waits
-        ("abab|" * 6, ["abab", *["abab"] * 5], False),  # names repeat sooner: the waits alone say where a turn begins
+        (
+            "abab|" * 6,
+            ["abab", *["abab"] * 5],
+            False,
+        ),  # names repeat sooner: the waits alone say where a turn begins
         ("aa|" * 8, ["aa", *["aa"] * 7], False),
         ("a" * 12, ["", *["a"] * 12], True),
     ],
 )
-def test_turns_are_what_repeats_with_the_waits_between(build: Build, text: str, parts: list[str], weak: bool) -> None:
+def test_turns_are_what_repeats_with_the_waits_between(
+    build: Build, text: str, parts: list[str], weak: bool
+) -> None:
     told = Told(build, text)
     turns = told.best()
     assert turns is not None and turns.weak == weak and not turns.announced and set(turns.label) == {""}
     found = told.parts(turns, text)
     assert sorted(map(len, found[1:])) == sorted(map(len, parts[1:]))
     size = len(parts[1])
-    assert turns.source == (f"repetition of {size} kernels and copies" if size > 1 else "repetition of one kernel or copy")
+    assert turns.source == (
+        f"repetition of {size} kernels and copies" if size > 1 else "repetition of one kernel or copy"
+    )
     assert all(sorted(one) == sorted(other) for one, other in zip(found[1:-1], parts[1:-1], strict=True))
 
 
@@ -98,15 +108,21 @@ def test_waits_from_before_the_first_launch_are_not_in_the_sequence(build: Build
     assert Told(build, text).parts(Told(build, text).best(), text)[1:] == ["abc"] * 6
 
 
-@pytest.mark.parametrize(("text", "sizes"), [("aaa|" * 6, [3] * 5), ("aaaa|a|aaaaaaa|aaa" + "a" * 9, [1] * 24)])
-def test_in_a_loop_of_one_work_only_waits_at_equal_distances_are_its_turns(build: Build, text: str, sizes: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("text", "sizes"), [("aaa|" * 6, [3] * 5), ("aaaa|a|aaaaaaa|aaa" + "a" * 9, [1] * 24)]
+)
+def test_in_a_loop_of_one_work_only_waits_at_equal_distances_are_its_turns(
+    build: Build, text: str, sizes: list[int]
+) -> None:
     told = Told(build, text)
     assert [len(one) for one in told.parts(told.best(), text)[1:]] == sizes
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.integers(1, 30))
 @settings(derandomize=True, max_examples=80)
-def test_waits_are_even_where_four_of_five_have_as_many_launches_between_them(gaps: list[int], count: int) -> None:
+def test_waits_are_even_where_four_of_five_have_as_many_launches_between_them(
+    gaps: list[int], count: int
+) -> None:
     when = np.arange(0, 10 * count, 10)
     waits = np.cumsum([5, *(10 * gap for gap in gaps)])
     before = sorted({sum(int(one) <= wait for one in when) for wait in waits.tolist()})
@@ -142,7 +158,12 @@ def test_turns_of_uneven_size_are_divided_by_waits(build: Build, seed: int) -> N
     if far < 3:
         assert found is None
         return
-    assert found is not None and found.uneven and found.source == "repetition between waits" and not found.announced
+    assert (
+        found is not None
+        and found.uneven
+        and found.source == "repetition between waits"
+        and not found.announced
+    )
     assert told.parts(found, text) == ["efgh", *turns]
 
 
@@ -185,7 +206,12 @@ def test_a_call_that_returns_when_its_work_ends_divides_turns_as_a_wait_does(bui
 
 
 def test_waits_of_the_host_are_those_recorded_else_the_calls_that_wait(build: Build) -> None:
-    rows = [sync(30, 5, "context"), sync(10, -3, "stream"), sync(20, 4, "stream wait event"), sync(15, 2, "event", process=1)]
+    rows = [
+        sync(30, 5, "context"),
+        sync(10, -3, "stream"),
+        sync(20, 4, "stream wait event"),
+        sync(15, 2, "event", process=1),
+    ]
     calls = [call(7, 2, "cudaDeviceSynchronize"), call(3, 1, "cudaStreamSynchronize"), call(5, 1, "cudaMalloc"),
              call(4, 1, "cudaDeviceSynchronize", process=1)]  # fmt: skip
 
@@ -254,7 +280,10 @@ def test_without_a_framework_turns_are_no_layers(build: Build) -> None:
     [
         ([(0, 300)], True),  # all six turns in one run of the module
         ([(0, 75), (75, 75), (150, 75)], True),  # two in each
-        ([(0, 35), (50, 35), (100, 35), (150, 35), (200, 35), (250, 35)], False),  # one in each: the module is the turn
+        (
+            [(0, 35), (50, 35), (100, 35), (150, 35), (200, 35), (250, 35)],
+            False,
+        ),  # one in each: the module is the turn
         ([(0, 149)], False),  # half of them
         ([(0, 151)], True),
         ([], False),
@@ -266,6 +295,9 @@ def test_turns_of_which_most_are_in_the_same_runs_of_a_module_are_its_layers(
     turns = Turns("", np.repeat(np.arange(-1, 6), 2), [""] * 6, announced=False)
     when = np.array([-40, -20, *(n * 50 + step for n in range(6) for step in (0, 20))]) + 1_000
     rows = [marker(begin + 1_000, length, 1) for begin, length in runs]
-    trace = build(names=("nn.Module: Block_0", "other"), marker=[*rows, marker(900, 900, 2), marker(900, 900, 1, process=1)])
+    trace = build(
+        names=("nn.Module: Block_0", "other"),
+        marker=[*rows, marker(900, 900, 2), marker(900, 900, 1, process=1)],
+    )
     assert repeated.parts_of_a_module(trace, 0, turns, when) == found
     assert not repeated.parts_of_a_module(build(), 0, turns, when)
