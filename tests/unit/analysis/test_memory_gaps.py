@@ -12,6 +12,8 @@ import pytest
 from tests.unit.analysis.account.rows import call, marker
 from tests.unit.analysis.conftest import Build
 from warpsight.analysis.memory.use import NEVER, load, memory, usage
+from warpsight.analysis.stats.overview_series import memory as series
+from warpsight.analysis.stats.sums import stats
 from warpsight.model import StoredTrace
 from warpsight.model.selection import Rows
 
@@ -214,3 +216,27 @@ def test_pools_are_listed_in_order_of_process_pool_and_time(build: Build) -> Non
     found = memory(build(memory=[*rows, event(7, "allocate", 4096, 1)])).tables["pools"].to_pylist()
     assert [(one["process"], one["pool"], one["time"]) for one in found] == [
         (0, 1, 20), (0, 2, 10), (0, 2, 30), (1, 1, 6), (1, 3, 5)]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_statistics_and_series_of_memory_are_by_the_same_definition(build: Build, seed: int) -> None:
+    """Also where a free is missing: what was at the address is gone when it is allocated anew."""
+    trace = build(memory=random_events(seed), stacks=(("a",), ("b",), ("c",)))
+    found = memory(trace)
+    key = ("process", "device", "allocator")
+    expected = {tuple(r[k] for k in key): (r["allocations"], r["total"], r["peak"], r["at_end"])
+                for r in found.tables["summary"].to_pylist()}  # fmt: skip
+    listed = stats(trace, "memory").tables["memory"].to_pylist()
+    assert {tuple(r[k] for k in key): (r["allocations"], r["total"], r["peak"], r["at_end"])
+            for r in listed if r["allocations"]} == expected  # fmt: skip
+    held: dict[str, int] = defaultdict(int)
+    for leak in found.tables["leaks"].to_pylist():
+        held[leak["stack"]] += leak["bytes"]
+    by_stack = stats(trace, "memory", by="stack").tables["memory"].to_pylist()
+    assert {r["stack"]: r["at_end"] for r in by_stack if r["at_end"]} == held
+    for device in (0, 1):
+        for allocator in ("CUDA", "caching allocator"):
+            (line,) = [one for one in series(trace) if (one.device, one.name) == (device, allocator)]
+            assert int(line.value[-1]) == sum(
+                end for (_, d, a), (*_, end) in expected.items() if (d, a) == (device, allocator)
+            )

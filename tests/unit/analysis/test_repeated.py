@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_waits_are_even_where_four_of_five_have_as_many_launches_between_them(
     when = np.arange(0, 10 * count, 10)
     waits = np.cumsum([5, *(10 * gap for gap in gaps)])
     before = sorted({sum(int(one) <= wait for one in when) for wait in waits.tolist()})
-    between = [b - a for a, b in zip(before, before[1:], strict=False)]
+    between = [b - a for a, b in itertools.pairwise(before)]
     middle = float(np.median(between)) if between else 0.0
     expected = bool(between) and 5 * sum(one == middle for one in between) >= 4 * len(between)
     assert repeated._evenly(when, waits) == expected

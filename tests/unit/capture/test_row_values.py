@@ -145,7 +145,8 @@ def test_samples_belong_to_the_process_they_were_taken_of(recording: Recording) 
         out.write("Api", launches(1, 1), thread=6)
     with recording.finish() as trace:
         rows = trace.sql(
-            "SELECT thread, state, gil, stack IS NULL, pid FROM sample JOIN process USING (process) ORDER BY time"
+            "SELECT thread, state, gil, stack IS NULL, pid FROM sample JOIN process USING (process)"
+            " ORDER BY time"
         ).fetchall()
     assert rows == [
         (3, "R", True, False, 1),
@@ -287,5 +288,6 @@ def test_a_device_of_which_nothing_is_known_is_named_by_its_number(recording: Re
         out.write("Api", launches(1, 1))
         out.write("Kernel", kernels(1, 1, device=3))
     with recording.finish() as trace:
-        query = 'SELECT "index", uuid, name, vendor, memory_bytes, clock_khz, warp_size, compute_capability FROM device ORDER BY "index"'
+        columns = '"index", uuid, name, vendor, memory_bytes, clock_khz, warp_size, compute_capability'
+        query = f"SELECT {columns} FROM device ORDER BY 1"
         assert trace.sql(query).fetchall()[-1] == (3, "unknown-3", "unknown", "unknown", 5, 6, None, None)

@@ -36,7 +36,7 @@ def trace(tmp_path: Path) -> Iterator[StoredTrace]:
         )
         rows: dict[str, list[Event]] = {
             "device": [device(0)],
-            "process": [{"process": 0, "pid": 77, "command": "python a.py", "executable": "/bin/python", "host": "h", "start": 1}],
+            "process": [{"process": 0, "pid": 77, "command": "python a.py", "executable": "p", "host": "h", "start": 1}],
             "thread": [{"thread": 100, "name": "main thread", "process": 0}],
             "context": [{"context": 1, "device": 0, "api": "cuda", "process": 0, "null_stream": 7}],
             "stream": [{"stream": 7, "context": 1, "device": 0, "process": 0, "name": "copies"},
@@ -51,7 +51,8 @@ def trace(tmp_path: Path) -> Iterator[StoredTrace]:
             "marker": [marker(900, 2_000, 2)],
             "op": [operator(950, 700, 3, correlation=9, sequence=4, shapes="[[2,3]]"), operator(2_950, 70, 3, correlation=10)],
             "flow": [{"from_correlation": 9, "to_correlation": 10, "kind": "forward-backward", "process": 0}],
-            "memory": [{**event, "time": 500, "operation": "allocate", "bytes": 64, "thread": 100, "pool_size": 100, "pool_used": 70},
+            "memory": [{**event, "time": 500, "operation": "allocate", "bytes": 64, "thread": 100, "pool_size": 100,
+                        "pool_used": 70},
                        {**event, "time": 600, "operation": "free", "bytes": 64, "device": None, "allocator": "cpu"},
                        {**event, "time": 650, "operation": "pool create", "bytes": 64}],
             "counter": [{**point, "time": 700, "value": 0.5}, {**point, "time": 701, "value": float("nan")}],
@@ -83,7 +84,8 @@ SLICES = {
                      **{"registers per thread": 33}),
     "memcpy": slice_("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", TRACK, 3.0, 0.1, stream=7, correlation=3, bytes=64, **ON),
     "memset": slice_("gpu_memset", "Memset (Device)", COPIES, 3.2, 0.01, stream=8, correlation=4, bytes=64, **ON),
-    "sync": slice_("cuda_sync", "Stream Sync", TRACK, 4.0, 0.05, cuda_sync_kind="Stream Sync", context=1, stream=7, correlation=5),
+    "sync": slice_("cuda_sync", "Stream Sync", TRACK, 4.0, 0.05, cuda_sync_kind="Stream Sync", context=1, stream=7,
+                   correlation=5),
     "user_event": slice_("user_event", "hello", HOST, 0.8, 0.0, kind="step"),
     "marker": slice_("user_annotation", "forward", HOST, 0.9, 2.0),
     "overhead": slice_("overhead", "buffer flush", {"pid": -1, "tid": 0}, 5.0, 0.008),
