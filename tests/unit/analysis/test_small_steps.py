@@ -140,5 +140,6 @@ def test_only_the_devices_own_allocations_that_are_made_and_freed_in_the_loop_ar
         begin, end = facts.host_window
         found = [one for one in leaks.check(facts) if one.rule == "memory/churn"]
         inside = [row["time"] for row in program.rows["memory"]
-                  if row["operation"] == "free" and row["allocator"] == "CUDA runtime" and begin <= row["time"] - 1 and row["time"] < end]  # fmt: skip
+                  if row["operation"] == "free" and row["allocator"] == "CUDA runtime"
+                  and begin <= row["time"] - 1 and row["time"] < end]  # fmt: skip
     assert [one.values["allocations"] for one in found] == ([len(inside)] if inside else [])

@@ -193,8 +193,8 @@ def test_samples_of_program_counters_say_whether_some_are_missing(recording: Rec
 
 
 def test_losses(recording: Recording) -> None:
-    rows = {"time": [0, 50, 60, 70], "start": [0, 10, 0, 0], "end": [0, 40, 0, 0], "count": [1, 2, 3, 4], "cause": [0, 12, 13, 12],
-            "source": [0, 14, 14, 14], "kind": [0, 0, 0, 0], "severity": [1, 2, 3, 9]}  # fmt: skip
+    rows = {"time": [0, 50, 60, 70], "start": [0, 10, 0, 0], "end": [0, 40, 0, 0], "count": [1, 2, 3, 4],
+            "cause": [0, 12, 13, 12], "source": [0, 14, 14, 14], "kind": [0, 0, 0, 0], "severity": [1, 2, 3, 9]}  # fmt: skip
     query = 'SELECT source, cause, severity, time, start, "end", kind FROM loss ORDER BY count'
     assert values(written(recording, "Loss", rows), query) == [
         ("recorder", "unknown", "note", None, None, None, None), ("loader", "forward", "lost", 50, 10, 40, None),
