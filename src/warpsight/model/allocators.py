@@ -36,11 +36,12 @@ def changes(where: str = "true") -> str:
 
     The rows are those of table memory that `where` selects; `allocator` is the family, and a free has the device of its
     allocation. Columns beside those of the table: `before` and `after`, the operations before and after it on the same address,
-    and `change`, the bytes it adds to what is in use: a free takes away what its allocation added, and one without an
-    allocation nothing.
+    and `change`, the bytes it adds to what is in use: a free, or an allocation that takes over the address of one whose free
+    is missing, takes away what that added; a free without an allocation changes nothing.
     """
     return f"""
-    SELECT *, CASE WHEN operation = 'allocate' THEN coalesce(bytes, 0)
+    SELECT *, CASE WHEN operation = 'allocate' THEN
+                     coalesce(bytes, 0) - CASE WHEN before = 'allocate' THEN coalesce(allocated, 0) ELSE 0 END
                    WHEN before = 'allocate' THEN -coalesce(allocated, bytes, 0) ELSE 0 END AS change
     FROM (SELECT * REPLACE (CASE WHEN operation = 'free' AND lag(operation) OVER w = 'allocate' THEN lag(device) OVER w
                                  ELSE device END AS device),

@@ -79,5 +79,5 @@ def _frames(trace: StoredTrace) -> dict[int, tuple[str, str | None, int | None]]
     return {
         number: (functions[function] or "", files[file], None if line == _NO_LINE else line)
         for number, function, file, line in rows
-        if number <= most
+        if 0 < number <= most  # 0 stands for a missing id
     }

@@ -107,3 +107,107 @@ def test_a_mark_comes_every_other_time_a_period_later_and_never_within_half_of_o
     found = repetition._once_per_period(hashes, 10)
     assert (found is not None) == mark
     assert found is None or [one.tolist() for one in found] == [places]
+
+
+def looped(rng: np.random.Generator, length: int, turns: int) -> tuple[np.ndarray, list[int]]:
+    """A loop whose turns begin with a name of their own, after and before some other work; and where turns begin."""
+    turn = np.r_[0, rng.integers(1, 5, length - 1)]
+    before, after = (
+        rng.integers(10, 60, rng.integers(0, length)),
+        rng.integers(60, 99, rng.integers(0, length)),
+    )
+    return np.r_[before, np.tile(turn, turns), after], [
+        len(before) + number * length for number in range(turns)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_loop_is_found_among_other_work(seed: int) -> None:
+    """Names stand for nothing but themselves; where a turn begins the device pauses."""
+    rng = np.random.default_rng(seed)
+    length, turns = int(rng.integers(4, 20)), int(rng.integers(8, 30))
+    names, begins = looped(rng, length, turns)
+    gap = np.ones(len(names))
+    gap[begins] = 50
+    codes = rng.permutation(1_000)[names]
+    found = repetition.find(codes, gap)
+    assert found is not None
+    assert (found.period, found.begins.tolist()) == (length, begins)
+    equal = [codes[at] == codes[at - length] for at in range(length, len(codes))]
+    assert found.agreement == pytest.approx(sum(equal) / len(equal))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_in_no_order_are_no_loop(seed: int) -> None:
+    names = np.random.default_rng(seed).integers(0, 6, 200)
+    assert repetition.find(names, np.zeros(200)) is None
+    assert repetition.find(np.arange(50), np.zeros(50)) is None
+
+
+@pytest.mark.parametrize(("count", "found"), [(5, False), (6, True)])
+def test_a_sequence_has_at_least_three_turns_of_two(count: int, found: bool) -> None:
+    result = repetition.find(np.array([1, 2] * 3)[:count], np.zeros(count))
+    assert (result is not None) == found
+    assert repetition.period(np.array([0, 0])) is None and repetition.period(np.array([0, 0, 0])) == (1, 1.0)
+
+
+@pytest.mark.parametrize(("turns", "found"), [(2, False), (3, True)])
+def test_a_loop_has_three_turns_at_least(turns: int, found: bool) -> None:
+    tokens = np.tile(np.arange(20), turns)
+    assert repetition.period(tokens) == ((20, 1.0) if found else None)
+
+
+@pytest.mark.parametrize(("missing", "found"), [(6, True), (7, False)])
+def test_two_places_of_each_of_three_turns_may_be_missing(missing: int, found: bool) -> None:
+    tokens = np.tile(np.arange(40), 3)[missing:]
+    assert (repetition.period(tokens) == (40, 1.0)) == found
+
+
+def test_a_loop_of_layers_inside_the_loop_is_not_the_loop() -> None:
+    """Each layer is two names, ten in a turn: from one to the next turn the layers agree only up to their end."""
+    turn = [9, *[1, 2] * 10, 8, 7]
+    assert repetition.period(np.array(turn * 12)) == (len(turn), 1.0)
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.97, 1), (0.85, None)])
+def test_where_one_name_is_nearly_all_that_is_the_loop(share: float, found: int | None) -> None:
+    rng = np.random.default_rng(3)
+    tokens = np.where(rng.random(600) < share, 0, rng.integers(1, 200, 600))
+    result = repetition.period(tokens)
+    assert (result and result[0]) == found
+
+
+def test_only_the_middle_of_a_long_sequence_is_looked_at_for_the_period(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The turns are looked for in all of it."""
+    monkeypatch.setattr(repetition, "WINDOW", 64)
+    rng = np.random.default_rng(0)
+    loop = np.tile(np.arange(8), 12)
+    for before, after, found in ((40, 40, True), (40, 41, True), (104, 0, False), (0, 104, False)):
+        names = np.r_[rng.integers(100, 900, before), loop, rng.integers(100, 900, after)]
+        result = repetition.find(names, np.zeros(len(names)))
+        if found:
+            assert result is not None and (result.period, result.agreement) == (8, 1.0)
+            assert len(result.begins) == 12 and result.begins[0] in range(before, before + 8)
+        else:
+            assert result is None or result.agreement < 1
+
+
+def test_of_several_possible_marks_the_one_after_the_longest_pause_begins_a_turn() -> None:
+    names = np.tile([0, 1, 2, 3, 3], 10)
+    gap = np.where(names == 2, 90.0, 5.0)
+    gap[12] = 0.0  # now and then there is none
+    assert repetition._turns(names, gap, 5).tolist() == list(range(2, 50, 5))  # type: ignore[union-attr]
+    pairs = np.tile([0, 1, 0, 2, 1, 2], 10)  # no name comes once in a turn, pairs of them do
+    found = repetition._turns(pairs, np.where(np.arange(60) % 6 == 3, 9.0, 1.0), 6)
+    assert found is not None and found.tolist() == list(range(3, 60, 6))
+
+
+def test_random_points_are_spread_evenly_and_differ_by_seed() -> None:
+    one, other = repetition._scattered(4_000, 0), repetition._scattered(4_000, 1)
+    for points in (one, other):
+        assert points.min() >= 0 and points.max() < 1 and len(np.unique(points)) == 4_000
+        assert np.abs(np.histogram(points, 10, (0, 1))[0] - 400).max() < 80
+        assert abs(np.exp(2j * np.pi * points).mean()) < 0.05
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.05 and abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.05

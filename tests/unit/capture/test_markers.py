@@ -110,8 +110,8 @@ def test_pairing_equals_a_machine_even_when_rows_are_lost(events: list[tuple[int
 
 
 def test_payloads_are_numbers_of_their_type() -> None:
-    rows = np.zeros(7, DTYPES[28])
-    rows["payload_type"] = range(7)
+    rows = np.zeros(8, DTYPES[28])
+    rows["payload_type"] = range(8)
     rows["payload"] = [
         5,
         2**40,
@@ -120,8 +120,9 @@ def test_payloads_are_numbers_of_their_type() -> None:
         7,
         2**32 - 3,
         int(np.float32(0.5).view(np.uint32)),
+        5,
     ]
     found = payload(rows)
     assert found.null is not None
-    assert found.null.tolist() == [True] + [False] * 6
-    assert found.values[1:].tolist() == [2.0**40, -2.0, 2.5, 7.0, -3.0, 0.5]
+    assert found.null.tolist() == [True] + [False] * 6 + [True]
+    assert found.values[1:7].tolist() == [2.0**40, -2.0, 2.5, 7.0, -3.0, 0.5]

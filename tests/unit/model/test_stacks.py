@@ -55,3 +55,38 @@ def test_an_id_far_beyond_the_others_is_damage(tmp_path: Path, far: int, kept: b
         assert len(found.parent) == (far + 1 if kept else 4)
         assert sorted(found.frames) == [1, 2, 3, *([far] if kept else [])]
         assert found.of(3) == ("a", "b", "c")
+
+
+def rewritten(path: Path, table: str, **columns: list[object]) -> None:
+    """Put other values into columns of a table's only part."""
+    part = next(path.glob(f"table={table}/*.parquet"))
+    rows = pq.read_table(part, partitioning=None)
+    types = {name: rows.schema.field(name).type for name in columns}
+    types |= {name: kind.value_type for name, kind in types.items() if pa.types.is_dictionary(kind)}
+    arrays = {name: pa.array(values, types[name]) for name, values in columns.items()}
+    pq.write_table(pa.table({name: arrays.get(name, rows[name]) for name in rows.column_names}), part)
+
+
+def test_rows_that_lack_a_value_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    """A frame without a function, file, line or id; a stack without a parent, frame, depth or id."""
+    path = tmp_path / "t.warp"
+    with TraceWriter(path) as writer:
+        writer.stack(["a", "b", "c", "d", "e"])
+    rewritten(path, "frame", id=[1, 2, 3, 4, None], function=["f", None, "g", "h", "lost"],
+              file=["a.py", "b.py", None, "c.py", "d.py"], line=[0, None, 9, -1, 1])  # fmt: skip
+    rewritten(path, "stack", id=[1, 2, 3, 4, None], parent=[None, 1, 2, 3, 1], frame=[1, 2, 3, None, 1],
+              depth=[1, 2, 3, None, 9])  # fmt: skip
+    with open_trace(path) as trace:
+        found = stacks.load(trace)
+    assert [found.text(frame) for frame in (1, 2, 3, 4)] == ["f (a.py:0)", " (b.py)", "g", "h (c.py:-1)"]
+    assert found.of(4) == ("f (a.py:0)", " (b.py)", "g")
+    assert (found.parent.tolist(), found.frame.tolist(), found.depth.tolist()) == (
+        [0, 0, 1, 2, 3], [0, 1, 2, 3, 0], [0, 1, 2, 3, 0])  # fmt: skip
+
+
+def test_a_trace_without_stacks_has_the_empty_one(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.name("k")
+    with open_trace(tmp_path / "t.warp") as trace:
+        found = stacks.load(trace)
+    assert (found.parent.tolist(), found.depth.tolist(), found.frames, found.of(1)) == ([0], [0], {}, ())

@@ -21,7 +21,8 @@ def memory(trace: StoredTrace, rows: Rows, by: str) -> Result:
         return _by_stack(trace, where)
     table = trace.sql(
         f"""WITH levels AS (
-          SELECT *, sum(change) OVER (PARTITION BY process, device, allocator ORDER BY time ROWS UNBOUNDED PRECEDING) AS level
+          SELECT *, sum(change) OVER (PARTITION BY process, device, allocator ORDER BY time, change
+                                      ROWS UNBOUNDED PRECEDING) AS level
           FROM ({changes(where)}))
         SELECT process, device, allocator,
           count(*) FILTER (operation = 'allocate') AS allocations, count(*) FILTER (operation = 'free') AS frees,
@@ -41,7 +42,7 @@ def memory(trace: StoredTrace, rows: Rows, by: str) -> Result:
 def _by_stack(trace: StoredTrace, where: str) -> Result:
     found = trace.sql(
         f"""SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
-          coalesce(sum(bytes) FILTER (after IS DISTINCT FROM 'free'), 0)::BIGINT AS at_end
+          coalesce(sum(bytes) FILTER (after IS NULL), 0)::BIGINT AS at_end
         FROM ({changes(where)}) WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack"""
     ).to_arrow_table()
     ids = found["stack"].to_pylist()

@@ -106,7 +106,7 @@ def _threads(trace: StoredTrace, c: dict[str, Column]) -> None:
     if not len(missing) or not trace.count("api"):
         return
     calls, texts = trace.columns("api", {"process": 0, "correlation": -1, "thread": -1}, ["function"])
-    moves = np.array([("Alloc" in name or "Free" in name) for name in texts["function"]] + [False])
+    moves = np.array(["alloc" in name.lower() or "Free" in name for name in texts["function"]] + [False])
     mine = moves[calls["function"]] & (calls["correlation"] >= 0)
     known = {(p, n): thread for p, n, thread in
              zip(*(calls[name][mine].tolist() for name in ("process", "correlation", "thread")), strict=True)}  # fmt: skip

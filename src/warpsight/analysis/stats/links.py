@@ -30,17 +30,16 @@ def speeds(trace: StoredTrace) -> _Speeds:
     for device, uuid, name, _ in devices:
         numbers |= {str(uuid): device, str(name): device}
     for link in _links(trace):
-        ends = (link.get("source"), link.get("destination"))
+        source, destination, rate = (link.get(key) for key in ("source", "destination", "bytes_per_second"))
         if (
-            link.get("memory") != "pageable"
-            and ends[0] in numbers
-            and ends[1] in numbers
-            and ends != ("host", "host")
+            not isinstance(source, str)
+            or not isinstance(destination, str)
+            or not isinstance(rate, int | float)
         ):
-            key = numbers[str(ends[0])], numbers[str(ends[1])]
-            rate = float(link.get("bytes_per_second") or 0)
-            if rate > 0:
-                found[key] = (rate, "measured")
+            continue  # a manifest may hold anything
+        known = source in numbers and destination in numbers and (source, destination) != ("host", "host")
+        if known and rate > 0 and link.get("memory") != "pageable":
+            found[numbers[source], numbers[destination]] = (float(rate), "measured")
     return found
 
 
