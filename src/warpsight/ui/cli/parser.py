@@ -164,6 +164,16 @@ def _group(module: ModuleType) -> type[TyperGroup]:
             super().__init__(**settings)
             self.commands = _Verbs(module)
 
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """Each verb with its whole first sentence, under the headings of the folder where it has any."""
+            sections: dict[str, list[tuple[str, str]]] = {}
+            for name in self.commands:
+                heading = module.BELOW[name] if isinstance(module.BELOW, dict) else "Commands"
+                sections.setdefault(heading, []).append((name, self.commands[name].get_short_help_str(_WHOLE)))
+            for heading, verbs in sections.items():
+                with formatter.section(heading):
+                    formatter.write_dl(verbs)
+
     return _Below
 
 
@@ -202,6 +212,8 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: More characters than a first sentence has.
+_WHOLE = 1_000
 #: Help is as wide as the terminal, between these; wider lines are harder to read.
 _NARROWEST, _WIDEST = 36, 100
 #: How the parser says that a value is not a number.
