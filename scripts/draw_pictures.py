@@ -1,7 +1,7 @@
 """Photograph the pages that the docs show, in a headless Chromium: part of `make docs`.
 
-The report, its timeline and the flame graph as on a phone, in a small and in a large window, in both colours, and the page of a
-kernel. PNG with a palette keeps all of them small.
+The report, its timeline and the flame graph as on a phone, in a small and in a large window, in both colours, and the pages of a
+kernel, of a race and of the memory accesses of a kernel. PNG with a palette keeps all of them small.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ sys.path.insert(0, str(ROOT))
 from scripts.draw_top import live_screen  # noqa: E402
 from tests.conftest import browser_path  # noqa: E402
 from tests.integration.chromium import Chromium  # noqa: E402
+from tests.unit.race.test_check import checked  # noqa: E402
+from warpsight.ui.render.race import page as race_page  # noqa: E402
 
 GOLDEN, IMAGES = ROOT / "tests" / "golden", ROOT / "docs" / "images"
 _TRACE, _KERNELS = str(GOLDEN / "planted_slow_step.warp.zip"), str(GOLDEN / "h100_hot_lines.warp.zip")
 #: Page -> the command that writes it.
 _PAGES = {"report": ["report", _TRACE], "flame": ["flame", _TRACE],
-          "kernel": ["sass", "list", _KERNELS, "bank_conflict", "--format", "html"]}  # fmt: skip
+          "kernel": ["sass", "list", _KERNELS, "bank_conflict", "--format", "html"],
+          "memory": ["sass", "memory", str(GOLDEN / "events" / "truth.events.zst"), "--top", "8"]}  # fmt: skip
 #: Width and height of the windows, and the height of the pictures that the pages of the docs show.
 _WINDOWS = ((390, 844), (1100, 800), (1440, 900))
-_SHOWN = {"report": (1280, 1250), "timeline": (1280, 860), "flame": (1280, 470), "kernel": (1280, 640)}
+_SHOWN = {"report": (1280, 1250), "timeline": (1280, 860), "flame": (1280, 470), "kernel": (1280, 640),
+          "race": (1100, 980), "memory": (1100, 900)}  # fmt: skip
 #: The timeline on the slow iteration, with its first kernel chosen.
 _TIMELINE = """(() => { const m = report.data.timeline.marks.find(m => m.text.includes('slow iteration')), t = report.timeline;
     t.show(m.begin - 5e7, m.end + 2e7); t.step(1); document.documentElement.style.scrollBehavior = 'auto';
@@ -47,6 +51,8 @@ def draw() -> int:
         for name, command in _PAGES.items():
             page = Path(folder) / f"{name}.html"
             subprocess.run([sys.executable, "-m", "warpsight", "-q", *command, "-o", page], check=True)
+        race = race_page.page(checked("missing_barrier"), ["./missing_barrier"])
+        (Path(folder) / "race.html").write_text(race, encoding="utf-8")
         top = Path(folder) / "top.svg"
         top.write_text(live_screen(_TRACE))
         browser.resize(1000, 660)

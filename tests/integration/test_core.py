@@ -144,7 +144,7 @@ def test_a_file_that_is_no_dump_gets_one_line(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "notes.txt"
     path.write_text("not a dump at all, but long enough to have a header of sixty-four bytes")
     code, out, err = run(capsys, path)
-    assert (code, out) == (1, "") and "notes.txt: not an ELF file" in err
+    assert (code, out) == (1, "") and "notes.txt: not a GPU core dump" in err
 
 
 def test_check_compares_with_a_debugger_that_is_there(

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from warpsight.model import TraceWriter
+from warpsight.model.sharing.pack import pack
 
 _FAILED, _USAGE = 1, 2
-#: The command line, T standing for a trace, and what the message says.
+#: The command line, T standing for a trace, P for a packed one, and what the message says; spaces in words do not break.
 _USES = {
     _USAGE: {
         "recrod -- true": "did you mean record",
@@ -39,7 +40,23 @@ _USES = {
         "stats T --by stac": "did you mean stack",
         "stats T --by kernal": "name, shape, stack",
         "stats T --names shortish": "did you mean short?",
-        "stats T --jsn": "--json",
+        "stats T --jsn": "did you mean --json?",
+        "stats T --sort total": "No such option: --sort\n",
+        "mcp --port 80": "No such option: --port\n",
+        "help race chekc": "Did you mean 'check'?",
+        "help record check": "record has no verbs below it",
+        "stats T --from 100s": "the recording ends at 0.000000s",
+        "analyze T --from 1h": "nothing was recorded from 1h on",
+        "view T --from 1h --until 2h": "nothing was recorded from 1h on",
+        "report T --from 20s": "nothing was recorded from 20s on",
+        "flame T --to svg -o x.png": "x.png is the name of a file of form png, and --to says svg",
+        "report P -o P -f": "P.warp.zip is what this command reads; choose another name with -o",
+        "stats P -o ./P.warp.zip -f": "choose another name with -o",
+        "export P --to chrome -o P -f": "choose another name with -o",
+        "record --kernels -- true": "'--kernels' requires an argument",
+        "record -o -- true": "'--output' requires an argument",
+        "query T SELECT\xa0sum(name)\xa0FROM\xa0kernel": "No function matches",
+        "query T SELECT\xa0duration::DATE\xa0FROM\xa0kernel": "SQL: ",
         "query T SELEC": "syntax error",
         "query T --table kernels": "did you mean kernel?",
         "query T --filter durration>5": "did you mean duration",
@@ -93,6 +110,13 @@ _USES = {
         "report T -o missing/x.html": "cannot be written",
         "import nothing.json": "no such file",
         "core nothing.core": "No such file",
+        "core plain.txt": "not a GPU core dump; take one with: warpsight watch --on-hang dump -- PROGRAM",
+        "core P": "not a GPU core dump",
+        "import P": "is a warpsight trace already",
+        "capsule show plain.txt": "make one with: warpsight capsule record -- PROGRAM",
+        "capsule export nothing.capsule": "does not exist; make one with",
+        "record -o plain.txt -- true": "exists and is not a trace; remove it or choose another name with -o",
+        "record -f -o plain.txt -- true": "exists and is not a trace; remove it or choose another name with -o",
         "attach 99999999": "no process 99999999",
         "sass list T nokernel": "record with",
     },
@@ -130,8 +154,14 @@ def answers(request, tmp_path_factory):
         writer.add("device", [{"device": 0, "index": 0, "uuid": "GPU-0", "name": "NVIDIA H200", "vendor": "NVIDIA",
                                "platform": "cuda"}])  # fmt: skip
         writer.describe()
+    (folder / "plain.txt").write_text("hello\n")
+    pack(folder / "t.warp", folder / "P.warp.zip")
     uses = [use for group in _USES.values() for use in group]
-    lines = [json.dumps(["t.warp" if word == "T" else word for word in use.split()]) for use in uses]
+    stands_for = {"T": "t.warp", "P": "P.warp.zip"}
+    lines = [
+        json.dumps([stands_for.get(word, word).replace("\xa0", " ") for word in use.split(" ")])
+        for use in uses
+    ]
     source = str(Path(__file__).resolve().parents[2] / "src")
     done = subprocess.run([sys.executable, "-c", _DRIVER], input="\n".join(lines), capture_output=True, text=True, cwd=folder,
                           env={**os.environ, "LC_ALL": request.param, "PYTHONPATH": source}, timeout=600)  # fmt: skip
@@ -159,3 +189,18 @@ def test_a_line_end_in_a_name_does_not_break_the_message(verb, tmp_path):
                           env={**os.environ, "PYTHONPATH": source}, timeout=120)  # fmt: skip
     assert done.returncode in (_FAILED, _USAGE) and len(done.stderr.splitlines()) == 1
     assert "no\\nsuch.warp" in done.stderr
+
+
+def test_a_script_beside_the_reader_is_run_with_its_interpreter(tmp_path):
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "a.out").write_bytes(b"")
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    for program, how in (("train.py", "python train.py"), ("a.out", "./a.out"), ("nothing", "")):
+        command = [
+            sys.executable,
+            "-c",
+            f"from warpsight.recorder.launch import check_runnable as c; c({program!r})",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path,
+                              env={**os.environ, "PYTHONPATH": source}, timeout=120)  # fmt: skip
+        assert done.stderr.rstrip().endswith(f"{program}: not found" + (f"; write {how}" if how else ""))

@@ -82,15 +82,20 @@ def window(trace: StoredTrace, begin: Time | None, end: Time | None) -> tuple[in
     """Times on the trace's clock from times since its start.
 
     Raises:
-        UsageError: for anything that is not a time, and for a window that ends before it begins.
+        UsageError: for anything that is not a time, and for a window that ends before it begins or begins after the recording.
     """
-    from warpsight.model.selection import begin_of
+    from warpsight.analysis.base.words import moment
+    from warpsight.model.selection import begin_of, end_of
 
     times = nanoseconds(begin, "begin"), nanoseconds(end, "end")
     if times[0] is not None and times[1] is not None and times[1] <= times[0]:
         raise UsageError(f"the time window is empty: its end, {end}, is not after its beginning, {begin}")
     origin = begin_of(trace) if any(t is not None for t in times) else 0
     first, last = (None if t is None else origin + t for t in times)
+    if first is not None and first > (latest := end_of(trace)) > 0:
+        raise UsageError(
+            f"nothing was recorded from {begin} on: the recording ends at {moment(latest - origin)}"
+        )
     return first, last
 
 

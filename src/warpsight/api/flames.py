@@ -130,17 +130,19 @@ def form_of(to: str | None, out: Path | None) -> str:
     """The requested form, or the one that the file's name implies.
 
     Raises:
-        UsageError: when neither says one.
+        UsageError: when neither says one, or each another.
     """
+    named = next((form for form, suffixes in FORMS.items() if str(out or "").endswith(suffixes)), None)
     if to is not None:
         if to not in FORMS:
             raise UsageError(f"there is no form {to!r}{choices(to, FORMS)}")
+        if named != to and named in ("html", "svg", "png"):
+            raise UsageError(
+                f"{out} is the name of a file of form {named}, and --to says {to}; leave one out"
+            )
         return to
-    if out is None:
-        return "html"
-    for form, suffixes in FORMS.items():
-        if str(out).endswith(suffixes):
-            return form
+    if out is None or named is not None:
+        return named or "html"
     raise UsageError(
         f"{out}: the name does not say the form: end it with {', '.join(s[-1] for s in FORMS.values())}, or use --to"
     )

@@ -116,7 +116,10 @@ class Writing(Questions):
         rows = choice.rows(self, begin, end, device, (), process)
         options = ReportOptions(tuple(name for name, on in included.items() if on), source, title)
         path = Path(_first_name(self.path) + _REPORT_SUFFIX) if out is None else out
-        with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
+        with (
+            opened(path, force, self.path) as raw,
+            files.as_text(raw) as stream,
+        ):  # refused before anything is computed
             stream.write(render(self, rows, options))
         return _written(path, {})
 
@@ -186,8 +189,7 @@ class Writing(Questions):
             part.begin, part.end, part.devices, part.streams, part.processes, choice.words(kind), flows, counters, rows
         )  # fmt: skip
         path = Path(_trace_stem(self.path) + chosen.suffix) if out is None else out
-        if isinstance(path, (str, os.PathLike)) and _same(path, self.path):
-            raise UsageError(f"{path} is the input; name another file")
+        _check_other(path, self.path)
         parts = chosen.parts(self, selection)
         with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
             if parts:
@@ -257,7 +259,7 @@ class Writing(Questions):
         form = flames.form_of(to, None if out is None or _is_stream(out) else Path(cast(Any, out)))
         graph = flames.drawn(self, options, chosen, diff)
         if out is not None:
-            with opened(out, force) as raw:
+            with opened(out, force, self.path) as raw:
                 flames.write(self, flames.redacted(self, graph, include_paths), form, raw)
         return graph
 
@@ -283,8 +285,9 @@ class Writing(Questions):
 
 
 @contextmanager
-def opened(out: Output, force: bool) -> Iterator[IO[bytes]]:
-    """A new file for bytes, or the stream that was given, which stays open."""
+def opened(out: Output, force: bool, read: str = "") -> Iterator[IO[bytes]]:
+    """A new file for bytes, or the stream that was given, which stays open; never the file `read` that it is made from."""
+    _check_other(out, read)
     if _is_stream(out):
         stream = cast(IO[bytes], out)
         yield stream
@@ -292,6 +295,11 @@ def opened(out: Output, force: bool) -> Iterator[IO[bytes]]:
         return
     with files.binary(Path(cast(Any, out)), force) as file:
         yield file
+
+
+def _check_other(out: Output, read: str) -> None:
+    if read and isinstance(out, (str, os.PathLike)) and _same(out, read):
+        raise UsageError(f"{out} is the input; name another file")
 
 
 def _first_name(path: str) -> str:

@@ -47,6 +47,10 @@ class ElfError(WarpsightError):
     """A file is not an ELF file, or too damaged to say anything about."""
 
 
+class NotElfError(ElfError):
+    """A file is something else."""
+
+
 class Elf:
     """One ELF file in memory.
 
@@ -82,14 +86,14 @@ class Elf:
             with open(path, "rb") as file:
                 size = file.seek(0, 2)
                 if size < HEADER_SIZE:
-                    raise ElfError(f"{path}: {size} bytes are too few for an ELF file")
+                    raise NotElfError(f"{path}: {size} bytes are too few for an ELF file")
                 return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))
         except OSError as error:
             raise ElfError(f"{path}: {error.strerror or error}") from None
 
     def _check_identity(self) -> None:
         if len(self.data) < HEADER_SIZE or self.data[:4].tobytes() != b"\x7fELF":
-            raise ElfError(f"{self.name}: not an ELF file")
+            raise NotElfError(f"{self.name}: not an ELF file")
         if self.data[4] != 2 or self.data[5] != 1:
             raise ElfError(f"{self.name}: not a 64-bit little-endian ELF file")
 

@@ -81,3 +81,16 @@ def begin_of(trace: StoredTrace) -> int:
         return min(least(TIMED) or least({"sample": "time"}), default=0)
 
     return trace.kept.get("begin", first)
+
+
+def end_of(trace: StoredTrace) -> int:
+    """The last recorded moment, that of samples included; 0 for an empty trace."""
+
+    def last() -> int:
+        found: list[int | None] = []
+        for table, column in (*TIMED.items(), ("sample", "time")):
+            length = " + coalesce(duration, 0)" if column == "start" else ""
+            found += trace.sql(f"SELECT max({column}{length}) FROM {table}").fetchall()[0]
+        return max((int(moment) for moment in found if moment is not None), default=0)
+
+    return trace.kept.get("end", last)

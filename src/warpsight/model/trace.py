@@ -103,7 +103,7 @@ class StoredTrace:
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:
-            raise UsageError(f"SQL: {error}") from None
+            raise UsageError(_said(error)) from None
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
@@ -131,7 +131,7 @@ class StoredTrace:
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
-            raise UsageError(f"SQL: {error}") from None
+            raise UsageError(_said(error)) from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
         """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
@@ -341,3 +341,11 @@ class StoredTrace:
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").trace_html(self))
+
+
+def _said(error: Exception) -> str:
+    """The database's message; only that of a syntax error shows the place, which may be in a query around the user's."""
+    text = str(error)
+    if "syntax error" not in text:
+        text = re.split(r"\n\s*(?:LINE \d+:|Candidate |\n)", text, maxsplit=1)[0]
+    return f"SQL: {text}"

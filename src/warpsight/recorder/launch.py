@@ -93,7 +93,9 @@ def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 def start_error(program: str, error: OSError) -> StartError:
     """A shell's message and exit code."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return StartError(f"{program}: not found", NOT_FOUND)
+        here = "/" not in program and os.path.isfile(program)
+        how = f"python {program}" if program.endswith(".py") else f"./{program}"
+        return StartError(f"{program}: not found" + (f"; write {how}" if here else ""), NOT_FOUND)
     return StartError(f"{program}: cannot be run: {(error.strerror or str(error)).lower()}", NOT_EXECUTABLE)
 
 

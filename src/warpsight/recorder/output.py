@@ -161,12 +161,10 @@ def _replace(path: Path, force: bool) -> None:
         raise OutputError(
             f"{path} is being recorded by process {live.pid}; wait for it or use another name with -o"
         )
+    if not path.is_dir() or (any(path.iterdir()) and not _is_recording(path)):
+        raise OutputError(f"{path} exists and is not a trace; remove it or choose another name with -o")
     if not force:
         raise OutputError(f"{path} exists; -f replaces it, -o chooses another name")
-    if not path.is_dir() or (any(path.iterdir()) and not _is_recording(path)):
-        raise OutputError(
-            f"{path} exists and is not a trace, so -f does not replace it; remove it or choose another name with -o"
-        )
     try:
         shutil.rmtree(path)
     except OSError as error:

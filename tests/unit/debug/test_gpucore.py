@@ -176,8 +176,8 @@ def test_random_damage_never_ends_in_anything_but_a_message(tmp_path: Path) -> N
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"hello", "too few"),
-        (b"#!/bin/sh\n" * 20, "not an ELF file"),
+        (b"hello", "not a GPU core dump"),
+        (b"#!/bin/sh\n" * 20, "not a GPU core dump"),
         (b"\x7fELF\x01\x01\x01" + b"\0" * 60, "64-bit"),
         (build(SMALL)[:16] + b"\2\0\xbe\0" + build(SMALL)[20:], "not a CUDA core dump .a cubin"),
         (build(SMALL)[:18] + b"\x3e\0" + build(SMALL)[20:], "not a CUDA core dump .machine 62"),

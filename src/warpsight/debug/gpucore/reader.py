@@ -12,7 +12,16 @@ import numpy as np
 
 from warpsight.debug.gpucore.layout import OWNERS, TABLES, Kind
 from warpsight.device_code.cubin import Cubin
-from warpsight.device_code.elf import EM_CUDA, ET_CORE, HEADER_SIZE, OSABI_CUDA, Array, Elf, ElfError
+from warpsight.device_code.elf import (
+    EM_CUDA,
+    ET_CORE,
+    HEADER_SIZE,
+    OSABI_CUDA,
+    Array,
+    Elf,
+    ElfError,
+    NotElfError,
+)
 from warpsight.errors import WarpsightError
 
 _STRINGS = 3
@@ -94,6 +103,10 @@ class GpuCore:
             if not head:
                 raise CoreError(f"{path}: the file is empty: the driver made it and did not finish writing")
             return cls(Elf.open(path), path)
+        except NotElfError:
+            raise CoreError(
+                f"{path}: not a GPU core dump; take one with: warpsight watch --on-hang dump -- PROGRAM"
+            ) from None
         except ElfError as error:
             raise CoreError(str(error)) from None
         except OSError as error:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from warpsight.formats.reading.databases import SQLITE_MAGIC
+from warpsight.model.sharing.pack import is_packed
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 #: First bytes → what such a file is.
 _KINDS = (
     (b"\x7fELF", "is an ELF file (a program, library or cubin), not a trace"),
-    (b"PK", "is a zip archive, not a packed trace: unpack it and name the file inside"),
+    (b"PK", "is a zip archive: unpack it and name the file inside"),
     (b"%PDF", "is a PDF, not a trace"),
     (b"\x89PNG", "is a picture (PNG), not a trace"),
     (b"PAR1", "is a Parquet file: name the folder that holds all tables of the export"),
@@ -39,6 +40,8 @@ def described(source: Source) -> str:
     head = source.head
     if head.startswith(SQLITE_MAGIC):
         return _database(source)
+    if head.startswith(b"PK") and is_packed(source.path):
+        return "is a warpsight trace already: every verb reads it as it is"
     for magic, size_text in _KINDS:
         if head.startswith(magic):
             return size_text

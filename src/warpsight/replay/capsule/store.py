@@ -74,6 +74,11 @@ class Capsule:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CapsuleError(f"{path}: {MANIFEST} is damaged: {error}") from None
+        except (FileNotFoundError, NotADirectoryError):
+            made = "make one with: warpsight capsule record -- PROGRAM"
+            raise CapsuleError(
+                f"{path}: {'not a capsule' if path.exists() else 'does not exist'}; {made}"
+            ) from None
         except OSError as error:
             raise CapsuleError(f"{path}: not a capsule: {error.strerror or error}") from None
         return capsule

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +64,20 @@ class _VerbCommand(TyperCommand):
             for number in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(number, int) and number.bit_length() > _MOST_BITS:
                     ctx.fail(f"{number} is too large a number")
+        if not ctx.resilient_parsing:
+            self._check_paths(ctx)
         return found
+
+    def _check_paths(self, ctx: Any) -> None:
+        """Refuse to replace a file that the verb reads, and to take the `--` before a program as a value."""
+        values = [(parameter, _listed(ctx.params.get(parameter.name))) for parameter in self.get_params(ctx)]
+        for parameter, given in values:
+            if parameter.param_type_name == "option" and "--" in map(str, given):
+                ctx.fail(f"Option {parameter.opts[-1]!r} requires an argument.")
+        read = [one for parameter, given in values if "-o" not in parameter.opts for one in given]
+        for parameter, given in values:
+            if "-o" in parameter.opts and any(_same_file(path, one) for path in given for one in read):
+                ctx.fail(f"{given[0]} is what this command reads; choose another name with -o")
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line behind the verb's name."""
@@ -85,6 +99,17 @@ class _VerbCommand(TyperCommand):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _listed(value: object) -> tuple[object, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else () if value is None else (value,)
+
+
+def _same_file(path: object, other: object) -> bool:
+    try:
+        return isinstance(other, (str, Path)) and os.path.samefile(str(path), other)
+    except (OSError, ValueError):
+        return False
 
 
 def _filled(text: str) -> str:
@@ -164,6 +189,18 @@ def _group(module: ModuleType) -> type[TyperGroup]:
             super().__init__(**settings)
             self.commands = _Verbs(module)
 
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """Each verb with its whole first sentence, under the headings of the folder where it has any."""
+            sections: dict[str, list[tuple[str, str]]] = {}
+            for name in self.commands:
+                heading = module.BELOW[name] if isinstance(module.BELOW, dict) else "Commands"
+                sections.setdefault(heading, []).append(
+                    (name, self.commands[name].get_short_help_str(_WHOLE))
+                )
+            for heading, verbs in sections.items():
+                with formatter.section(heading):
+                    formatter.write_dl(verbs)
+
     return _Below
 
 
@@ -202,8 +239,12 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: More characters than a first sentence has.
+_WHOLE = 1_000
 #: Help is as wide as the terminal, between these; wider lines are harder to read.
 _NARROWEST, _WIDEST = 36, 100
+#: How much of a word and of the one that was meant is the same, at least.
+_SIMILAR = 0.7
 #: How the parser says that a value is not a number.
 _NOT_A_NUMBER = re.compile(r"is not a valid (int|float)(?: range)?")
 
@@ -306,10 +347,20 @@ def run(arguments: list[str]) -> int:
 def _usage(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
     kinds = {"int": "is not a whole number", "float": "is not a number"}
-    terminal.error(_NOT_A_NUMBER.sub(lambda found: kinds[found[1]], error.format_message()))
+    message = error.format_message()
+    if name := getattr(error, "option_name", ""):  # the parser also suggests options that share a few letters
+        near = [one for one in getattr(error, "possibilities", None) or () if _alike(name, one)]
+        message = f"No such option: {name}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    terminal.error(_NOT_A_NUMBER.sub(lambda found: kinds[found[1]], message))
     if context is not None:
         sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
     return int(error.exit_code)
+
+
+def _alike(name: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, name.lstrip("-"), other.lstrip("-")).ratio() >= _SIMILAR
 
 
 def _nameless(error: OSError) -> str:

@@ -228,3 +228,22 @@ def test_help_fits_a_narrow_terminal(
         max(map(len, (line for line in words if not line.startswith(("Usage", "       ", "`")))), default=0)
         <= 40
     )
+
+
+@pytest.mark.parametrize("group", ["sass", "race", "cluster", "capsule"])
+def test_a_group_lists_its_verbs_with_whole_sentences(group, capsys):
+    module = importlib.import_module(app.module_of(group))
+    assert app.main([group, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "..." not in text.partition("Options:")[2]
+    joined = " ".join(text.replace("-\n", "-").split())
+    for name in module.BELOW:
+        told = " ".join(
+            inspect.getdoc(importlib.import_module(f"{module.__name__}.{name}").command)
+            .split("\n\n")[0]
+            .split()
+        )
+        assert told.replace("- ", "-") in joined.replace("- ", "-")
+    headings = dict.fromkeys(module.BELOW.values()) if isinstance(module.BELOW, dict) else ["Commands"]
+    places = [text.index(f"\n{heading}:\n") for heading in headings]
+    assert places == sorted(places)

@@ -180,6 +180,21 @@ def test_every_view_fits_the_terminal(size: tuple[int, int], view: str) -> None:
     driven(act, wide, size=size)
 
 
+def test_more_kernels_than_lines_keep_a_line_each_beside_the_scroll_bar() -> None:
+    many = tuple(TopKernel(f"a_kernel_with_a_long_name_{i}", 10, 700, 0.02) for i in range(50))
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        app.show()
+        await pilot.pause()
+        assert app.query_one("#scroll").show_vertical_scrollbar
+        room = app.query_one("#body", Static).size.width
+        assert room == 39
+        assert max(map(len, screen(app).splitlines())) <= room
+
+    driven(act, replace(SHOWN, top=many), size=(40, 24))
+
+
 def test_an_empty_recording_says_so(tmp_path: Path) -> None:
     empty = replace(SHOWN, top=(), stacks=(), samples=(), counters=(), busy={}, recent={}, lost=())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Verbs below `race`, each a module here with a `command`.
-BELOW = ("points", "check", "stress", "reduce", "replay")
+BELOW = ("check", "points", "stress", "reduce", "replay")
 
 
 def command() -> None:

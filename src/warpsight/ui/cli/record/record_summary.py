@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder.summary import RecordingSummary, amount, seconds, size
 from warpsight.ui.cli.record.record_highlights import Highlights, highlights
-from warpsight.ui.render import terminal
+from warpsight.ui.render import numbers, terminal
 
 
 class ProgressLine:
@@ -51,7 +53,7 @@ def print_summary(summary: RecordingSummary) -> None:
     for line in lines(summary, found):
         print(line, file=sys.stderr)
     terminal.warning(*_unmatched(summary), *losses(summary))
-    path = shlex.quote(str(summary.path))
+    path = shlex.quote(_from_here(summary.path))
     print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
 
 
@@ -84,9 +86,19 @@ def lines(summary: RecordingSummary, found: Highlights | None) -> list[str]:
     if not summary.processes:
         out.append("  no process used a GPU through CUDA or OpenCL, and none announced anything itself")
     if found and found.first:
-        out += textwrap.wrap(found.first, 100, initial_indent="  first:      ", subsequent_indent=" " * 14)
+        width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+        first = numbers.near(found.first)
+        out += textwrap.wrap(first, width, initial_indent="  first:      ", subsequent_indent=" " * 14)
     out.append(f"  own cost:   {_own_cost(summary, found)}")
     return out
+
+
+def _from_here(path: Path) -> str:
+    """The path as a reader would type it: relative when it is below the working directory."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):
+        return str(path)
 
 
 def _own_cost(summary: RecordingSummary, found: Highlights | None) -> str:

@@ -13,7 +13,7 @@
   };
 
   class Line {
-    constructor(host, data, span, color) {
+    constructor(host, data, span, color, several) {
       Object.assign(this, { data, span, color });
       this.time = WS.unpack(data.time, Float64Array);
       this.value = WS.unpack(data.value, Float32Array);
@@ -25,7 +25,7 @@
       const mean = this.value.reduce((a, b) => a + b, 0) / this.value.length;
       const peak = `peak ${WS.amount(this.most, data.unit)}`;
       this.note = data.step ? `${peak} · ${WS.amount(this.value[this.value.length - 1], data.unit)} at the end` : `mean ${WS.amount(mean, data.unit)} · ${peak}`;
-      const title = this.title = data.name + (data.device === null ? "" : ` · device ${data.device}`);
+      const title = this.title = (data.step ? `${data.name} memory` : data.name) + (data.device === null || !several ? "" : ` · device ${data.device}`);
       Object.assign(this, frame(title, this.note));
       this.canvas.setAttribute("aria-label", `${title}: ${this.note}`);
       this.at = -1;
@@ -165,7 +165,8 @@
 
   /* Lines of a section; those that never change are listed below. */
   const charts = (host, data, span, color) => {
-    const lines = data.map((one) => new Line(host, one, span, color)), flat = lines.filter((line) => line.flat);
+    const several = new Set(data.map((one) => one.device).filter((device) => device !== null)).size > 1;
+    const lines = data.map((one) => new Line(host, one, span, color, several)), flat = lines.filter((line) => line.flat);
     if (flat.length && host) host.after(WS.el("details", {}, WS.el("summary", {}, `${flat.length} that never changed`),
       WS.el("ul", {}, ...flat.map((line) => WS.el("li", {}, `${line.title}: ${WS.amount(line.most, line.data.unit)}`)))));
     return lines;

@@ -36,7 +36,7 @@
     }
 
     build() {
-      const search = WS.el("input", { type: "search", placeholder: "Search frames (text or regular expression)",
+      const search = WS.el("input", { type: "search", placeholder: "Search frames", title: "Text or regular expression",
         "aria-label": "Search frames", spellcheck: "false", oninput: (e) => this.search(e.target.value) });
       search.addEventListener("keydown", (e) => { if (e.key === "Escape") { search.value = ""; this.search(""); this.canvas.focus(); } });
       this.searchBox = search;

@@ -75,7 +75,7 @@
       this.font = WS.color("--sans");
       this.paint = {};
       for (const [kind, name] of Object.entries(PAINT)) this.paint[kind] = WS.color(`--${name}`);
-      for (const name of ["ink", "muted", "line", "raised", "accent", "surface", "bad", "warn", "f-ink", "mark"]) this.paint[`-${name}`] = WS.color(`--${name}`);
+      for (const name of ["ink", "muted", "line", "raised", "accent", "surface", "bad", "warn", "f-ink", "mark", "mark-ink"]) this.paint[`-${name}`] = WS.color(`--${name}`);
       this.onColor = document.documentElement.dataset.theme === "dark" ? "#0c1014" : "#ffffff";
     }
 
@@ -221,10 +221,13 @@
       }
       g.globalAlpha = 1;
       g.font = `11px ${this.font}`;
-      g.fillStyle = track.role === "steps" ? this.paint["-ink"] : track.role === "ops" ? this.paint["-f-ink"] : this.onColor;
+      const ink = track.role === "steps" ? this.paint["-ink"] : track.role === "ops" ? this.paint["-f-ink"] : this.onColor;
       // A device with rows for its streams shows their work without names: they are there.
       const named = track.role !== "device" || !this.tracks.some((t) => t.role === "stream" && t.key.startsWith(`${track.key}.`));
-      for (let i = 0; named && i < wide.length && this.labels < MOST_LABELS; i += 3) this.text(g, part.names[own.name[wide[i]]], wide[i + 1], wide[i + 2], y + h / 2);
+      for (let i = 0; named && i < wide.length && this.labels < MOST_LABELS; i += 3) {
+        g.fillStyle = this.lines.kinds[part.kinds[own.name[wide[i]]]] === "outlier" ? this.paint["-mark-ink"] : ink;  // dark on orange in both themes
+        this.text(g, part.names[own.name[wide[i]]], wide[i + 1], wide[i + 2], y + h / 2);
+      }
     }
 
     text(g, whole, x, w, middle) {

@@ -144,10 +144,16 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
     return {**launch, "name": core.clipped(name), "size": size, "frames": _frames(launch["frames"])}
 
 
+def _recorder(thread: dict[str, Any]) -> bool:
+    """Whether a thread is the recorder's own, whose stack says nothing about the program."""
+    return str(thread["name"]).startswith("warpsight")
+
+
 def _process(process: dict[str, Any]) -> dict[str, Any]:
-    threads = sorted(process["threads"], key=lambda thread: (not thread["python"], thread["thread"]))
+    threads = sorted(process["threads"], key=lambda one: (_recorder(one), not one["python"], one["thread"]))
     shown = [
-        {**thread, "said": core.STATES.get(thread["state"], thread["state"]), "python": _frames(thread["python"]),
+        {**thread, "said": core.STATES.get(thread["state"], thread["state"]), "recorder": _recorder(thread),
+         "python": _frames(thread["python"]),
          "native": [{"function": short(demangle(frame["function"])) or hex(frame["address"]),
                      "place": os.path.basename(frame["module"]) or "?"} for frame in thread["native"][:_MOST_FRAMES]]}
         for thread in threads[:_MOST_THREADS]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from warpsight.recorder.live.recording import Live, Snapshot, TopKernel
 
 _HELP = """\
-1 … 4  kernels, flame of GPU time,
-tab    host's samples, counters
+1 … 4  choose a view
+tab    the next view
 ↑↓←→   choose a kernel or frame
 enter  zoom to the frame
 esc    zoom out; drop the filter
@@ -60,7 +60,7 @@ class TopApp(TerminalApp):
     CSS = """
     #head, #views { height: auto; }
     #views { background: $panel; }
-    #scroll { height: 1fr; }
+    #scroll { height: 1fr; scrollbar-size-vertical: 1; }
     #body { height: auto; }
     #details { height: auto; max-height: 3; border-top: solid $primary; padding: 0 1; }
     #filter { display: none; }
@@ -149,7 +149,10 @@ class TopApp(TerminalApp):
         width = max(self.size.width, 20)
         self.query_one("#head", Static).update(self._head(width))
         self.query_one("#views", Static).update(self._views(width))
-        body = (self._kernels, self._flame, self._flame, self._counters)[self.view](width)
+        drawn = (self._kernels, self._flame, self._flame, self._counters)[self.view]
+        body = drawn(width)
+        if body.plain.count("\n") > self.query_one("#scroll").size.height:
+            body = drawn(width - 1)  # the scroll bar takes a column
         self.query_one("#body", _Body).update(body)
         self.query_one("#details", Static).update(self._details())
 

@@ -141,9 +141,15 @@ def _verdict(material: Material, text: _Text) -> dict[str, str]:
     if found is None:
         return {
             "headline": "This trace has no verdict.",
+            "also": "",
             "summary": material.failed.get("verdict", ""),
         }
-    return {"headline": _sentence(text(found.headline)), "summary": _sentence(text(found.summary))}
+    first, _, also = text(found.headline).partition("; ")
+    return {
+        "headline": _sentence(first),
+        "also": _sentence(also),
+        "summary": _sentence(text(found.summary)),
+    }
 
 
 def _sentence(words: str) -> str:
@@ -164,8 +170,8 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
         rows = devices.to_pylist()
         span = max(sum(row["span"] for row in rows), 1)
         busy = sum(row[name] for row in rows for name in ("compute", "communication", "copy"))
-        of = f" each, of {len(rows)} GPUs" if len(rows) > 1 else ""
-        note = f"{numbers.duration(span // len(rows))}{of}"
+        of = f" on each of {len(rows)} GPUs" if len(rows) > 1 else ""
+        note = f"of {numbers.duration(span // len(rows))}{of}"
         add("GPU busy", numbers.cell(100 * busy / span, "%"), note, busy / span)
         add("GPU idle", numbers.duration(span - busy), "from first to last work")
     kernels = material.kernels.tables.get("kernels")

@@ -31,8 +31,8 @@ class _ReportCell:
     place: str = ""
 
 
-#: Characters of a kernel's name.
-_NAME = 96
+#: Characters of a kernel's name: three lines of a narrow table.
+_NAME = 72
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ def table(
             continue
         most = max((abs(v) for v in values if isinstance(v, (int, float))), default=0) if name == bar else 0
         heads.append(Head(heading, number, name in wide))
-        cells.append([_cell(name, v, unit, most, text) for v in values])
+        whole = [text(v) for v in values if isinstance(v, str)] if name == "name" else []
+        short = dict(zip(whole, numbers.shorten_apart(whole, _NAME), strict=True))
+        cells.append([_cell(name, v, unit, most, text, short) for v in values])
     return ReportTable(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
 
 
@@ -105,11 +107,12 @@ def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> lis
     return out
 
 
-def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> _ReportCell:
+def _cell(
+    name: str, value: Any, unit: str, most: float, text: Callable[[str], str], short: Mapping[str, str]
+) -> _ReportCell:
     if isinstance(value, str):
         whole = text(value)
-        # Both ends of a kernel's name identify it; two lines hold this much of it.
-        shown = numbers.shorten(whole, _NAME) if name == "name" else whole
+        shown = short.get(whole, whole)
         return _ReportCell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:
         return _ReportCell("", -1)

@@ -64,7 +64,7 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
     from markupsafe import Markup
 
     return pages.page(
-        "events.html.j2", css=("theme.css", "events.css"), js=(), data={}, title=title, notes=notes,
+        "events.html.j2", css=("theme.css", "events.css"), js=("format.js",), data={}, title=title, notes=notes,
         sections=[(one, Markup(one.picture)) for one in sections],
     )  # fmt: skip
 
@@ -128,7 +128,8 @@ def values(rows: Sequence[ValuePatterns], top: int) -> list[Section]:
         (
             "; ".join(row.patterns) or "–",
             f"{row.operation} of {row.type if 'float' in row.type else f'{8 * row.bytes}-bit {row.type}'}",
-            f"{row.values:,}", f"{row.distinct:,}", f"{row.zero:.0%}", f"{row.most_common:.0%} {row.example}",
+            f"{row.values:,}", f"{row.distinct:,}", f"{row.zero:.0%}",
+            f"{row.most_common:.0%} {row.example}" if row.most_common >= 0.005 else "–",
             f"{row.not_finite:,}" if "float" in row.type else "–", short(row.kernel), row.where,
         )
         for row in rows

@@ -17,6 +17,7 @@ from warpsight.sass.events.dataflow import DISTANCES, Dataflow
 from warpsight.sass.events.pipelines import BlockPipeline
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.events.value_patterns import ValuePatterns
+from warpsight.ui.render.numbers import duration
 
 Array = npt.NDArray[Any]
 _WIDTH, _LEFT, _CELL, _TEXT = 960, 150, 3, 18
@@ -87,7 +88,7 @@ def addresses(trace: EventTrace) -> tuple[str, str]:
         parts.append(_label(0, y, name))
         parts += places.drawn(events.take(rows), y + 8, begin, end)
         y += places.height + 36
-    parts += [_label(_LEFT, y - 8, "0 ns"), _label(_WIDTH, y - 8, f"{end - begin:,} ns", "end")]
+    parts += [_label(_LEFT, y - 8, "0"), _label(_WIDTH, y - 8, duration(end - begin), "end")]
     parts += _legend(
         y + 12, [("loads", _COLORS["load"]), ("stores", _COLORS["store"]), ("both", _COLORS["both"])]
     )
@@ -186,7 +187,7 @@ def pipeline(found: BlockPipeline) -> str:
             f'fill="{colors.get(event.what, "var(--other)")}"><title>{told}</title></rect>'
         )
     y = 8 + len(warps) * row + 10
-    parts += [_label(_LEFT, y, "0 ns"), _label(_WIDTH, y, f"{end:,} ns", "end")]
+    parts += [_label(_LEFT, y, "0"), _label(_WIDTH, y, duration(end), "end")]
     parts += _legend(y + 22, [(name, color) for name, color, _ in _MARKS])
     return _svg(y + 32, f"Pipeline of block {found.block}", parts)
 

@@ -35,7 +35,7 @@ def test_tiles_and_sentences_are_of_the_same_time(program, part):
     found = material.verdict
     assert found is not None and found.iterations is not None
     tiles = {tile["label"]: tile for tile in _tiles(material)}
-    assert f"busy {tiles['GPU busy']['share']:.0%} of {tiles['GPU busy']['note']}" in found.summary
+    assert f"busy {tiles['GPU busy']['share']:.0%} {tiles['GPU busy']['note']}" in found.summary
     assert tiles["Iteration"]["value"] == numbers.duration(found.iterations.median_ns)
     assert f"{found.iterations.steady_count:,} steady" in tiles["Iteration"]["note"]
     idle = sum(entry.time for entry in found.account.entries if entry.kind > 2)

@@ -1,0 +1,152 @@
+"""What a reader sees on the pages: colors of the system, legible labels, tables and pictures that fit, short verdicts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.chromium import Chromium
+from tests.unit.race.test_check import checked
+from warpsight.race.check import Provoked
+from warpsight.ui.render.dump import hang_html
+from warpsight.ui.render.race import page as race_page
+
+pytestmark = pytest.mark.browser
+
+_GOLDEN = Path(__file__).parents[1] / "golden"
+_LUMINANCE = """
+    const linear = (v) => v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;
+    const light = (hex) => [.2126, .7152, .0722].reduce((sum, part, i) => sum + part * linear(
+        parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16)), 0);
+    const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => p - q); return (y + .05) / (x + .05); };"""
+
+
+@pytest.fixture(scope="module")
+def chromium(browser):
+    with Chromium(browser) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(chromium):
+    chromium.resize(1280, 900)
+    yield chromium
+    assert chromium.errors == []
+
+
+def made(folder: Path, *command: str) -> str:
+    out = folder / "page.html"
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight", *command, "-o", str(out)], capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return out.as_uri()
+
+
+@pytest.fixture(scope="module")
+def slow_step(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("report"), "report", str(_GOLDEN / "planted_slow_step.warp.zip"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "trace"), [("memory", "truth"), ("dataflow", "truth"), ("values", "truth"), ("tma", "async")]
+)
+def test_pages_of_event_traces_follow_the_systems_colors(page, tmp_path, verb, trace):
+    address = made(tmp_path, "sass", verb, str(_GOLDEN / "events" / f"{trace}.events.zst"))
+    shown = {}
+    for scheme in ("light", "dark"):
+        page.colors(scheme)
+        page.open(address)
+        shown[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert shown == {"light": "rgb(246, 247, 249)", "dark": "rgb(14, 18, 22)"}
+    page.evaluate("document.getElementById('theme').click()")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.evaluate("WS.theme.follow()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_label_of_a_slow_step_has_contrast(page, slow_step, scheme):
+    page.colors(scheme)
+    page.open(slow_step, "window.report")
+    ratio = page.evaluate(f"""(() => {{ {_LUMINANCE}
+        const t = report.timeline, mark = report.data.timeline.marks.find((m) => m.text.includes("slow iteration"));
+        let ink = "";
+        const plain = t.text;
+        t.text = (g, whole, ...rest) => {{
+            if (whole === "step 27") ink = g.fillStyle;
+            plain.call(t, g, whole, ...rest);
+        }};
+        t.show(mark.begin - 5e7, mark.end + 2e7); t.render(); t.text = plain;
+        return contrast(ink, t.paint.outlier); }})()""")
+    assert ratio >= 4.5
+
+
+def test_a_report_of_one_device_does_not_repeat_its_number(page, slow_step, tmp_path):
+    page.open(slow_step, "window.report")
+    titles = page.evaluate("report.charts.map((c) => c.title)")
+    assert "CUDA memory" in titles and "power" in titles
+    two = made(tmp_path, "report", str(_GOLDEN / "h200_two_devices.warp.zip"))
+    page.open(two, "window.report")
+    titles = page.evaluate("report.charts.map((c) => c.title)")
+    assert {"power · device 0", "power · device 1", "CUDA memory · device 1"} <= set(titles)
+
+
+def test_the_verdict_gives_each_cause_a_sentence(page, slow_step):
+    page.open(slow_step, "window.report")
+    first, second = page.evaluate("document.getElementById('verdict-title').innerText.split('\\n')")
+    assert first.startswith("The GPU is idle for 77%") and first.endswith("2.535818s.")
+    assert second.startswith("Slow iteration: step 27")
+
+
+def test_tables_of_a_report_fit_a_small_window(page, slow_step):
+    page.resize(1100, 800)
+    page.open(slow_step, "window.report")
+    fits = "(id) => { const box = document.getElementById(id).parentElement; return box.scrollWidth <= box.clientWidth; }"
+    shown = page.evaluate(
+        f"['kernel-table', 'gap-table', 'iteration-table', 'copy-table'].filter((id) => !({fits})(id))"
+    )
+    assert shown == []
+    names = page.evaluate("[...document.querySelectorAll('#kernel-table td.w')].map((c) => c.innerText)")
+    assert len(set(names)) == len(names)
+
+
+def test_pictures_of_races_and_hangs_stay_legible_on_a_phone(page, tmp_path):
+    race, hang = tmp_path / "race.html", tmp_path / "hang.html"
+    failed = Provoked("reproduced", 9, 10, 1, 11, "9 of 10 delayed runs failed")
+    race.write_text(race_page.page(checked("missing_barrier", failed), ["./a"]), encoding="utf-8")
+    hang.write_text(hang_html.page(_hang()), encoding="utf-8")
+    page.resize(390, 844)
+    for path in (race, hang):
+        page.open(path.as_uri())
+        assert (
+            page.evaluate(
+                "Math.min(...[...document.querySelectorAll('svg text')].map((t) => t.getBoundingClientRect().height))"
+            )
+            >= 8
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_the_recorders_own_threads_are_last_and_folded(page, tmp_path):
+    hang = tmp_path / "hang.html"
+    hang.write_text(hang_html.page(_hang()), encoding="utf-8")
+    page.open(hang.as_uri())
+    threads = page.evaluate("""[...document.querySelectorAll('#host .thread')].map((t) =>
+        [t.querySelector('h4').textContent.split(' ')[2], t.querySelector('details').open])""")
+    assert threads == [["train:", True], ["warpsight-cupti:", False]]
+
+
+def _hang():
+    """A report of a program stuck in one launch, with a thread of its own and one of the recorder's."""
+    frame = {"function": "poll", "module": "/lib/libc.so.6", "address": 4096}
+    threads = [{"thread": number, "name": name, "state": "sleeping", "gil": False, "python": [], "native": [frame], "problem": ""}
+               for number, name in ((7, "warpsight-cupti"), (8, "train"))]  # fmt: skip
+    launch = {"kernel": "stuck", "demangled": "stuck", "call": "cuLaunchKernel", "grid": [1, 1, 1], "block": [32, 1, 1],
+              "before_s": 5.0, "thread": 8, "pid": 6, "frames": []}  # fmt: skip
+    return {"kind": "hang", "reason": "", "program": ["./train"], "when": "2026-01-01T00:00:00+0000", "verdict": "stuck runs",
+            "gathered_s": 0.4, "evidence": [], "suspects": [], "trace": None, "notes": [], "dumps": [], "errors": [],
+            "launches": [launch], "launches_total": 1, "timeline": None, "last_work": [], "open_ranges": [],
+            "processes": [{"pid": 6, "command": "./train", "threads": threads}]}  # fmt: skip
