@@ -33,7 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.trace.count("memcpy"):
         copies = _moves(facts, "memcpy")
         yield from _pageable(facts, copies)
-        advice = "Copy asynchronously, with pinned memory and on a stream of its own."
+        held = copies.synchronous & ~copies.pageable
+        pinned = "" if copies.pinned[held].all() else ", with pinned memory"
+        advice = f"Copy asynchronously{pinned}, and wait only where the data is used."
         yield from _synchronous(facts, copies, "copies", advice)
         yield from _small(facts, copies)
         yield from _redundant(facts, copies)
