@@ -20,8 +20,8 @@ from warpsight.model.naming import api_names
 
 _TEXTS = {
     COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",
-    COMMUNICATION: "Overlap it: smaller or earlier gradient buckets, prefetching of parameters{stream}; where ranks wait for a "
-    "slow one, the slow one is the cause.",
+    COMMUNICATION: "Overlap it: begin it earlier, in smaller pieces (gradient buckets, prefetched parameters){stream}; where "
+    "ranks wait for a slow one, the slow one is the cause.",
     HOST: "Do this work while the GPU is busy: launch before it, move it to another thread or process, or do less of it.",
     LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a graph.",
     OTHER_STREAM: "Look at what the event waits for: start that work earlier, or remove the dependency.",
@@ -93,7 +93,7 @@ def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = 
     if kind == COPY:
         return _of_copies(name, found)
     if kind == COMMUNICATION:
-        return _TEXTS[kind].format(stream="" if found.own_stream else ", a stream of its own")
+        return _TEXTS[kind].format(stream="" if found.own_stream else ", on a stream of its own")
     if kind == UNKNOWN and name == MIGRATION:
         return _MIGRATION
     if kind != BLOCKED_CALL:

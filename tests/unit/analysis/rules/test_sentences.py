@@ -233,4 +233,4 @@ def test_collectives_that_have_a_stream_are_not_told_to_take_one(program: Progra
         program.launch("gemm", 100 * US)
         program.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 100 * US, stream)
     advice = of(judged(program), "account/communication").advice or ""
-    assert ("a stream of its own" in advice) == (stream == 7)
+    assert ("on a stream of its own" in advice) == (stream == 7)
