@@ -29,6 +29,13 @@ _TEXTS = {
     UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
     "in the trace.",
 }
+#: Names of torch's waiting for a batch begin with these.
+_LOADERS = {
+    "enumerate(DataLoader)#_MultiProcessing": "The loader's processes do not keep up: give it more of them (num_workers), keep "
+    "them between epochs (persistent_workers), or do less for each sample.",
+    "enumerate(DataLoader)#_SingleProcess": "Load batches in other processes while the GPU is busy (DataLoader(num_workers=…)), "
+    "or do less for each sample.",
+}
 _KERNELS = "Look at each of these kernels by itself next (`warpsight stats kernels`): they share a template, not their work."
 #: Launches into an idle device take microseconds; such as take a tenth of a millisecond or more load code.
 LOADS_CODE_NS = 100_000
@@ -96,6 +103,9 @@ def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = 
         return _TEXTS[kind].format(stream="" if found.own_stream else ", on a stream of its own")
     if kind == UNKNOWN and name == MIGRATION:
         return _MIGRATION
+    if kind == HOST:
+        loader = (text for prefix, text in _LOADERS.items() if name.startswith(prefix))
+        return next(loader, _TEXTS[HOST])
     if kind != BLOCKED_CALL:
         return _TEXTS[kind]
     if api_names.waits(name) or "synchronization" in name:

@@ -468,14 +468,15 @@ def slow(one: Iterations) -> list[Finding]:
     """The iterations that took longer than the steady state explains, as one finding."""
     if not one.outlier.any():
         return []
-    usual = float(np.median(one.duration[one.steady]))
+    usual = float(one.median)
     late = np.flatnonzero(one.outlier & (one.duration > usual))
     if not len(late) or usual <= 0:
         return []
     late = late[np.argsort(-one.duration[late], kind="stable")]
     cost = int((one.duration[late] - usual).sum())
     worst = int(late[0])
-    name = one.label[worst] or f"iteration {worst}"
+    named = one.label.count(one.label[worst]) == 1  # a name that all turns share tells none of them
+    name = one.label[worst] if named and one.label[worst] else f"iteration {worst}"
     times = one.duration[worst] / usual
     text = f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"
     if len(late) > 1:

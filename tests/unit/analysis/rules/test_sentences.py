@@ -103,6 +103,22 @@ def test_a_slow_iteration_of_as_many_kernels_is_not_said_to_have_others(program:
     assert "begins at" in evidence and "instead of" not in evidence
 
 
+@pytest.mark.parametrize(("name", "said"), [("step {}", "step 7"), ("fetch the next batch", "iteration 7")])
+def test_a_name_that_all_iterations_share_is_not_that_of_the_slow_one(
+    program: Program, name: str, said: str
+) -> None:
+    for turn in range(12):
+        begin = program.host
+        program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(5 * MS if turn == 7 else 50 * US)
+        program.annotated(name.format(turn), begin)
+    found = judged(program)
+    text = of(found, "loops/slow-iteration").text
+    assert text.startswith(f"slow iteration: {said} took")
+    assert found.iterations is not None and f"usual {found.iterations.median_ns / 1000:.0f} µs" in text
+
+
 def test_waiting_in_the_system_goes_with_the_hosts_own_code(program: Program) -> None:
     """Nine tenths of the time is the host's, most of that in `poll`: without it little is left."""
     for _ in range(5):

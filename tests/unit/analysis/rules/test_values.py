@@ -264,6 +264,8 @@ def test_a_program_is_bound_by_its_launches_when_its_short_idle_pieces_take_long
         ("LAUNCH", "cudaLaunchKernel", 99_999, 2, "Launch less often"),
         ("LAUNCH", "cudaLaunchKernel", 100_000, 2, "load the code of kernels"),
         ("HOST", "load", 100_000, 2, "while the GPU is busy"),
+        ("HOST", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 2, "more of them"),
+        ("HOST", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 2, "in other processes"),
         ("COPY", "memcpy HtoD, pageable", 0, 2, "from pinned memory"),
         ("COPY", "memcpy DtoH, pageable", 0, 2, "to pinned memory"),
         ("COPY", "memcpy HtoD", 0, 2, "Keep on the device"),
