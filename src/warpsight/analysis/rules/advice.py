@@ -48,6 +48,11 @@ _MIGRATION = (
     "Prefetch managed memory to where it is used next (cudaMemPrefetchAsync), or copy it: else the first access to each page "
     "waits for its migration."
 )
+#: Advice for kernels during which pages of managed memory move.
+PAGED = (
+    "Pages of managed memory move while it runs, and it waits for those that it touches: prefetch them "
+    "(cudaMemPrefetchAsync), or copy them to memory of the device, before it starts."
+)
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 

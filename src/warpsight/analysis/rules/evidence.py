@@ -38,6 +38,8 @@ Column = npt.NDArray[Any]
 _PARTS, _DEVICES = 3, 8
 #: A stream runs kernels to speak of when it has this share of the device's kernel time; so many copies may be joined.
 _COMPUTES, _SOME = 0.05, 2
+#: Pages that move for this share of a kernel's time hold it up.
+_PAGED = 0.1
 #: Share of a class's time that makes a single stretch worth naming.
 _ONE = 0.5
 
@@ -152,6 +154,14 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
     rows = np.flatnonzero(wanted[work.name_id])
     found: Column = rows[work.kind[rows] == (KERNEL if kind == COMPUTE else COLLECTIVE)]
     return found
+
+
+def paged(facts: Facts, rows: Column) -> bool:
+    """Whether pages moved for a good part of the time of some kernels: they wait for each page that they fault on."""
+    work = facts.account.work
+    taken = int((work.end[rows] - work.start[rows]).sum())
+    moved = int(intervals.coverage(facts.migrated, work.start[rows], work.end[rows]).sum())
+    return moved >= _PAGED * max(taken, 1)
 
 
 def transfers(facts: Facts, kind: int, rows: Column) -> Transfers:

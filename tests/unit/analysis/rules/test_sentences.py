@@ -243,6 +243,18 @@ def test_a_program_without_kernels_is_not_told_to_copy_beside_them(program: Prog
     assert "kernel" not in (of(judged(program), "account/copy").advice or "kernel")
 
 
+@pytest.mark.parametrize("pages", [0, 4, 40])
+def test_a_kernel_that_faults_on_pages_is_not_said_to_be_slow_by_itself(program: Program, pages: int) -> None:
+    """A kernel of 1 ms; each page takes 5 µs to come."""
+    program.launch("gemm", 1_000 * US)
+    begin = program.device - 1_000 * US
+    for page in range(pages):
+        program.add("memcpy", start=begin + page * 20 * US, duration=5 * US, bytes=1 << 16, kind="HtoD", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+    advice = of(judged(program), "account/compute").advice or ""
+    assert ("cudaMemPrefetchAsync" in advice) == (pages == 40)
+
+
 @pytest.mark.parametrize("stream", [7, 13])
 def test_collectives_that_have_a_stream_are_not_told_to_take_one(program: Program, stream: int) -> None:
     for _ in range(10):
