@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.account import Account
+from warpsight.analysis.account import Account, copies
 from warpsight.analysis.account import account as account_of
-from warpsight.analysis.account import copies
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.steps import iterations
 from warpsight.analysis.steps.iterations import Iterations
