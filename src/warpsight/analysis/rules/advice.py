@@ -53,6 +53,7 @@ PAGED = (
     "Pages of managed memory move while it runs, and it waits for those that it touches: prefetch them "
     "(cudaMemPrefetchAsync), or copy them to memory of the device, before it starts."
 )
+_BLOCKING_COPY = "Copy asynchronously, with pinned memory, and wait only where the data is used."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 
@@ -117,4 +118,6 @@ def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = 
         return _WAIT
     if api_names.blocks(name) and any(word in name for word in ("alloc", "Alloc", "Free")):
         return _ALLOCATION
+    if "emcpy" in name:
+        return _BLOCKING_COPY
     return f"Call it {'before it matters' if count == 1 else 'once, before the loop'}, or beside the device's work."

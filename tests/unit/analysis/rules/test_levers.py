@@ -41,6 +41,21 @@ def test_a_wait_that_is_shorter_than_the_work_after_it_saves_no_more_than_the_wa
     assert finding.saves_ns == pytest.approx(29 * 107 * US, rel=0.01)
 
 
+@pytest.mark.parametrize(("every", "said"), [(1, ", once per iteration:"), (20, " 3 times:")])
+def test_waits_that_come_now_and_then_are_not_counted_per_iteration(program, every, said):
+    for turn in range(60):
+        begin = program.host
+        program.launch("gemm", 50 * US)
+        program.launch("norm", 50 * US)
+        if turn % every == every - 1:
+            program.synchronize()
+            program.busy(300 * US)
+        program.annotated(f"step {turn}", begin)
+    program.launch("gemm", 50 * US)
+    _, finding = judged(program, "waits/run-dry")
+    assert said in finding.text
+
+
 def test_fills_that_hold_the_host_save_what_no_kernel_hides(program):
     for _ in range(30):
         program.launch("gemm", 50 * US)

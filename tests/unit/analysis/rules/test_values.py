@@ -278,6 +278,7 @@ def test_a_program_is_bound_by_its_launches_when_its_short_idle_pieces_take_long
         ("BLOCKED_CALL", "stream synchronization", 0, 2, "Wait later and less often"),
         ("BLOCKED_CALL", "cudaMalloc", 0, 2, "Allocate once and reuse"),
         ("BLOCKED_CALL", "cudaFree", 0, 1, "Allocate once and reuse"),
+        ("BLOCKED_CALL", "cudaMemcpy", 0, 4, "Copy asynchronously"),
         ("BLOCKED_CALL", "cudaEventRecord", 0, 1, "Call it before it matters"),
         ("BLOCKED_CALL", "cudaEventRecord", 0, 2, "Call it once, before the loop"),
         ("BLOCKED_CALL", "allocate_something", 0, 2, "Call it once, before the loop"),
