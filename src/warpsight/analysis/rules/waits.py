@@ -43,7 +43,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         function = calls.functions[int(functions[number])]
         count = len(chosen)
-        per = _rate(facts, count) if facts.steady else ""
+        rate = _rate(facts, count) if facts.steady else ""
+        per = rate and f", {rate}"
         text = (
             f"{function} lets the GPU run dry {words.times(count)}{per}: the host works on after it while the GPU has nothing "
             "to do"
@@ -69,7 +70,7 @@ def _rate(facts: Facts, count: int) -> str:
     rate = count / turns
     if rate < _SELDOM:
         return ""
-    return ", once per iteration" if 0.8 <= rate <= 1.2 else f", {rate:.1f} times per iteration"
+    return "once per iteration" if 0.8 <= rate <= 1.2 else f"{rate:.1f} times per iteration"
 
 
 def _wait_before(facts: Facts, rows: Column) -> Column:
