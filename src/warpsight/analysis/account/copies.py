@@ -44,12 +44,18 @@ def migrations(trace: StoredTrace, work: Work, rows: Column) -> Column:
     return out
 
 
+def sizes(trace: StoredTrace, work: Work, rows: Column) -> Column:
+    """The bytes of rows of work that are copies."""
+    found: Column = _copies(trace, work, rows)[0]["bytes"]
+    return found
+
+
 def _copies(trace: StoredTrace, work: Work, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
-    """Direction and kinds of memory of rows of work that are copies, and what their numbers stand for."""
+    """Bytes, direction and kinds of memory of rows of work that are copies, and what their numbers stand for."""
     copies, source = device_work.everything(trace).copies
     place = rows if work.source is None else work.source[rows]
     row = source[np.searchsorted(copies, place)]
-    columns, coded = trace.columns("memcpy", {}, ["kind", *_ENDS])
+    columns, coded = trace.columns("memcpy", {"bytes": 0}, ["kind", *_ENDS])
     return {name: column[row] for name, column in columns.items()}, coded
 
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from warpsight.model.work import by_group, distinct
 
 Column = npt.NDArray[Any]
+#: Times of work that follows other work may overlap by so much (ns).
+CLOSE = 1_000
 #: A time before all others.
 NEVER = np.iinfo(np.int64).min // 4
 
@@ -80,7 +82,8 @@ class Lines:
     def previous(self, start: Column, same_launch: Column | None) -> tuple[Column, Column]:
         """For each node, the node of its queue that released it, and the nodes that overlap it.
 
-        That is the node that ended last of all before it in the order. Where that one had not ended when this began
+        That is the node that ended last of all before it in the order; kernels that follow each other in a graph seem to
+        overlap a little, by less than half of the shorter one. Where that one had not ended when this began
         (nodes of one graph launch side by side, programmatic launches, clocks that disagree), it is the one that ended
         last before this began, and without such a one the node before, with the overlap said.
         """
@@ -91,7 +94,10 @@ class Lines:
             before[a] = -1
             before[a + 1 : b] = self.latest[a : b - 1]
             begins = start[self.order[a:b]]
-            late = a + np.flatnonzero(self.ends[np.maximum(before[a:b], a)] > begins)
+            former = np.maximum(before[a:b], a)
+            shorter = np.minimum(self.ends[former] - start[self.order[former]], self.ends[a:b] - begins)
+            over = self.ends[former] - begins
+            late = a + np.flatnonzero((over > 0) & ((over > CLOSE) | (2 * over > shorter)))
             late = late[late > a]
             if not len(late):
                 continue

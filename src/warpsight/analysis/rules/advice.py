@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     COMMUNICATION,
@@ -18,16 +20,21 @@ from warpsight.model.naming import api_names
 
 _TEXTS = {
     COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",
-    COMMUNICATION: "Overlap it: smaller or earlier gradient buckets, prefetching of parameters, a stream of its own; where "
+    COMMUNICATION: "Overlap it: begin it earlier, in smaller pieces (gradient buckets, prefetched parameters){stream}; where "
     "ranks wait for a slow one, the slow one is the cause.",
-    COPY: "Copy on a stream of its own beside the kernels, keep on the device what does not change, and collect small copies "
-    "into large ones.",
     HOST: "Do this work while the GPU is busy: launch before it, move it to another thread or process, or do less of it.",
     LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a graph.",
     OTHER_STREAM: "Look at what the event waits for: start that work earlier, or remove the dependency.",
     RECORDER: "Record less (fewer ranges, no host samples): this time is not the program's.",
     UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
     "in the trace.",
+}
+#: Names of torch's waiting for a batch begin with these.
+_LOADERS = {
+    "enumerate(DataLoader)#_MultiProcessing": "The loader's processes do not keep up: give it more of them (num_workers), keep "
+    "them between epochs (persistent_workers), or do less for each sample.",
+    "enumerate(DataLoader)#_SingleProcess": "Load batches in other processes while the GPU is busy (DataLoader(num_workers=…)), "
+    "or do less for each sample.",
 }
 _KERNELS = "Look at each of these kernels by itself next (`warpsight stats kernels`): they share a template, not their work."
 #: Launches into an idle device take microseconds; such as take a tenth of a millisecond or more load code.
@@ -41,23 +48,76 @@ _MIGRATION = (
     "Prefetch managed memory to where it is used next (cudaMemPrefetchAsync), or copy it: else the first access to each page "
     "waits for its migration."
 )
+#: Advice for kernels during which pages of managed memory move.
+PAGED = (
+    "Pages of managed memory move while it runs, and it waits for those that it touches: prefetch them "
+    "(cudaMemPrefetchAsync), or copy them to memory of the device, before it starts."
+)
+_BLOCKING_COPY = "Copy asynchronously, with pinned memory, and wait only where the data is used."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 
-def of(kind: int, name: str, usual: int = 0, count: int = 2) -> str:
+@dataclass(frozen=True)
+class Transfers:
+    """Copies, fills or collectives that no kernel hides.
+
+    Attributes:
+        own_stream: Most of their time is on streams that run next to no kernels; None where the devices run no kernels.
+        small: Half of the time is in copies of a few bytes.
+    """
+
+    own_stream: bool | None = None
+    small: bool = False
+
+
+_NOTHING_KNOWN = Transfers()
+
+
+def _of_copies(name: str, found: Transfers) -> str:
+    """Advice for copies and fills, by the name of those that take most of the time."""
+    if name.endswith(", managed"):
+        return _MIGRATION
+    pinned = f" {'to' if 'DtoH' in name else 'from'} pinned memory" if name.endswith(", pageable") else ""
+    todo = ["keep on the device what does not change"]
+    if name == "memset":
+        todo = ["let the kernel that follows write the zeros"]
+    elif "DtoD" in name:
+        todo = ["write results where they are needed (in place, into views), which saves the copy"]
+    elif found.own_stream:
+        todo.insert(0, f"begin them earlier{pinned and ','}{pinned}")
+    elif found.own_stream is not None:
+        todo.insert(0, f"copy{pinned} on a stream of its own beside the kernels")
+    elif pinned:
+        todo.insert(0, f"copy{pinned}")
+    if found.small:
+        todo.append("collect small copies into large ones")
+    text = f"{', '.join(todo[:-1])}, and {todo[-1]}." if len(todo) > 2 else f"{' and '.join(todo)}."
+    if found.own_stream and "begin" in text:
+        return f"The copies have a stream of their own, but no kernel runs beside them: {text}"
+    return text[0].upper() + text[1:]
+
+
+def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = _NOTHING_KNOWN) -> str:
     """Advice for a class: for `count` kernels or blocking calls by purpose, for launches by their `usual` length (ns)."""
     if kind == COMPUTE and count > 1:
         return _KERNELS
     if kind == LAUNCH and usual >= LOADS_CODE_NS:
         return _LOADING
-    if kind == COPY and name.endswith(", pageable"):
-        return _TEXTS[COPY].replace("Copy", "Copy from pinned memory", 1)
+    if kind == COPY:
+        return _of_copies(name, found)
+    if kind == COMMUNICATION:
+        return _TEXTS[kind].format(stream="" if found.own_stream else ", on a stream of its own")
     if kind == UNKNOWN and name == MIGRATION:
         return _MIGRATION
+    if kind == HOST:
+        loader = (text for prefix, text in _LOADERS.items() if name.startswith(prefix))
+        return next(loader, _TEXTS[HOST])
     if kind != BLOCKED_CALL:
         return _TEXTS[kind]
     if api_names.waits(name) or "synchronization" in name:
         return _WAIT
     if api_names.blocks(name) and any(word in name for word in ("alloc", "Alloc", "Free")):
         return _ALLOCATION
+    if "emcpy" in name:
+        return _BLOCKING_COPY
     return f"Call it {'before it matters' if count == 1 else 'once, before the loop'}, or beside the device's work."

@@ -13,7 +13,9 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.stats.redundant_copies import redundant
+from warpsight.model import calls as host_calls
 from warpsight.model import intervals
+from warpsight.model import work as device_work
 from warpsight.model.storage.columns import NO_TEXT
 from warpsight.model.work import COPY, NO_TIME
 
@@ -23,6 +25,8 @@ SMALL = 64 * 1024
 _MANY = 50
 #: Small copies take at most so many times the middle one's time.
 _USUAL = 10
+#: A call that waits for its copy returns when that ends, as far as the clocks of host and device agree (ns).
+_CLOCK_ERROR = 1_000
 _ENDS = ("source_kind", "destination_kind")
 #: Share of the time that repeated copies take before they are worth a word.
 _REPEATED = 0.02
@@ -33,7 +37,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.trace.count("memcpy"):
         copies = _moves(facts, "memcpy")
         yield from _pageable(facts, copies)
-        advice = "Copy asynchronously, with pinned memory and on a stream of its own."
+        held = copies.synchronous & ~copies.pageable
+        pinned = "" if copies.pinned[held].all() else ", with pinned memory"
+        advice = f"Copy asynchronously{pinned}, and wait only where the data is used."
         yield from _synchronous(facts, copies, "copies", advice)
         yield from _small(facts, copies)
         yield from _redundant(facts, copies)
@@ -50,13 +56,15 @@ class _Moves:
         columns: start, end (ns), bytes, stack (0: none).
         pageable: Which touch pageable memory.
         pinned: Which touch pinned memory.
-        synchronous: Which held the host by their nature.
+        synchronous: Which held the host: their call was not asynchronous, and did not return before they ended.
+        migrations: Which the driver made for managed memory.
     """
 
     columns: dict[str, Column]
     pageable: Column
     pinned: Column
     synchronous: Column
+    migrations: Column
 
     def chosen(self, mask: Column) -> dict[str, Column]:
         """The columns of some rows."""
@@ -78,6 +86,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
     }
     columns, texts = facts.trace.columns(table, {**numbers, "asynchronous": 1}, kinds)
     keep = facts.rows.mask(columns) & (columns["start"] >= begin) & (columns["start"] < end)
+    columns["returned"] = _returned(facts, table, len(keep))
     columns = {name: column[keep] for name, column in columns.items()}
 
     def of_kind(wanted: str) -> Column:
@@ -92,8 +101,23 @@ def _moves(facts: Facts, table: str) -> _Moves:
     migrated = (of_kind("managed") == len(_ENDS)) & (
         columns["correlation"] <= 0
     )  # by the driver: no call waits for them
-    synchronous = ~columns["asynchronous"].astype(bool) & ~migrated
-    return _Moves(moved, of_kind("pageable") > 0, of_kind("pinned") > 0, synchronous)
+    held = columns["returned"] >= moved["end"] - _CLOCK_ERROR
+    synchronous = ~columns["asynchronous"].astype(bool) & ~migrated & held
+    return _Moves(moved, of_kind("pageable") > 0, of_kind("pinned") > 0, synchronous, migrated)
+
+
+def _returned(facts: Facts, table: str, count: int) -> Column:
+    """When the call of each row of a table returned; the end of time where the trace does not say.
+
+    `cudaMemset` of device memory returns at once, and so does a `cudaMemcpy` within the device, whatever their names say.
+    """
+    whole = device_work.everything(facts.trace)
+    rows, place = whole.copies if table == "memcpy" else whole.sets
+    issued, of_all = host_calls.of_work(facts.trace, whole.work, api=True)
+    out = np.full(count, np.iinfo(np.int64).max)
+    call = of_all[rows]
+    out[place[call >= 0]] = issued.end[call[call >= 0]]
+    return out
 
 
 def _exposed(facts: Facts, found: dict[str, Column]) -> int:
@@ -165,7 +189,7 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
 
 def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     """Many copies of a few bytes cost their overhead each."""
-    found = copies.chosen(copies.columns["bytes"] < SMALL)
+    found = copies.chosen((copies.columns["bytes"] < SMALL) & ~copies.migrations)
     count = len(found["start"])
     if count < _MANY:
         return

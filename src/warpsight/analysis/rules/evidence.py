@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.account import copies
 from warpsight.analysis.account.account import Account, Entry
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
@@ -22,15 +23,23 @@ from warpsight.analysis.account.naming import UNNAMED, HostTime
 from warpsight.analysis.account.questions import pieces_of
 from warpsight.analysis.base import words
 from warpsight.analysis.base.typical import half
+from warpsight.analysis.rules.advice import Transfers
+from warpsight.analysis.rules.copies import SMALL
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model import intervals
 from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
+from warpsight.model.work import COPY as MEMCPY
 from warpsight.model.work import KERNEL, distinct, summed
 
 Column = npt.NDArray[Any]
 #: Parts of a class, and devices, that are listed.
 _PARTS, _DEVICES = 3, 8
+#: A stream runs kernels to speak of when it has this share of the device's kernel time; so many copies may be joined.
+_COMPUTES, _SOME = 0.05, 2
+#: Pages that move for this share of a kernel's time hold it up.
+_PAGED = 0.1
 #: Share of a class's time that makes a single stretch worth naming.
 _ONE = 0.5
 
@@ -145,6 +154,38 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
     rows = np.flatnonzero(wanted[work.name_id])
     found: Column = rows[work.kind[rows] == (KERNEL if kind == COMPUTE else COLLECTIVE)]
     return found
+
+
+def paged(facts: Facts, rows: Column) -> bool:
+    """Whether pages moved for a good part of the time of some kernels: they wait for each page that they fault on."""
+    work = facts.account.work
+    taken = int((work.end[rows] - work.start[rows]).sum())
+    moved = int(intervals.coverage(facts.migrated, work.start[rows], work.end[rows]).sum())
+    return moved >= _PAGED * max(taken, 1)
+
+
+def transfers(facts: Facts, kind: int, rows: Column) -> Transfers:
+    """On which streams the exposed time of these copies or collectives is, and how large copies are."""
+    if kind not in (COMMUNICATION, COPY):
+        return Transfers()
+    work = facts.account.work
+    length = work.end - work.start
+    chosen = np.zeros(len(work), bool)
+    chosen[rows] = True
+    exposed, alone, any_kernel = np.zeros(len(work), np.int64), np.zeros(len(work), bool), False
+    for _, mine in work.per_device():
+        kernels, own = mine[work.kind[mine] == KERNEL], mine[chosen[mine]]
+        any_kernel |= len(kernels) > 0
+        hidden = intervals.union(work.start[kernels], work.end[kernels])
+        exposed[own] = length[own] - intervals.coverage(hidden, work.start[own], work.end[own])
+        time = summed(work.queue[kernels], length[kernels], len(work.queues))
+        alone[own] = (time < _COMPUTES * max(int(time.sum()), 1))[work.queue[own]]
+    own_stream = bool(2 * int(exposed[alone].sum()) > int(exposed.sum())) if any_kernel else None
+    copied = rows[work.kind[rows] == MEMCPY]
+    if kind == COMMUNICATION or len(copied) < _SOME:
+        return Transfers(own_stream)
+    few = copies.sizes(facts.trace, work, copied) < SMALL
+    return Transfers(own_stream, bool(2 * int(exposed[copied[few]].sum()) > int(exposed[copied].sum())))
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.account import Account
+from warpsight.analysis.account import Account, copies
 from warpsight.analysis.account import account as account_of
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.steps import iterations
@@ -19,7 +19,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import Work
+from warpsight.model.work import COPY, Work
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -47,6 +47,14 @@ class Facts:
     def account(self) -> Account:
         """How the devices' time was spent."""
         return account_of(self.trace, self.rows)
+
+    @cached_property
+    def migrated(self) -> Intervals:
+        """When the driver moved pages of managed memory."""
+        work = self.account.work
+        copied = np.flatnonzero(work.kind == COPY)
+        moved = copied[copies.migrations(self.trace, work, copied)]
+        return intervals.union(work.start[moved], work.end[moved])
 
     @cached_property
     def counters_by_device(self) -> dict[int, tuple[Column, Column, dict[str, Column]]]:

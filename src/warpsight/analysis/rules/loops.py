@@ -44,7 +44,7 @@ _ADVICE = (
 def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, ...]:
     """What the slowest iteration has more of than a usual one: work by name, or idle time."""
     worst = int(finding.values["number"])
-    usual = float(np.median(one.duration[one.steady]))
+    usual = float(one.median)
     near = np.abs(one.duration - usual) + np.where(one.steady & ~one.outlier, 0, 1 << 60)
     plain = int(np.argmin(near))
     mine, other = _by_name(one, worst), _by_name(one, plain)

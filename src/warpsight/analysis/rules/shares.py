@@ -80,7 +80,11 @@ def _finding(
     severity = "note" if kind == COMPUTE else "warning"
     rows = evidence.work_of(facts, kind, top)
     usual = evidence.usual_piece(facts, kind)
-    todo = advice.of(kind, top.name, usual, top.kernels if kind == COMPUTE else top.count)
+    if kind == COMPUTE and evidence.paged(facts, rows):
+        todo = advice.PAGED
+    else:
+        transfers = evidence.transfers(facts, kind, rows)
+        todo = advice.of(kind, top.name, usual, top.kernels if kind == COMPUTE else top.count, transfers)
     return Finding(
         severity, _text(facts, kind, name, time, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,

@@ -43,7 +43,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         function = calls.functions[int(functions[number])]
         count = len(chosen)
-        per = f", {_rate(facts, count)}" if facts.steady else ""
+        rate = _rate(facts, count) if facts.steady else ""
+        per = rate and f", {rate}"
         text = (
             f"{function} lets the GPU run dry {words.times(count)}{per}: the host works on after it while the GPU has nothing "
             "to do"
@@ -56,6 +57,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                       at=(int(gaps.begin[worst]), int(gaps.end[worst])))  # fmt: skip
 
 
+#: Waits that come more seldom per iteration have nothing to do with iterations.
+_SELDOM = 0.2
 _ADVICE = (
     "Launch the next step before waiting for this one, or do the host's work first and wait afterwards; keep numbers on the "
     "device, and read them back once per several steps (non_blocking copies, events)."
@@ -65,6 +68,8 @@ _ADVICE = (
 def _rate(facts: Facts, count: int) -> str:
     turns = max(sum(len(one) for one in facts.iterations), 1)
     rate = count / turns
+    if rate < _SELDOM:
+        return ""
     return "once per iteration" if 0.8 <= rate <= 1.2 else f"{rate:.1f} times per iteration"
 
 

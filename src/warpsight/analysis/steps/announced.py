@@ -32,6 +32,8 @@ LEAST = 3
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
 #: Turns that names number one by one must be as many as this: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
+#: What torch puts around an optimizer's step.
+_OPTIMIZER = "Optimizer.step#"
 #: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
 _ALIKE = 0.6
 
@@ -163,7 +165,22 @@ def single(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     if chosen is None:
         return None
     _, loop, edges = chosen
-    return Turns(loop.source, _numbers(edges, len(when)), loop.label[:1], sure=loop.rank <= FRAMEWORK)
+    sure = loop.rank <= FRAMEWORK
+    return Turns(
+        loop.source, _numbers(edges, len(when)), loop.label[:1], sure=sure, anyhow=not (sure or loop.named)
+    )
+
+
+def batches_of_one_step(trace: StoredTrace, process: int, step: Turns, fetches: Turns) -> bool:
+    """Whether batches were fetched for one step of torch.profiler, as gradient accumulation does.
+
+    One optimizer step uses all of them, or there are two of which one has little work: a loop's last fetch gets none.
+    """
+    if not (step.sure and fetches.announced and "enumerate(DataLoader)" in fetches.source):
+        return False
+    size = np.unique(fetches.of_launch[fetches.of_launch >= 0], return_counts=True)[1]
+    little = len(size) < LEAST and bool(2 * size.min() < size.max())
+    return little or loops.count(trace, process, _OPTIMIZER) == 1
 
 
 def _time_before(work: Work, launched: Column) -> Column:

@@ -158,8 +158,11 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         ):
             turns = None
         single = announced.single(trace, process, work, launched, moments)
-        # One step of the framework's own is one iteration, whatever repeats inside of it.
-        if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
+        if single is not None and (
+            turns is None
+            or _inside_one(single, turns)
+            or announced.batches_of_one_step(trace, process, single, turns)
+        ):
             turns = single
         if turns is None:
             continue
@@ -167,6 +170,17 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
         if turns.announced or not _by_chance(made):
             out.append(made)
     return out
+
+
+def _inside_one(single: Turns, turns: Turns) -> bool:
+    """Whether turns are parts of a single one.
+
+    One step of the framework's own is one iteration, whatever repeats inside of it. A range with another name may as well be
+    around the whole loop: what repeats in it are its parts where that may be layers.
+    """
+    if turns.announced:
+        return False
+    return single.sure or (turns.weak and (not single.anyhow or repeated.may_be_layers(turns)))
 
 
 def _in_order(
@@ -454,14 +468,15 @@ def slow(one: Iterations) -> list[Finding]:
     """The iterations that took longer than the steady state explains, as one finding."""
     if not one.outlier.any():
         return []
-    usual = float(np.median(one.duration[one.steady]))
+    usual = float(one.median)
     late = np.flatnonzero(one.outlier & (one.duration > usual))
     if not len(late) or usual <= 0:
         return []
     late = late[np.argsort(-one.duration[late], kind="stable")]
     cost = int((one.duration[late] - usual).sum())
     worst = int(late[0])
-    name = one.label[worst] or f"iteration {worst}"
+    named = one.label.count(one.label[worst]) == 1  # a name that all turns share tells none of them
+    name = one.label[worst] if named and one.label[worst] else f"iteration {worst}"
     times = one.duration[worst] / usual
     text = f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"
     if len(late) > 1:

@@ -82,23 +82,44 @@ def _load(trace: StoredTrace) -> Iterator[Loop]:
     if trace.count("user_event"):
         yield from _events(trace)
     if trace.count("marker"):
-        columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category", "kind"])
+        yield from _grouped(*_of_table(trace, "marker"), texts(trace, "name"), "range")
+    if trace.count("op"):
+        columns, name_id = _of_table(trace, "op")
+        keep = _begins(trace, name_id, ("ProfilerStep#", "enumerate("))
+        columns = {name: column[keep] for name, column in columns.items()}
+        yield from _grouped(columns, name_id[keep], texts(trace, "name"), "operator")
+
+
+def count(trace: StoredTrace, process: int, prefix: str) -> int:
+    """How many ranges and operators of a process have a name that begins with `prefix`."""
+    found = 0
+    for table in ("marker", "op"):
+        if trace.count(table):
+            columns, name_id = _of_table(trace, table)
+            mine = columns["process"] == process
+            found += int(np.count_nonzero(mine & _begins(trace, name_id, (prefix,))))
+    return found
+
+
+def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column]:
+    """The ranges of the host in a table, and their names."""
+    coded_columns = ["category"] if table == "marker" else []
+    columns, coded = trace.columns(table, {**_FIELDS, "name_id": 0}, coded_columns)
+    keep = columns["duration"] > 0
+    if table == "marker":
         kinds = coded["category"]
         # Functions are how a turn does its work; what a profiler drew on the device's side is not an announcement.
         left_out = [
             kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
         ]
-        keep = (columns["duration"] > 0) & ~np.isin(columns["category"], left_out)
-        yield from _ranges(trace, {name: columns[name][keep] for name in (*_FIELDS, "name_id")}, "range")
-    if trace.count("op"):
-        columns, _ = trace.columns("op", {**_FIELDS, "name_id": 0})
-        ids = [
-            number
-            for number, name in texts(trace, "name").items()
-            if name.startswith(("ProfilerStep#", "enumerate("))
-        ]
-        keep = (columns["duration"] > 0) & np.isin(columns["name_id"], ids)
-        yield from _ranges(trace, {name: column[keep] for name, column in columns.items()}, "operator")
+        keep &= ~np.isin(columns["category"], left_out)
+    return {name: columns[name][keep] for name in _FIELDS}, columns["name_id"][keep]
+
+
+def _begins(trace: StoredTrace, name_id: Column, prefixes: tuple[str, ...]) -> Column:
+    """Which of these names begin with one of some texts."""
+    ids = [number for number, name in texts(trace, "name").items() if name.startswith(prefixes)]
+    return np.isin(name_id, ids)
 
 
 def _events(trace: StoredTrace) -> Iterator[Loop]:
@@ -120,11 +141,6 @@ def _events(trace: StoredTrace) -> Iterator[Loop]:
     yield from _grouped(
         {name: columns[name][rest] for name in _FIELDS}, columns["name"][rest], named, "event"
     )
-
-
-def _ranges(trace: StoredTrace, columns: dict[str, Column], what: str) -> Iterator[Loop]:
-    name = columns.pop("name_id")
-    yield from _grouped(columns, name, texts(trace, "name"), what)
 
 
 def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str], what: str) -> Iterator[Loop]:

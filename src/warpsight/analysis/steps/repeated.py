@@ -30,6 +30,8 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
+#: Share of the waits across which work goes on repeating, where they divide no turns.
+_ACROSS = 0.5
 #: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
@@ -46,10 +48,34 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
     begun, _ = waits(trace, process)
     begun = begun[(begun >= (when[0] if len(when) else 0))]
     found = _between(trace, work, launched, when, names, begun)
-    if found is not None and (names == names[0]).all() and (found.weak or not _evenly(when, begun)):
-        # In a loop of one work alone, a few waits only look like parts of it.
-        return _between(trace, work, launched, when, names, begun[:0])
+    if (found is None or found.weak or not _evenly(when, begun)) and _goes_on(
+        names, np.unique(np.searchsorted(when, begun, side="right"))
+    ):
+        alone = _between(trace, work, launched, when, names, begun[:0])
+        if alone is not None and (found is None or len(alone.label) > len(found.label)):
+            return alone
     return found
+
+
+def _goes_on(names: Column, at: Column) -> bool:
+    """Whether work repeats across most waits, each before a place of it, as it does elsewhere: then they divide no turns.
+
+    Turns that end with a wait have work of their own around it:
+
+        a b a b a b | a b a b | a b a b a b a b |         goes on
+        a b a b a b r | a b a b r | a b a b a b a b r |   does not
+    """
+    tokens = distinct(names)[1]
+    if not len(at) or not tokens.any():
+        return len(at) > 0
+    found = repetition.period(tokens)
+    if found is None:
+        return False
+    length, _ = found
+    at = at[(at >= length) & (at < len(names) - length)]
+    other = np.append(0, np.cumsum(names[length:] != names[:-length]))
+    first, last = np.maximum(at - 2 * length, 0), np.minimum(at + length, len(other) - 1)
+    return bool(len(at)) and bool((other[last] == other[first]).mean() >= _ACROSS)
 
 
 def _evenly(when: Column, waits: Column) -> bool:
@@ -115,7 +141,7 @@ def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when:
     usual = int(np.argmax(np.bincount(kind)))
     turns = np.flatnonzero(kind == usual)
     # The same work in another number is what tells a turn; one name alone, or turns that are all alike, repetition finds.
-    if len(turns) < LEAST_UNEVEN or not several[turns[0]]:
+    if len(turns) < LEAST_UNEVEN or not several[turns[0]] or _goes_on(names, edges[1:-1]):
         return None
     inside = edges[turns[-1] + 1] - edges[turns[0]]
     size = edges[turns + 1] - edges[turns]
@@ -164,6 +190,16 @@ def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Colu
     return int(inside.sum()) * 2 > len(begin) and len(np.unique(run[inside])) * 2 <= int(inside.sum())
 
 
+def usual_size(turns: Turns) -> int:
+    """How many launches a turn usually has."""
+    return int(np.median(np.bincount(turns.of_launch[turns.of_launch >= 0])))
+
+
+def may_be_layers(turns: Turns) -> bool:
+    """Whether turns are as few and as large as the layers of a model."""
+    return len(turns.label) <= _LAYERS and _LEAST_LAYER <= usual_size(turns) <= _MOST_LAYER
+
+
 def layers_of_one_pass(
     trace: StoredTrace, process: int, turns: Turns, work: Work, launched: Column, when: Column
 ) -> bool:
@@ -173,11 +209,9 @@ def layers_of_one_pass(
 
         embed | layer layer … layer | norm head
     """
-    inside = np.flatnonzero(turns.of_launch >= 0)
-    size = int(np.median(np.bincount(turns.of_launch[inside])))
-    many = len(turns.label) > _LAYERS or not _LEAST_LAYER <= size <= _MOST_LAYER
-    if not turns.weak or many or not trace.count("op"):
+    if not turns.weak or not may_be_layers(turns) or not trace.count("op"):
         return False
+    inside, size = np.flatnonzero(turns.of_launch >= 0), usual_size(turns)
     names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
     differs = np.flatnonzero(names[size:] != names[:-size])
     begin, end = int(inside[0]), int(np.flatnonzero(turns.of_launch == len(turns.label) - 1)[0])

@@ -52,9 +52,7 @@ def find(names: Column, gap: Column) -> Repetition | None:
     if len(names) < 2 * LEAST_TURNS:
         return None
     _, tokens = np.unique(names, return_inverse=True)
-    middle = max((len(tokens) - WINDOW) // 2, 0)
-    part = tokens[middle : middle + WINDOW]
-    found = period(part)
+    found = period(tokens)
     if found is None:
         return None
     length, agreement = found
@@ -63,7 +61,9 @@ def find(names: Column, gap: Column) -> Repetition | None:
 
 
 def period(tokens: Column) -> tuple[int, float] | None:
-    """The period of a sequence of small integers and its agreement, or None."""
+    """The period of a sequence of small integers and its agreement, or None; of a long one its middle is looked at."""
+    begin = max((len(tokens) - WINDOW) // 2, 0)
+    tokens = tokens[begin : begin + WINDOW]
     count = len(tokens)
     if count < LEAST_TURNS:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.retime import without
@@ -64,3 +65,23 @@ def test_what_a_copy_engine_explains_is_no_delay_beside_it(build):
     changed = program.duration.copy()
     changed[0] = 0
     assert length(solve(program.but(duration=changed))) == length(program.graph) - 100 * US
+
+
+@pytest.mark.parametrize(("overlap", "follows"), [(0, True), (300, True), (30_000, False)])
+def test_kernels_of_a_graph_whose_times_overlap_a_little_follow_each_other(build, overlap, follows):
+    """Forty kernels of 60 µs in a chain, launched as one graph: every second one is called `norm`, and takes no time."""
+    step = 60 * US - overlap
+    kernels = [
+        kernel(EPOCH + 20 * US + number * step, 60 * US, 1 + number % 2, correlation=1)
+        for number in range(40)
+    ]
+    program = build_program(
+        build(
+            names=("gemm", "norm"),
+            kernel=kernels,
+            launch=[launch(EPOCH, 10 * US, 1, function="cudaGraphLaunch")],
+        )
+    )
+    assert length(solve(program)) == length(program.graph)
+    saved = length(program.graph) - length(solve(without.kernels(program, np.array([2]))))
+    assert (saved > 0.99 * 20 * 60 * US) == follows

@@ -41,6 +41,21 @@ def test_a_wait_that_is_shorter_than_the_work_after_it_saves_no_more_than_the_wa
     assert finding.saves_ns == pytest.approx(29 * 107 * US, rel=0.01)
 
 
+@pytest.mark.parametrize(("every", "said"), [(1, ", once per iteration:"), (20, " 3 times:")])
+def test_waits_that_come_now_and_then_are_not_counted_per_iteration(program, every, said):
+    for turn in range(60):
+        begin = program.host
+        program.launch("gemm", 50 * US)
+        program.launch("norm", 50 * US)
+        if turn % every == every - 1:
+            program.synchronize()
+            program.busy(300 * US)
+        program.annotated(f"step {turn}", begin)
+    program.launch("gemm", 50 * US)
+    _, finding = judged(program, "waits/run-dry")
+    assert said in finding.text
+
+
 def test_fills_that_hold_the_host_save_what_no_kernel_hides(program):
     for _ in range(30):
         program.launch("gemm", 50 * US)
@@ -49,8 +64,26 @@ def test_fills_that_hold_the_host_save_what_no_kernel_hides(program):
         program.add("memset", start=program.device, duration=40 * US, bytes=1 << 20, value=0, memory_kind="device",
                     asynchronous=False, context=1, stream=7, device=0, correlation=number)  # fmt: skip
         program.device += 40 * US
+        program.rows["api"][-1]["duration"] = program.device + 2 * US - program.rows["api"][-1]["start"]
+        program.host = program.device + 2 * US
     _, finding = judged(program, "fills/synchronous")
     assert finding.saves_ns == 30 * 40 * US
+
+
+@pytest.mark.parametrize(("table", "function"), [("memset", "cudaMemset"), ("memcpy", "cudaMemcpy")])
+def test_calls_that_return_before_their_work_ends_hold_no_host(program, table, function):
+    """`cudaMemset` of device memory and `cudaMemcpy` within the device do, whatever their names say."""
+    kinds = {"memset": {"value": 0, "memory_kind": "device"},
+             "memcpy": {"kind": "DtoD", "source_kind": "device", "destination_kind": "device"}}  # fmt: skip
+    for _ in range(60):
+        program.launch("gemm", 50 * US)
+        number = program.call("api", function, 2 * US)
+        program.device = max(program.device, program.host)
+        program.add(table, start=program.device, duration=40 * US, bytes=1 << 20, asynchronous=False, context=1, stream=7,
+                    device=0, correlation=number, **kinds[table])  # fmt: skip
+        program.device += 40 * US
+    with program.open() as trace:
+        assert not {f.rule for f in verdict(trace).findings} & {"fills/synchronous", "copies/synchronous"}
 
 
 def test_pageable_copies_save_what_no_kernel_hides(program):

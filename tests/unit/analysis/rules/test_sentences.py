@@ -103,6 +103,22 @@ def test_a_slow_iteration_of_as_many_kernels_is_not_said_to_have_others(program:
     assert "begins at" in evidence and "instead of" not in evidence
 
 
+@pytest.mark.parametrize(("name", "said"), [("step {}", "step 7"), ("fetch the next batch", "iteration 7")])
+def test_a_name_that_all_iterations_share_is_not_that_of_the_slow_one(
+    program: Program, name: str, said: str
+) -> None:
+    for turn in range(12):
+        begin = program.host
+        program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(5 * MS if turn == 7 else 50 * US)
+        program.annotated(name.format(turn), begin)
+    found = judged(program)
+    text = of(found, "loops/slow-iteration").text
+    assert text.startswith(f"slow iteration: {said} took")
+    assert found.iterations is not None and f"usual {found.iterations.median_ns / 1000:.0f} µs" in text
+
+
 def test_waiting_in_the_system_goes_with_the_hosts_own_code(program: Program) -> None:
     """Nine tenths of the time is the host's, most of that in `poll`: without it little is left."""
     for _ in range(5):
@@ -179,3 +195,70 @@ def test_iterations_that_shrink_do_not_vary_as_little_as_their_steady_state(prog
         program.synchronize()
     text = of(judged(program), "loops/jitter").text
     assert text.startswith("the iterations of the steady state vary by")
+
+
+def moved(program: Program, table: str, stream: int, length: int = 100 * US, size: int = 1 << 20) -> None:
+    """A copy to the device after all work before it, which the work after it waits for."""
+    number = program.call("api", "cudaMemcpyAsync", 4 * US)
+    program.device = max(program.device, program.host)
+    program.add(table, start=program.device, duration=length, bytes=size, kind="HtoD", source_kind="pinned", context=1,
+                destination_kind="device", asynchronous=True, stream=stream, device=0, correlation=number)  # fmt: skip
+    program.device += length
+
+
+@pytest.mark.parametrize(
+    ("stream", "size", "said", "unsaid"),
+    [
+        (7, 1 << 20, "on a stream of its own", "small"),
+        (7, 512, "collect small copies", "begin"),
+        (13, 1 << 20, "begin them earlier", "on a stream of its own"),
+    ],
+)
+def test_only_copies_beside_kernels_on_their_stream_are_told_to_take_one_of_their_own(
+    program: Program, stream: int, size: int, said: str, unsaid: str
+) -> None:
+    for _ in range(20):
+        moved(program, "memcpy", stream, size=size)
+        program.launch("gemm", 100 * US)
+    advice = of(judged(program), "account/copy").advice or ""
+    assert said in advice and unsaid not in advice
+
+
+def test_copies_on_a_stream_of_their_own_that_kernels_hide_say_nothing_of_those_that_none_does(
+    program: Program,
+) -> None:
+    """Many copies run beside a kernel; those that nothing hides are on the kernels' stream."""
+    for _ in range(10):
+        program.launch("gemm", 500 * US)
+        program.device -= 450 * US
+        moved(program, "memcpy", 13, 300 * US)
+        program.device += 150 * US
+        moved(program, "memcpy", 7, 50 * US)
+    assert "on a stream of its own" in (of(judged(program), "account/copy").advice or "")
+
+
+def test_a_program_without_kernels_is_not_told_to_copy_beside_them(program: Program) -> None:
+    for _ in range(10):
+        moved(program, "memcpy", 7)
+    assert "kernel" not in (of(judged(program), "account/copy").advice or "kernel")
+
+
+@pytest.mark.parametrize("pages", [0, 4, 40])
+def test_a_kernel_that_faults_on_pages_is_not_said_to_be_slow_by_itself(program: Program, pages: int) -> None:
+    """A kernel of 1 ms; each page takes 5 µs to come."""
+    program.launch("gemm", 1_000 * US)
+    begin = program.device - 1_000 * US
+    for page in range(pages):
+        program.add("memcpy", start=begin + page * 20 * US, duration=5 * US, bytes=1 << 16, kind="HtoD", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+    advice = of(judged(program), "account/compute").advice or ""
+    assert ("cudaMemPrefetchAsync" in advice) == (pages == 40)
+
+
+@pytest.mark.parametrize("stream", [7, 13])
+def test_collectives_that_have_a_stream_are_not_told_to_take_one(program: Program, stream: int) -> None:
+    for _ in range(10):
+        program.launch("gemm", 100 * US)
+        program.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 100 * US, stream)
+    advice = of(judged(program), "account/communication").advice or ""
+    assert ("on a stream of its own" in advice) == (stream == 7)

@@ -37,6 +37,17 @@ def test_small_copies_are_fifty_or_more_below_64_kib(
     assert ("copies/small" in rules(program)) == found
 
 
+def test_migrations_of_managed_memory_are_no_small_copies(program: Program) -> None:
+    for _ in range(10):
+        program.launch("gemm", 50 * US)
+    for _ in range(200):
+        program.device += 5 * US
+        program.add("memcpy", start=program.device, duration=5 * US, bytes=4_096, kind="HtoD", source_kind="managed",
+                    destination_kind="managed", asynchronous=False, context=0, stream=0, device=0, correlation=0)  # fmt: skip
+        program.device += 5 * US
+    assert "copies/small" not in rules(program)
+
+
 @pytest.mark.parametrize(
     ("duration", "blocks", "found"),
     [(20_001, 99, True), (20_000, 99, False), (20_001, 100, False), (20_001, 1, True), (20_001, 0, False)],
