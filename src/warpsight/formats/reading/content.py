@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: First bytes → what such a file is.
 _KINDS = (
     (b"\x7fELF", "is an ELF file (a program, library or cubin), not a trace"),
-    (b"PK", "is a zip archive: unpack it and name the file inside"),
+    (b"PK", "is a zip archive, not a packed trace: unpack it and name the file inside"),
     (b"%PDF", "is a PDF, not a trace"),
     (b"\x89PNG", "is a picture (PNG), not a trace"),
     (b"PAR1", "is a Parquet file: name the folder that holds all tables of the export"),
