@@ -15,7 +15,7 @@ from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model import intervals
 from warpsight.model.storage.columns import NO_TEXT
-from warpsight.model.work import COPY, NO_TIME
+from warpsight.model.work import NO_TIME
 
 Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
@@ -99,8 +99,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
 def _exposed(facts: Facts, found: dict[str, Column]) -> int:
     """Time in which only these copies ran."""
     own = intervals.clipped(intervals.union(found["start"], found["end"]), *facts.window)
-    kernels = facts.work.of_kind(among=facts.work.kind < COPY)
-    return intervals.difference(own, kernels).total
+    return own.total - intervals.intersection(own, facts.kernels).total
 
 
 def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:

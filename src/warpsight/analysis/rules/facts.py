@@ -19,7 +19,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import Work
+from warpsight.model.work import COPY, Work
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -47,6 +47,11 @@ class Facts:
     def account(self) -> Account:
         """How the devices' time was spent."""
         return account_of(self.trace, self.rows)
+
+    @cached_property
+    def kernels(self) -> Intervals:
+        """The moments at which a kernel or collective runs on any device."""
+        return self.work.of_kind(among=self.work.kind < COPY)
 
     @cached_property
     def counters_by_device(self) -> dict[int, tuple[Column, Column, dict[str, Column]]]:
