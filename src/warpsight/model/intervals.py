@@ -30,9 +30,11 @@ class Intervals:
     @property
     def total(self) -> int:
         """Time covered, in the unit of the times."""
-        return int((self.end - self.start).sum())
+        return int(_lengths(self.start, self.end, np.zeros(min(len(self), 1), np.int64)).sum())
 
 
+#: Moments so many times fewer than members are looked up without a running sum over the members.
+_FEW = 256
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -46,7 +48,7 @@ def union(start: Times, end: Times) -> Intervals:
     if not ascending(start):
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
-    return joined(start, end)[0]
+    return _members(start, reached := reach(end), _fresh(start, reached))
 
 
 def joined(start: Times, end: Times) -> tuple[Intervals, Column]:
@@ -55,8 +57,22 @@ def joined(start: Times, end: Times) -> tuple[Intervals, Column]:
     There is at least one interval, and each has a length.
     """
     reached = reach(end)
-    first = np.append(0, np.flatnonzero(start[1:] > reached[:-1]) + 1)
-    return Intervals(start[first], reached[np.append(first[1:], len(start)) - 1]), first
+    fresh = _fresh(start, reached)
+    return _members(start, reached, fresh), np.flatnonzero(fresh)
+
+
+def _fresh(start: Times, reached: Times) -> Column:
+    """Whether each interval begins after all before it have ended."""
+    out = np.ones(len(start), bool)
+    np.greater(start[1:], reached[:-1], out=out[1:])
+    return out
+
+
+def _members(start: Times, reached: Times, fresh: Column) -> Intervals:
+    """The union of intervals in order of begin: a member begins with a fresh interval and ends before the next one."""
+    if fresh.all():
+        return Intervals(start, reached)
+    return Intervals(start[fresh], reached[np.append(fresh[1:], True)])
 
 
 def ascending(times: Column) -> bool:
@@ -116,17 +132,35 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
 
 def measure(whole: Intervals, at: Column) -> Times:
     """For each moment, the time the set covers before it."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(whole.end - whole.start)])
     place = np.searchsorted(whole.start, at, "left")
+    if _FEW * len(at) < len(whole):  # sum between the places asked for, not up to each member
+        edges = np.unique(np.append(place, [0, len(whole)]))
+        lengths = _lengths(whole.start, whole.end, edges[:-1])
+        number = np.searchsorted(edges, place)
+    else:
+        lengths, number = whole.end - whole.start, place
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     inner = np.maximum(place - 1, 0)
     over = np.maximum(whole.end[inner] - at, 0) if len(whole) else 0
-    out: Times = before[place] - np.where(place > 0, over, 0)
+    out: Times = before[number] - np.where(place > 0, over, 0)
+    return out
+
+
+def _lengths(start: Times, end: Times, first: Column) -> Times:
+    """The summed length of the members from each of `first` to the next.
+
+    Sums of times may pass 2**63; arithmetic modulo 2**64 gives the right difference.
+    """
+    if not len(first):
+        return np.zeros(0, np.int64)
+    out: Times = np.add.reduceat(end, first) - np.add.reduceat(start, first)
     return out
 
 
 def coverage(whole: Intervals, begin: Column, end: Column) -> Times:
     """For each window [begin[i], end[i]), the time covered by the set; windows may overlap."""
-    out: Times = measure(whole, end) - measure(whole, begin)
+    both = measure(whole, np.concatenate([begin, end]))
+    out: Times = both[len(begin) :] - both[: len(begin)]
     return out
 
 

@@ -101,13 +101,14 @@ class Work:
 
     def of_kind(self, *kinds: int, among: Column | None = None) -> intervals.Intervals:
         """The union of the work of some kinds (none given: all), among rows chosen by a mask or index."""
-        rows = (
-            np.arange(len(self)) if among is None else np.flatnonzero(among) if among.dtype == bool else among
-        )
-        if kinds:
-            wanted = np.zeros(len(KINDS), bool)
-            wanted[list(kinds)] = True
-            rows = rows[wanted[self.kind[rows]]]
+        if among is None or among.dtype == bool:
+            rows = np.ones(len(self), bool) if among is None else among
+            if kinds:
+                rows = rows & any_of(self.kind, kinds)
+            if rows.all():
+                return intervals.union(self.start, self.end)
+        else:
+            rows = among[any_of(self.kind[among], kinds)] if kinds else among
         return intervals.union(self.start[rows], self.end[rows])
 
     def per_device(self) -> Iterator[tuple[int | None, Column]]:
@@ -124,6 +125,19 @@ class Work:
             if "queue" not in self._parts:
                 self._parts["queue"] = _small(split(self.queue, len(self.queues)), len(self))
         yield from zip(self.queues, self._parts["queue"], strict=True)
+
+
+def any_of(column: Column, values: Sequence[int]) -> Column:
+    """Which numbers of a column, none below 0, are among some values."""
+    if len(values) > _FEW:
+        wanted = np.zeros(max(int(column.max(initial=0)), *values) + 1, bool)
+        wanted[values] = True
+        found: Column = wanted[column]
+        return found
+    out = np.zeros(len(column), bool)
+    for value in values:
+        out |= column == value
+    return out
 
 
 def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:

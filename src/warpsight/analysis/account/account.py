@@ -127,12 +127,12 @@ class Account(AccountSummary):
     def devices(self) -> dict[int | None, dict[str, int]]:
         """For each device its span and its time by class."""
         out: dict[int | None, dict[str, int]] = {}
-        length = self.pieces.length
-        device = self.gaps.device[self.pieces.gap]
+        code = self.gaps.device[self.pieces.gap] * np.int16(len(CLASSES)) + self.pieces.kind
+        idle = summed(code, self.pieces.length, len(self.gaps.devices) * len(CLASSES)).reshape(
+            -1, len(CLASSES)
+        )
         for number, (name, (_, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
-            mine = device == number
-            idle = summed(self.pieces.kind[mine], length[mine], len(CLASSES))
-            times = dict(zip(CLASSES, idle.tolist(), strict=True))
+            times = dict(zip(CLASSES, idle[number].tolist(), strict=True))
             times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
             out[name] = {"span": one.span, **times}
         return out
@@ -213,23 +213,27 @@ def _copied(trace: StoredTrace, work: Work, own: Column, total: int) -> list[Ent
 
 def _idle(parts: Pieces, host: list[HostTime]) -> list[Entry]:
     out = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host if one.time]
-    length = parts.length
+    width = len(parts.names)
+    shape = (len(CLASSES), width)
+    code = parts.kind * np.int32(width)
+    code += parts.name
+    every = np.bincount(code, minlength=shape[0] * width).reshape(shape)
+    times = summed(code, parts.length, shape[0] * width).reshape(shape)
+    del code
     for kind in IDLE:
         if kind == HOST:
             continue
-        mine = parts.of(kind)
-        if not len(mine):
-            continue
-        names, place = distinct(parts.name[mine])
-        times = summed(place, length[mine], len(names))
-        if kind == LAUNCH:
+        counts, names = every[kind], np.flatnonzero(every[kind])
+        if kind == LAUNCH and len(names):
             # One launch ends a stretch: the pieces inside of the call and after it are of one launch.
-            place_of = np.full(int(parts.gap[mine].max()) + 1, len(names))
-            place_of[parts.gap[mine]] = place
-            place = place_of[place_of < len(names)]
-        counts = np.bincount(place, minlength=len(names))
+            mine = parts.of(kind)
+            name_of = np.full(int(parts.gap[mine].max()) + 1, width, np.int32)
+            name_of[parts.gap[mine]] = parts.name[mine]
+            counts = np.bincount(name_of, minlength=width)
         out += [
             Entry(kind, parts.names[name], time, count)
-            for name, time, count in zip(names.tolist(), times.tolist(), counts.tolist(), strict=True)
+            for name, time, count in zip(
+                names.tolist(), times[kind][names].tolist(), counts[names].tolist(), strict=True
+            )
         ]
     return out

@@ -215,15 +215,21 @@ def _split(
     start, stop = np.maximum(begin[mine], held.start[theirs]), np.minimum(end[mine], held.end[theirs])
     covered = (gap[mine], start, stop, held.name[theirs])
     # What is left of a piece is before its first covered part, between two of them, and after the last.
-    order = np.argsort(np.concatenate([mine, np.arange(len(gap))]), kind="stable")
-    whose = np.concatenate([mine, np.arange(len(gap))])[order]
-    until = np.concatenate([start, end])[order]
-    then = np.concatenate([stop, end])[order]
-    since = np.concatenate([begin[:1], then[:-1]])
-    fresh = np.append(True, whose[1:] != whose[:-1]) if len(whose) else np.zeros(0, bool)
-    since = np.where(fresh, begin[whose], since) if len(whose) else since
+    touched = np.flatnonzero(count)
+    whose = np.concatenate([mine, touched])
+    order = np.argsort(whose, kind="stable")
+    whose, until = whose[order], np.concatenate([start, end[touched]])[order]
+    then = np.concatenate([stop, end[touched]])[order]
+    fresh = np.append(True, whose[1:] != whose[:-1])[: len(whose)]
+    since = np.where(fresh, begin[whose], np.concatenate([then[:1], then[:-1]]))
     real = until > since
-    return covered, (gap[whose[real]], since[real], until[real])
+    whole = np.flatnonzero((count == 0) & (end > begin))
+    if not real.any():
+        return covered, (gap[whole], begin[whole], end[whole])
+    whose, since, until = whose[real], since[real], until[real]
+    at = np.searchsorted(whole, whose)
+    left = ((gap, gap[whose]), (begin, since), (end, until))
+    return covered, tuple(np.insert(column[whole], at, parts) for column, parts in left)
 
 
 def _afterwards(

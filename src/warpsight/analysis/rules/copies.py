@@ -17,7 +17,7 @@ from warpsight.model import calls as host_calls
 from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.storage.columns import NO_TEXT
-from warpsight.model.work import COPY, NO_TIME
+from warpsight.model.work import NO_TIME
 
 Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
@@ -123,8 +123,7 @@ def _returned(facts: Facts, table: str, count: int) -> Column:
 def _exposed(facts: Facts, found: dict[str, Column]) -> int:
     """Time in which only these copies ran."""
     own = intervals.clipped(intervals.union(found["start"], found["end"]), *facts.window)
-    kernels = facts.work.of_kind(among=facts.work.kind < COPY)
-    return intervals.difference(own, kernels).total
+    return own.total - intervals.intersection(own, facts.kernels).total
 
 
 def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import COPY as MEMCPY
-from warpsight.model.work import KERNEL, distinct, summed
+from warpsight.model.work import KERNEL, any_of, distinct, summed
 
 Column = npt.NDArray[Any]
 #: Parts of a class, and devices, that are listed.
@@ -147,13 +147,10 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
     if kind == COPY:
         return np.flatnonzero(work.kind > COLLECTIVE)
     names = names_of.texts(facts.trace)
-    wanted = np.zeros(max(int(work.name_id.max(initial=0)), *names, 0) + 1, bool)
-    wanted[[number for number, name in names.items() if kernel_names.family(name or "?") == entry.name]] = (
-        True
-    )
-    rows = np.flatnonzero(wanted[work.name_id])
-    found: Column = rows[work.kind[rows] == (KERNEL if kind == COMPUTE else COLLECTIVE)]
-    return found
+    wanted = [number for number, name in names.items() if kernel_names.family(name or "?") == entry.name]
+    chosen = any_of(work.name_id, wanted)
+    chosen &= work.kind == (KERNEL if kind == COMPUTE else COLLECTIVE)
+    return np.flatnonzero(chosen)
 
 
 def paged(facts: Facts, rows: Column) -> bool:
@@ -213,12 +210,14 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
 
 
 def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
-    """The stack that holds most of some times."""
-    known = np.flatnonzero(stack > 0)
-    if not len(known):
+    """The stack that holds most of some times, which are not below 0."""
+    if not bool((stack > 0).all()):
+        known = np.flatnonzero(stack > 0)
+        stack, time = stack[known], time[known]
+    if not len(stack):
         return []
-    ids, place = distinct(stack[known])
-    best = int(np.argmax(summed(place, np.maximum(time[known], 0), len(ids))))
+    ids, place = distinct(stack)
+    best = int(np.argmax(summed(place, time, len(ids))))
     text = facts.stack_text(int(ids[best]))
     return [f"{verb} {text}"] if text else []
 

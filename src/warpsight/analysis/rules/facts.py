@@ -57,6 +57,11 @@ class Facts:
         return intervals.union(work.start[moved], work.end[moved])
 
     @cached_property
+    def kernels(self) -> Intervals:
+        """The moments at which a kernel or collective runs on any device."""
+        return self.work.of_kind(among=self.work.kind < COPY)
+
+    @cached_property
     def counters_by_device(self) -> dict[int, tuple[Column, Column, dict[str, Column]]]:
         """For each device time and value of its counters, by time, and the rows of each name."""
         columns, texts = self.trace.columns("counter", {"time": 0, "value": 0, "device": -1}, ["name"])

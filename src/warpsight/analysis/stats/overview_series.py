@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
+from warpsight.model.work import numbered, split
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -51,11 +52,11 @@ def memory(trace: StoredTrace, rows: Rows = _ALL, points: int = 1_000) -> list[O
     coded = table.column("allocator").combine_chunks().dictionary_encode()
     allocator, names = coded.indices.to_numpy(), coded.dictionary.to_pylist()
     out = []
-    for group in np.unique(np.stack([device, allocator], axis=1), axis=0).tolist():
-        mine = np.flatnonzero((device == group[0]) & (allocator == group[1]))
+    group, (devices, allocators) = numbered([device, allocator])
+    for number, mine in enumerate(split(group, len(devices))):
+        where_ = None if devices[number] < 0 else int(devices[number])
         level = np.cumsum(change[mine])
-        where_ = None if group[0] < 0 else group[0]
-        out.append(_stepped(names[group[1]], where_, time[mine], level, points))
+        out.append(_stepped(names[allocators[number]], where_, time[mine], level, points))
     return sorted(out, key=lambda s: -int(s.high.max(initial=0)))
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from warpsight.analysis.steps import loops
 from warpsight.analysis.steps.loops import COUNTED, FRAMEWORK, MARKED, REPEATED, Loop
 from warpsight.analysis.steps.turns import Turns
-from warpsight.model.work import COMMUNICATION, Work
+from warpsight.model.work import COMMUNICATION, Work, blocks
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -189,9 +189,17 @@ def _time_before(work: Work, launched: Column) -> Column:
     Collectives count only where there is nothing else: a range around a collective is a part of a turn, though most of the time
     may be in collectives.
     """
-    time = work.end[launched] - work.start[launched]
-    own = np.where(work.kind[launched] == COMMUNICATION, 0, time)
-    return np.append(0, np.cumsum(own if own.any() else time))
+    out = np.zeros(len(launched) + 1, np.int64)
+    for hidden in (COMMUNICATION, None):
+        for block in blocks(len(launched)):
+            rows = launched[block]
+            time = work.end[rows] - work.start[rows]
+            if hidden is not None:
+                time[work.kind[rows] == hidden] = 0
+            out[1:][block] = time
+        if out.any():
+            break
+    return np.cumsum(out, out=out)
 
 
 def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:

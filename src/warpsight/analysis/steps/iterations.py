@@ -127,11 +127,8 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
         launched, when = _in_order(trace, work, mine, known, when)
-        threads = (
-            device_work.distinct(issued.thread[call[launched[known[launched]]]])[0]
-            if len(issued)
-            else launched[:0]
-        )
+        launching = call[mine][known[mine]]
+        threads = device_work.distinct(issued.thread[launching])[0] if len(issued) else launched[:0]
         moments = when[launched]
         loops = announced.candidates(trace, process, work, launched, moments, threads)
         begun, _ = repeated.waits(trace, process)
@@ -211,7 +208,10 @@ def _in_order(
             launched = np.append(launched, rows[lost])
         if len(launched) > there:
             launched = np.sort(launched)
-    return launched[np.argsort(when[launched], kind="stable")], when
+    moments = when[launched]
+    if not intervals.ascending(moments):
+        launched = launched[np.argsort(moments, kind="stable")]
+    return launched, when
 
 
 def _after_waits(when: Column, rows: Column, lost: Column, known: Column, work: Work, waited: Column) -> None:
