@@ -20,6 +20,7 @@ from warpsight.cluster.causes import cause
 from warpsight.cluster.clocks import ASSUMED
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
+from warpsight.cluster.load import MovingLoad, busy, moving_load
 from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
 from warpsight.cluster.traffic import slow_links, traffic
@@ -37,6 +38,10 @@ _OTHER_WINDOW = 2_000_000_000
 _LESS_WAITING, _MORE_WORK = 0.9, 0.02
 #: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
 _ONE = 0.5
+#: Load that moves from rank to rank is a fault, too, from this share of the time on: kernels' jitter leaves less.
+_MOVING = 0.05
+#: It is one rank's in some steps when it has this share of that load.
+_LONE = 0.7
 _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
     waited_for_others:int64:ns idle:int64:ns made_others_wait:int64:ns clock:string clock_offset:int64:ns
     clock_bound:float64:ns"""
@@ -86,8 +91,9 @@ def judge(job: Job) -> JobVerdict:
     found += [_mismatch(job, one) for one in job.mismatches]
     found += unmet(job)
     found += _gaps(job)
-    found += _stragglers(waiting, listed, length)
-    found += _pipelines(waiting, listed, length)
+    worked = busy(waiting, listed)
+    found += _stragglers(waiting, listed, worked, length)
+    found += _pipelines(waiting, listed, worked, length)
     found += slow_links(traffic(waiting))
     if not any(
         one.severity == "error" for one in found
@@ -113,7 +119,11 @@ def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
 
 
 def _is_fault(one: Finding) -> bool:
-    return one.rule in ("cluster/straggler", "cluster/slow-link") or "cause" in one.values
+    return (
+        one.rule in ("cluster/straggler", "cluster/slow-link")
+        or "cause" in one.values
+        or bool(one.values.get("moving"))
+    )
 
 
 def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
@@ -212,7 +222,7 @@ def _per_step(waiting: Waiting, listed: Steps) -> Column:
     return out
 
 
-def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
+def _stragglers(waiting: Waiting, listed: Steps, worked: Column, length: int) -> list[Finding]:
     job = waiting.job
     if len(job.summaries) < 2 or not waiting.groups:
         return []
@@ -221,15 +231,19 @@ def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     worth = _WORTH * length
     whole = float(total.sum())
     named = [place for place in np.argsort(-total).tolist() if total[place] >= max(worth, 0.1 * whole)][:3]
-    if not named:
-        return []
-    if total[named[0]] < _ONE * whole and len(job.summaries) > 2:
-        return [_imbalance(waiting, cost, whole, length)]
-    return [
+    moving = moving_load(worked)
+    if moving is not None and (moving.cost < _MOVING * length or moving.by_rank.max() >= _LONE * moving.cost):
+        moving = None
+    if (named and total[named[0]] < _ONE * whole and len(job.summaries) > 2) or (
+        moving is not None and not named
+    ):
+        return [_imbalance(waiting, cost, whole, length, moving)]
+    found = [
         _straggler(waiting, listed, cost, place, length)
         for place in named
         if total[place] >= 0.3 * total[named[0]]
     ]
+    return found if moving is None else [*found, _imbalance(waiting, cost, whole, length, moving)]
 
 
 def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length: int) -> Finding:
@@ -282,18 +296,26 @@ def _when(own: Column) -> tuple[Column, str]:
     return own > 0.1 * float(np.median(own[own > 0])) if (own > 0).any() else own > 0, ""
 
 
-def _imbalance(waiting: Waiting, cost: Column, whole: float, length: int) -> Finding:
+def _imbalance(
+    waiting: Waiting, cost: Column, whole: float, length: int, moving: MovingLoad | None
+) -> Finding:
     job = waiting.job
-    last = cost.argmax(0)[cost.max(0) > 0]
-    changes = len(set(last.tolist()))
     computed = np.array([_time(waiting, place, COMPUTE) for place in range(len(job.summaries))], float)
     most, usual = int(np.argmax(computed)), float(np.median(computed))
-    text = (f"load imbalance: ranks wait {words.duration(whole)} for whichever is last, {changes} different ranks of "
-            f"{len(job.summaries)} in turn")  # fmt: skip
     evidence = [
         f"rank {job.summaries[most].about.rank} computes most, {computed[most] / max(usual, 1):.2f} times the median"
     ]
-    return Finding("warning", text, {"cost": int(whole), "ranks": changes}, "cluster/imbalance", min(int(whole), length),
+    if moving is None:
+        ranks = len(set(cost.argmax(0)[cost.max(0) > 0].tolist()))
+        text = (f"load imbalance: ranks wait {words.duration(whole)} for whichever is last, {ranks} different ranks of "
+                f"{len(job.summaries)} in turn")  # fmt: skip
+    else:
+        ranks, whole = int(np.count_nonzero(moving.by_rank)), max(whole, moving.cost)
+        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer than the others in all, "
+                f"{ranks} different ranks of {len(job.summaries)} in turn")  # fmt: skip
+        evidence.insert(0, f"in the usual step it works {moving.factor:.2f} times as long as they do")
+    values = {"cost": int(whole), "ranks": ranks, "moving": moving.cost if moving is not None else 0}
+    return Finding("warning", text, values, "cluster/imbalance", min(int(whole), length),
                    tuple(evidence), "Give each rank the same work in each step: bucket by sequence length, balance experts, or "
                    "even out the data loaders.")  # fmt: skip
 
@@ -304,7 +326,7 @@ def _time(waiting: Waiting, place: int, *kinds: int) -> int:
     return int(time[np.isin(kind, kinds)].sum())
 
 
-def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
+def _pipelines(waiting: Waiting, listed: Steps, worked: Column, length: int) -> list[Finding]:
     """Time in sends and receives for work that another stage had not finished; its share of the judged time is saved."""
     job = waiting.job
     if len(listed) > 3:
@@ -327,7 +349,7 @@ def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
         None,
     )
     place = int(np.argmin(each))
-    steps = _pacing(waiting, listed, place, each)
+    steps = _pacing(listed, worked, place, each)
     found = cause(job, listed, place, steps[0]) if steps is not None else None
     if steps is None or found is None:
         text += f", {_rank_name(job, worst)} most"
@@ -362,23 +384,15 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
     return out
 
 
-def _pacing(waiting: Waiting, listed: Steps, place: int, waited: Column) -> tuple[Column, str] | None:
+def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[Column, str] | None:
     """In which steps a stage works longer than the others do, and when that is, in words.
 
     None unless it waits less than they do, and what it works longer explains half of that difference.
     """
-    summaries = waiting.job.summaries
-    if len(summaries) < 2 or not len(listed):
+    if len(worked) < 2 or not len(listed):
         return None
-    busy = np.zeros((len(summaries), len(listed) + 1))
-    for rank, one in enumerate(summaries):
-        kind, interval, time = (one.account[name].to_numpy() for name in ("class", "interval", "time"))
-        worked = kind != COMMUNICATION
-        step = np.minimum(listed.stretches[rank][interval[worked]], len(listed))
-        np.add.at(busy[rank], step, time[worked])
-    others = np.arange(len(summaries)) != place
-    own = np.maximum(busy[place] - np.median(busy[others], axis=0), 0)[: len(listed)]
-    own[listed.end <= listed.judged_from] = 0
+    others = np.arange(len(worked)) != place
+    own = np.maximum(worked[place] - np.median(worked[others], axis=0), 0)
     usual = float(np.median(waited[others]))
     if waited[place] > _LESS_WAITING * usual or own.sum() < _MORE_WORK * listed.length:
         return None

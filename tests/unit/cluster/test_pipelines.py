@@ -38,6 +38,15 @@ def test_no_stage_of_an_even_pipeline_sets_the_pace(tmp_path: Path) -> None:
     assert "sets the pace" not in first.text
 
 
+def test_stages_that_take_turns_in_having_most_to_do_come_before_the_bubbles(tmp_path: Path) -> None:
+    """Bubbles cost more than the uneven load, but the schedule leaves them with even load, too."""
+    found = verdict(tmp_path, Pipeline(uneven=1.5)).findings
+    assert [one.rule for one in found][:2] == ["cluster/imbalance", "cluster/bubble"]
+    assert found[0].values["ranks"] == 4
+    # Eight kernels of 1 ms in each of 24 steps, half as long again; the first step's are before the first message.
+    assert found[0].values["cost"] == pytest.approx(24 * 8 * 500_000, rel=0.15)
+
+
 @pytest.mark.parametrize("same", [False, True])
 def test_ranks_that_share_a_gpu_are_said_to(tmp_path: Path, same: bool) -> None:
     shared = [

@@ -163,3 +163,17 @@ def test_an_unfinished_recording_is_named_with_what_to_do(tmp_path: Path) -> Non
     assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [1]
     with pytest.raises(WarpsightError, match="warpsight recover"):
         load([tmp_path / "rank=00003"])
+
+
+def test_load_that_moves_from_rank_to_rank_comes_before_communication_that_nothing_hides(
+    tmp_path: Path,
+) -> None:
+    found = verdict(tmp_path, Job(uneven=1.3, transfer=2_000_000, clock=CLOCKS)).findings
+    assert [one.rule for one in found][:2] == ["cluster/imbalance", "cluster/exposed"]
+    assert found[0].values["cost"] == pytest.approx(20 * 2 * 3 * 300_000, rel=0.15)
+    assert "4 different ranks of 4 in turn" in found[0].text
+
+
+def test_jitter_of_kernels_is_no_imbalance_before_communication(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(transfer=2_000_000, jitter=0.03)).findings
+    assert found[0].rule == "cluster/exposed"
