@@ -137,20 +137,20 @@ def slow_links(found: pa.Table) -> list[Finding]:
     if len(rows) < _PAIRS:
         return []
     usual = float(np.median([row["bandwidth"] for row in rows]))
+    slow: dict[frozenset[int], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["bandwidth"]):
+        if row["bandwidth"] < _SLOW * usual:
+            slow.setdefault(frozenset((row["source"], row["destination"])), []).append(row)
     out = []
-    for row in sorted(rows, key=lambda row: row["bandwidth"])[:3]:
-        if row["bandwidth"] >= _SLOW * usual:
-            break
-        pair = f"rank {row['source']} to rank {row['destination']}"
-        text = (f"slow link: messages from {pair} move {row['bandwidth'] / 1e9:,.1f} GB/s, between the usual pair "
+    for ways in list(slow.values())[:3]:
+        one = ways[0]
+        pair = f"rank {one['source']} to rank {one['destination']}"
+        back = f" ({ways[1]['bandwidth'] / 1e9:,.1f} GB/s the other way)" if len(ways) > 1 else ""
+        text = (f"slow link: messages from {pair} move {one['bandwidth'] / 1e9:,.1f} GB/s{back}, between the usual pair "
                 f"{usual / 1e9:,.1f} GB/s")  # fmt: skip
-        lost = int(row["bytes"] * (1e9 / row["bandwidth"] - 1e9 / usual))
-        values = {
-            "source": row["source"],
-            "destination": row["destination"],
-            "bandwidth": row["bandwidth"],
-            "usual": usual,
-        }
+        lost = sum(int(row["bytes"] * (1e9 / row["bandwidth"] - 1e9 / usual)) for row in ways)
+        values = {"source": one["source"], "destination": one["destination"], "bandwidth": one["bandwidth"],
+                  "usual": usual}  # fmt: skip
         out.append(Finding("warning", text, values, "cluster/slow-link", lost, (f"{words.duration(lost)} in all",),
                            "Compare what is between the two: warpsight cluster topology, the NIC and its cable."))  # fmt: skip
     return out

@@ -25,17 +25,16 @@ from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
 from warpsight.cluster.traffic import slow_links, traffic
 from warpsight.cluster.unmet import unmet
-from warpsight.cluster.waiting import Waiting
+from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: A rank is named when the others stand still for it this share of the time, and exposed communication from that share on.
+#: A rank is named when the others stand still for it this share of the time, and then stands before what the job is built to
+#: wait for; exposed communication and bubbles are told from these shares on.
 _WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
-#: A rank or link at fault comes before what the job is built to wait for from this share of the time on.
-_FAULT = 0.03
 #: Wall clocks of hosts that NTP keeps agree far better than this (ns).
 _OTHER_WINDOW = 2_000_000_000
-#: A stage sets the pace when it waits so much less than the others, and works so much of the time longer.
-_LESS_WAITING, _MORE_WORK = 0.9, 0.02
+#: A stage sets the pace when it works this share of the time longer than the others.
+_MORE_WORK = 0.02
 #: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
 _ONE = 0.5
 #: Load that moves from rank to rank is a fault, too, from this share of the time on: kernels' jitter leaves less.
@@ -88,7 +87,8 @@ def judge(job: Job) -> JobVerdict:
     waiting = Waiting(job)
     listed = steps(waiting)
     length = max(listed.length, 1) if len(listed) > 3 else job.length if job.summaries else 1
-    found += [_mismatch(job, one) for one in job.mismatches]
+    found += [_mismatch(job, one) for one in job.mismatches if not waiting.groups[one.group].astray]
+    found += [_astray(met) for met in waiting.groups if met.astray]
     found += unmet(job)
     found += _gaps(job)
     worked = busy(waiting, listed)
@@ -114,7 +114,7 @@ def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
     """
     errors = [one for one in found if one.severity == "error"]
     rest = in_order([one for one in found if one.severity != "error"])
-    faults = [one for one in rest if (one.saves_ns or 0) >= _FAULT * length and _is_fault(one)]
+    faults = [one for one in rest if (one.saves_ns or 0) >= _WORTH * length and _is_fault(one)]
     return (*errors, *faults, *(one for one in rest if one not in faults))
 
 
@@ -131,6 +131,8 @@ def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
     if first is None:
         if not job.groups:
             return "nothing that several ranks did together was recorded"
+        if any(one.rule == "cluster/astray" for one in found):
+            return "who waited for whom is not known: the ranks' collectives do not match in time"
         return "no rank holds the others up"
     if first.saves_ns and first.severity != "error":
         return f"{first.text} ({min(first.saves_ns / length, 1):.0%} of the time)"
@@ -169,6 +171,13 @@ def _mismatch(job: Job, one: Mismatch) -> Finding:
                    "for a branch that depends on the rank or on its data.")  # fmt: skip
 
 
+def _astray(met: GroupOperations) -> Finding:
+    """Operations that were matched by their place, and cannot be the same."""
+    text = (f"group {met.group.key!r}: {met.astray:,} of {len(met.rows):,} operations are over on one rank before another begins "
+            "them: the recordings leave some out, and nothing says which belong together")  # fmt: skip
+    return Finding("loss", text, {"group": met.group.key, "operations": met.astray}, "cluster/astray")
+
+
 def _listed(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, ranks[:12])) + (", …" if len(ranks) > 12 else "")
 
@@ -179,8 +188,8 @@ def _gaps(job: Job) -> list[Finding]:
     for path, reason in job.failed:
         out.append(Finding("loss", f"{path} could not be used: {reason}", {"path": path}, "cluster/unread"))
     if job.missing and job.summaries:
-        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording ({_listed(job.missing)}): waiting for them "
-                "looks like slow transfer")  # fmt: skip
+        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording that can be read ({_listed(job.missing)}): "
+                "waiting for them looks like slow transfer")  # fmt: skip
         out.append(Finding("loss", text, {"ranks": job.missing}, "cluster/missing"))
     for path, claimed, rank in job.renumbered:
         text = f"two recordings claim rank {claimed}; {path} is called rank {rank} here"
@@ -348,7 +357,7 @@ def _pipelines(waiting: Waiting, listed: Steps, worked: Column, length: int) -> 
         "Use more micro-batches per step, an interleaved schedule, or stages of equal length.",
         None,
     )
-    place = int(np.argmin(each))
+    place = int(np.maximum(worked - np.median(worked, axis=0), 0).sum(1).argmax())
     steps = _pacing(listed, worked, place, each)
     found = cause(job, listed, place, steps[0]) if steps is not None else None
     if steps is None or found is None:
@@ -387,18 +396,16 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
 def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[Column, str] | None:
     """In which steps a stage works longer than the others do, and when that is, in words.
 
-    None unless it waits less than they do, and what it works longer explains half of that difference.
+    None unless it waits less than they do, by half of what it works longer at least and twice of it at most.
     """
     if len(worked) < 2 or not len(listed):
         return None
     others = np.arange(len(worked)) != place
     own = np.maximum(worked[place] - np.median(worked[others], axis=0), 0)
     usual = float(np.median(waited[others]))
-    if waited[place] > _LESS_WAITING * usual or own.sum() < _MORE_WORK * listed.length:
+    if own.sum() < max(_MORE_WORK * listed.length, 0.5 * (usual - waited[place])):
         return None
-    if own.sum() < 0.5 * (usual - waited[place]):
-        return None
-    return _when(own)
+    return _when(own) if usual - waited[place] >= 0.5 * own.sum() else None
 
 
 def _exposed(waiting: Waiting, length: int) -> list[Finding]:
@@ -410,12 +417,16 @@ def _exposed(waiting: Waiting, length: int) -> list[Finding]:
     moving = max(exposed - waited, 0)
     if not spans or moving < _EXPOSED * spans:
         return []
-    text = (
-        f"exposed communication: {moving / spans:.0%} of the ranks' time moves bytes while nothing computes"
-    )
-    return [Finding("warning", text, {"share": moving / spans, "waiting": waited}, "cluster/exposed",
-                    int(moving / spans * length), (), "Overlap it with computation (smaller buckets, prefetch), send less "
-                    "(gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
+    share, values = f"{moving / spans:.0%} of the ranks' time", {"share": moving / spans, "waiting": waited}
+    saves = int(moving / spans * length)
+    if job.missing or any(met.astray for met in waiting.groups):
+        whom = "a rank without a recording" if job.missing else "each other"
+        text = f"exposed communication: {share} moves bytes, or waits for {whom}, while nothing computes"
+        return [Finding("warning", text, values, "cluster/exposed", saves, (),
+                        "Which of the two it is needs recordings of all ranks, with all their collectives.")]  # fmt: skip
+    text = f"exposed communication: {share} moves bytes while nothing computes"
+    return [Finding("warning", text, values, "cluster/exposed", saves, (), "Overlap it with computation (smaller buckets, "
+                    "prefetch), send less (gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
 
 
 def _shared(job: Job) -> list[Finding]:

@@ -26,6 +26,14 @@ def test_the_slow_stage_is_named_with_the_step_it_became_slow_in(tmp_path: Path,
     assert first.values["cause"] == "throttled"
 
 
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_stage_that_is_slower_by_little_sets_the_pace_of_a_long_bubble(tmp_path: Path, stage: int) -> None:
+    """It waits only a little less than the others, who wait half of their time even without it."""
+    first = verdict(tmp_path, Pipeline(slow=(stage, 1.05))).findings[0]
+    assert (first.rule, first.values["rank"]) == ("cluster/bubble", stage)
+    assert "sets the pace" in first.text
+
+
 def test_a_first_stage_that_waits_for_its_data_sets_the_pace(tmp_path: Path) -> None:
     first = verdict(tmp_path, Pipeline(late=20_000_000)).findings[0]
     assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/bubble", 0, "host")
