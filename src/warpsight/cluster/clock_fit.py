@@ -271,8 +271,9 @@ def _change(found: Constraints) -> _Change | None:
     )
     rest = np.flatnonzero(~np.isfinite(found.end))
     early, late = rest[found.at[rest] < first], rest[found.start[rest] > last]
-    sides = (np.sort(np.concatenate(part)) for part in ((before, early), (after[~within], late)))
-    return _Change(*sides, int(first), int(last), lines.size)
+    before = np.sort(np.concatenate([before, early]))
+    after = np.sort(np.concatenate([after[~within], late]))
+    return _Change(before, after, int(first), int(last), lines.size)
 
 
 def _glance(at: Column, end: Column) -> _TwoLines:

@@ -9,7 +9,7 @@ and copies by copy engines have no pairs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,9 +131,17 @@ def _neighbors(
         yield one, other, part, times, none
 
 
-def slow_links(found: pa.Table) -> list[Finding]:
-    """Pairs of ranks whose large messages are far slower than the usual pair's."""
-    rows = [row for row in found.to_pylist() if row["bandwidth"] is not None]
+def slow_links(found: pa.Table, hosts: Mapping[int, str] | None = None) -> list[Finding]:
+    """Pairs of ranks whose large messages are far slower than the usual pair's, within a host or between two."""
+    known = hosts or {}
+    kinds: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for row in found.to_pylist():
+        if row["bandwidth"] is not None:
+            kinds[known.get(row["source"]) != known.get(row["destination"])].append(row)
+    return [one for rows in kinds.values() for one in _slow_among(rows)]
+
+
+def _slow_among(rows: list[dict[str, Any]]) -> list[Finding]:
     if len(rows) < _PAIRS:
         return []
     usual = float(np.median([row["bandwidth"] for row in rows]))

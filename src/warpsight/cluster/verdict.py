@@ -94,7 +94,7 @@ def judge(job: Job) -> JobVerdict:
     worked = busy(waiting, listed)
     found += _stragglers(waiting, listed, worked, length)
     found += _pipelines(waiting, listed, worked, length)
-    found += slow_links(traffic(waiting))
+    found += slow_links(traffic(waiting), {one.about.rank: one.about.host for one in job.summaries})
     if not any(
         one.severity == "error" for one in found
     ):  # what comes after a hang or mismatch is not a transfer
