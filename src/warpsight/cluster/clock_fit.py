@@ -37,6 +37,8 @@ _FEW, _SHORT = 16, 1e9
 _BUCKETS = 512
 #: Ends on each side of a change; how much likelier two lines must be than one (natural logarithm), and how far from it (ns).
 _SIDE, _LIKELIER, _LEAST_BEND = 4, 20.0, 1_000.0
+#: It is no smaller than so many times the scatter of ends: what is smaller lies within the bounds.
+_APART = 3.0
 #: Of more ends than twice this, the medians of so many parts show first whether there is a change.
 _GLANCE = 1_024
 #: A change may be at every row where it is at most so much less likely than where it is likeliest (natural logarithm).
@@ -291,6 +293,7 @@ class _TwoLines:
         loss: What they leave, comparable between orders of the same rows.
         likelier: How much likelier they are than one line (natural logarithm).
         size: By how much one line is off at most, ns.
+        scatter: How far ends are off their line on the side where they are further off, ns: a burst of load is no change.
         rise: How much higher the second line is where they change, ns.
         earliest: The first row at which they may change.
         latest: The last such row.
@@ -299,6 +302,7 @@ class _TwoLines:
     loss: float
     likelier: float
     size: float
+    scatter: float
     rise: float
     earliest: int
     latest: int
@@ -306,7 +310,7 @@ class _TwoLines:
     @property
     def clear(self) -> bool:
         """Whether one line will not do."""
-        return self.likelier >= _LIKELIER and self.size >= _LEAST_BEND
+        return self.likelier >= _LIKELIER and self.size >= max(_LEAST_BEND, _APART * self.scatter)
 
 
 def _two_lines(at: Column, value: Column) -> _TwoLines:
@@ -340,6 +344,9 @@ def _two_lines(at: Column, value: Column) -> _TwoLines:
         float(_loss((rest - fitted) / scatter).sum()) * scatter**2,
         likelier,
         float(np.abs(fitted).max()),
+        max(
+            1.4826 * float(np.median(np.abs((rest - fitted)[side]))) for side in (rows < place, rows >= place)
+        ),
         float(second[place] - first[place]),
         int(possible[0]),
         int(possible[-1]),

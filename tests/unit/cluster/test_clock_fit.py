@@ -224,3 +224,17 @@ def test_a_long_wait_does_not_move_the_limits() -> None:
     true = true_offset(ours, theirs, seen.end[:, 1]) - found.base
     assert (low <= true).all()
     assert (low > true - 25_000).all()
+
+
+def test_a_burst_of_load_is_no_change_of_a_clock() -> None:
+    """For some milliseconds the ends of one rank come late and scattered: one line holds before, during and after it."""
+    random = np.random.default_rng(6)
+    seen = meetings(random, 4_000, 5.0, 12e3, 1e5)
+    late = seen.end.copy()
+    burst = (seen.start[:, 0] > 0.1e9) & (seen.start[:, 0] < 0.2e9)
+    late[burst, 1] += random.exponential(1e6, burst.sum())
+    ours, theirs = Clock(0, 0.0, 500), Clock(3_000_000_000, 40e-6, 500)
+    found = fit(constraints(Meetings(seen.start, late), ours, theirs, random))
+    assert found is not None and len(found.stretches) == 1
+    t = np.linspace(0, 5e9, 50)
+    assert np.abs(found.offset(theirs.shown(t))[0] - true_offset(ours, theirs, t)).max() < 20_000
