@@ -156,12 +156,12 @@ def _fits(
     return out
 
 
-_Parts = tuple[Column, Column, Column, Column]
+_Parts = tuple[Column, Column, Column, Column, Column]
 
 
 def _fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
-    """The fit of the constraints of several groups: moments, least and most offsets, differences of ends, all int64 ns."""
-    at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    """The fit of the constraints of several groups: starts, ends, least and most offsets, differences of ends, all int64 ns."""
+    start, at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
         return None
     known_bounds = np.concatenate([low[low != _NOT_SAID], high[high != _NOT_SAID]])
@@ -170,7 +170,7 @@ def _fit_of(parts: Sequence[_Parts]) -> ClockFit | None:
         np.where(column == _NOT_SAID, unknown, (column - base).astype(np.float64))
         for column, unknown in ((low, -np.inf), (high, np.inf), (end, np.nan))
     )
-    return fit(Constraints(at, least, most, ends, base))
+    return fit(Constraints(start, at, least, most, ends, base))
 
 
 def _constraints(
@@ -189,7 +189,7 @@ def _constraints(
     (_, our_start, our_end), (_, their_start, their_end) = (
         tuple(column[rows] for column in side) for side in sides
     )
-    return (their_start + their_end) // 2, our_start - their_end, our_end - their_start, our_end - their_end
+    return their_start, their_end, our_start - their_end, our_end - their_start, our_end - their_end
 
 
 def _messages(
@@ -200,7 +200,7 @@ def _messages(
     codes = {name: number for number, name in enumerate(group.operations)}
     if sorted(clock) != sorted((theirs, ours)) or "send" not in codes or "receive" not in codes:
         none = np.zeros(0, np.int64)
-        return none, none, none, none
+        return none, none, none, none, none
     mine, other = clock.index(ours), clock.index(theirs)
     parts = []
     for sender, receiver in ((mine, other), (other, mine)):
@@ -214,7 +214,7 @@ def _messages(
         low, high = (limit, unknown) if sender == mine else (unknown, limit)
         parts.append((end[rows, other] if sender == mine else start[rows, other], low, high, unknown))
     at, low, high, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return at, low, high, unknown
+    return at, at, low, high, unknown
 
 
 def _chains(

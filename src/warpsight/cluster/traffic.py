@@ -9,7 +9,7 @@ and copies by copy engines have no pairs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,26 +131,34 @@ def _neighbors(
         yield one, other, part, times, none
 
 
-def slow_links(found: pa.Table) -> list[Finding]:
-    """Pairs of ranks whose large messages are far slower than the usual pair's."""
-    rows = [row for row in found.to_pylist() if row["bandwidth"] is not None]
+def slow_links(found: pa.Table, hosts: Mapping[int, str] | None = None) -> list[Finding]:
+    """Pairs of ranks whose large messages are far slower than the usual pair's, within a host or between two."""
+    known = hosts or {}
+    kinds: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for row in found.to_pylist():
+        if row["bandwidth"] is not None:
+            kinds[known.get(row["source"]) != known.get(row["destination"])].append(row)
+    return [one for rows in kinds.values() for one in _slow_among(rows)]
+
+
+def _slow_among(rows: list[dict[str, Any]]) -> list[Finding]:
     if len(rows) < _PAIRS:
         return []
     usual = float(np.median([row["bandwidth"] for row in rows]))
+    slow: dict[frozenset[int], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["bandwidth"]):
+        if row["bandwidth"] < _SLOW * usual:
+            slow.setdefault(frozenset((row["source"], row["destination"])), []).append(row)
     out = []
-    for row in sorted(rows, key=lambda row: row["bandwidth"])[:3]:
-        if row["bandwidth"] >= _SLOW * usual:
-            break
-        pair = f"rank {row['source']} to rank {row['destination']}"
-        text = (f"slow link: messages from {pair} move {row['bandwidth'] / 1e9:,.1f} GB/s, between the usual pair "
+    for ways in list(slow.values())[:3]:
+        one = ways[0]
+        pair = f"rank {one['source']} to rank {one['destination']}"
+        back = f" ({ways[1]['bandwidth'] / 1e9:,.1f} GB/s the other way)" if len(ways) > 1 else ""
+        text = (f"slow link: messages from {pair} move {one['bandwidth'] / 1e9:,.1f} GB/s{back}, between the usual pair "
                 f"{usual / 1e9:,.1f} GB/s")  # fmt: skip
-        lost = int(row["bytes"] * (1e9 / row["bandwidth"] - 1e9 / usual))
-        values = {
-            "source": row["source"],
-            "destination": row["destination"],
-            "bandwidth": row["bandwidth"],
-            "usual": usual,
-        }
+        lost = sum(int(row["bytes"] * (1e9 / row["bandwidth"] - 1e9 / usual)) for row in ways)
+        values = {"source": one["source"], "destination": one["destination"], "bandwidth": one["bandwidth"],
+                  "usual": usual}  # fmt: skip
         out.append(Finding("warning", text, values, "cluster/slow-link", lost, (f"{words.duration(lost)} in all",),
                            "Compare what is between the two: warpsight cluster topology, the NIC and its cable."))  # fmt: skip
     return out

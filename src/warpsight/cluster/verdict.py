@@ -20,23 +20,27 @@ from warpsight.cluster.causes import cause
 from warpsight.cluster.clocks import ASSUMED
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
+from warpsight.cluster.load import MovingLoad, busy, moving_load
 from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
 from warpsight.cluster.traffic import slow_links, traffic
 from warpsight.cluster.unmet import unmet
-from warpsight.cluster.waiting import Waiting
+from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: A rank is named when the others stand still for it this share of the time, and exposed communication from that share on.
+#: A rank is named when the others stand still for it this share of the time, and then stands before what the job is built to
+#: wait for; exposed communication and bubbles are told from these shares on.
 _WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
-#: A rank or link at fault comes before what the job is built to wait for from this share of the time on.
-_FAULT = 0.03
 #: Wall clocks of hosts that NTP keeps agree far better than this (ns).
 _OTHER_WINDOW = 2_000_000_000
-#: A stage sets the pace when it waits so much less than the others, and works so much of the time longer.
-_LESS_WAITING, _MORE_WORK = 0.9, 0.02
+#: A stage sets the pace when it works this share of the time longer than the others.
+_MORE_WORK = 0.02
 #: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
 _ONE = 0.5
+#: Load that moves from rank to rank is a fault, too, from this share of the time on: kernels' jitter leaves less.
+_MOVING = 0.05
+#: It is one rank's in some steps when it has this share of that load.
+_LONE = 0.7
 _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
     waited_for_others:int64:ns idle:int64:ns made_others_wait:int64:ns clock:string clock_offset:int64:ns
     clock_bound:float64:ns"""
@@ -83,12 +87,14 @@ def judge(job: Job) -> JobVerdict:
     waiting = Waiting(job)
     listed = steps(waiting)
     length = max(listed.length, 1) if len(listed) > 3 else job.length if job.summaries else 1
-    found += [_mismatch(job, one) for one in job.mismatches]
+    found += [_mismatch(job, one) for one in job.mismatches if not waiting.groups[one.group].astray]
+    found += [_astray(met) for met in waiting.groups if met.astray]
     found += unmet(job)
     found += _gaps(job)
-    found += _stragglers(waiting, listed, length)
-    found += _pipelines(waiting, listed, length)
-    found += slow_links(traffic(waiting))
+    worked = busy(waiting, listed)
+    found += _stragglers(waiting, listed, worked, length)
+    found += _pipelines(waiting, listed, worked, length)
+    found += slow_links(traffic(waiting), {one.about.rank: one.about.host for one in job.summaries})
     if not any(
         one.severity == "error" for one in found
     ):  # what comes after a hang or mismatch is not a transfer
@@ -108,12 +114,16 @@ def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
     """
     errors = [one for one in found if one.severity == "error"]
     rest = in_order([one for one in found if one.severity != "error"])
-    faults = [one for one in rest if (one.saves_ns or 0) >= _FAULT * length and _is_fault(one)]
+    faults = [one for one in rest if (one.saves_ns or 0) >= _WORTH * length and _is_fault(one)]
     return (*errors, *faults, *(one for one in rest if one not in faults))
 
 
 def _is_fault(one: Finding) -> bool:
-    return one.rule in ("cluster/straggler", "cluster/slow-link") or "cause" in one.values
+    return (
+        one.rule in ("cluster/straggler", "cluster/slow-link")
+        or "cause" in one.values
+        or bool(one.values.get("moving"))
+    )
 
 
 def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
@@ -121,6 +131,8 @@ def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
     if first is None:
         if not job.groups:
             return "nothing that several ranks did together was recorded"
+        if any(one.rule == "cluster/astray" for one in found):
+            return "who waited for whom is not known: the ranks' collectives do not match in time"
         return "no rank holds the others up"
     if first.saves_ns and first.severity != "error":
         return f"{first.text} ({min(first.saves_ns / length, 1):.0%} of the time)"
@@ -159,6 +171,13 @@ def _mismatch(job: Job, one: Mismatch) -> Finding:
                    "for a branch that depends on the rank or on its data.")  # fmt: skip
 
 
+def _astray(met: GroupOperations) -> Finding:
+    """Operations that were matched by their place, and cannot be the same."""
+    text = (f"group {met.group.key!r}: {met.astray:,} of {len(met.rows):,} operations are over on one rank before another begins "
+            "them: the recordings leave some out, and nothing says which belong together")  # fmt: skip
+    return Finding("loss", text, {"group": met.group.key, "operations": met.astray}, "cluster/astray")
+
+
 def _listed(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, ranks[:12])) + (", …" if len(ranks) > 12 else "")
 
@@ -169,8 +188,8 @@ def _gaps(job: Job) -> list[Finding]:
     for path, reason in job.failed:
         out.append(Finding("loss", f"{path} could not be used: {reason}", {"path": path}, "cluster/unread"))
     if job.missing and job.summaries:
-        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording ({_listed(job.missing)}): waiting for them "
-                "looks like slow transfer")  # fmt: skip
+        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording that can be read ({_listed(job.missing)}): "
+                "waiting for them looks like slow transfer")  # fmt: skip
         out.append(Finding("loss", text, {"ranks": job.missing}, "cluster/missing"))
     for path, claimed, rank in job.renumbered:
         text = f"two recordings claim rank {claimed}; {path} is called rank {rank} here"
@@ -212,7 +231,7 @@ def _per_step(waiting: Waiting, listed: Steps) -> Column:
     return out
 
 
-def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
+def _stragglers(waiting: Waiting, listed: Steps, worked: Column, length: int) -> list[Finding]:
     job = waiting.job
     if len(job.summaries) < 2 or not waiting.groups:
         return []
@@ -221,15 +240,19 @@ def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     worth = _WORTH * length
     whole = float(total.sum())
     named = [place for place in np.argsort(-total).tolist() if total[place] >= max(worth, 0.1 * whole)][:3]
-    if not named:
-        return []
-    if total[named[0]] < _ONE * whole and len(job.summaries) > 2:
-        return [_imbalance(waiting, cost, whole, length)]
-    return [
+    moving = moving_load(worked)
+    if moving is not None and (moving.cost < _MOVING * length or moving.by_rank.max() >= _LONE * moving.cost):
+        moving = None
+    if (named and total[named[0]] < _ONE * whole and len(job.summaries) > 2) or (
+        moving is not None and not named
+    ):
+        return [_imbalance(waiting, cost, whole, length, moving)]
+    found = [
         _straggler(waiting, listed, cost, place, length)
         for place in named
         if total[place] >= 0.3 * total[named[0]]
     ]
+    return found if moving is None else [*found, _imbalance(waiting, cost, whole, length, moving)]
 
 
 def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length: int) -> Finding:
@@ -282,18 +305,26 @@ def _when(own: Column) -> tuple[Column, str]:
     return own > 0.1 * float(np.median(own[own > 0])) if (own > 0).any() else own > 0, ""
 
 
-def _imbalance(waiting: Waiting, cost: Column, whole: float, length: int) -> Finding:
+def _imbalance(
+    waiting: Waiting, cost: Column, whole: float, length: int, moving: MovingLoad | None
+) -> Finding:
     job = waiting.job
-    last = cost.argmax(0)[cost.max(0) > 0]
-    changes = len(set(last.tolist()))
     computed = np.array([_time(waiting, place, COMPUTE) for place in range(len(job.summaries))], float)
     most, usual = int(np.argmax(computed)), float(np.median(computed))
-    text = (f"load imbalance: ranks wait {words.duration(whole)} for whichever is last, {changes} different ranks of "
-            f"{len(job.summaries)} in turn")  # fmt: skip
     evidence = [
         f"rank {job.summaries[most].about.rank} computes most, {computed[most] / max(usual, 1):.2f} times the median"
     ]
-    return Finding("warning", text, {"cost": int(whole), "ranks": changes}, "cluster/imbalance", min(int(whole), length),
+    if moving is None:
+        ranks = len(set(cost.argmax(0)[cost.max(0) > 0].tolist()))
+        text = (f"load imbalance: ranks wait {words.duration(whole)} for whichever is last, {ranks} different ranks of "
+                f"{len(job.summaries)} in turn")  # fmt: skip
+    else:
+        ranks, whole = int(np.count_nonzero(moving.by_rank)), max(whole, moving.cost)
+        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer than the others in all, "
+                f"{ranks} different ranks of {len(job.summaries)} in turn")  # fmt: skip
+        evidence.insert(0, f"in the usual step it works {moving.factor:.2f} times as long as they do")
+    values = {"cost": int(whole), "ranks": ranks, "moving": moving.cost if moving is not None else 0}
+    return Finding("warning", text, values, "cluster/imbalance", min(int(whole), length),
                    tuple(evidence), "Give each rank the same work in each step: bucket by sequence length, balance experts, or "
                    "even out the data loaders.")  # fmt: skip
 
@@ -304,7 +335,7 @@ def _time(waiting: Waiting, place: int, *kinds: int) -> int:
     return int(time[np.isin(kind, kinds)].sum())
 
 
-def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
+def _pipelines(waiting: Waiting, listed: Steps, worked: Column, length: int) -> list[Finding]:
     """Time in sends and receives for work that another stage had not finished; its share of the judged time is saved."""
     job = waiting.job
     if len(listed) > 3:
@@ -326,8 +357,8 @@ def _pipelines(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
         "Use more micro-batches per step, an interleaved schedule, or stages of equal length.",
         None,
     )
-    place = int(np.argmin(each))
-    steps = _pacing(waiting, listed, place, each)
+    place = int(np.maximum(worked - np.median(worked, axis=0), 0).sum(1).argmax())
+    steps = _pacing(listed, worked, place, each)
     found = cause(job, listed, place, steps[0]) if steps is not None else None
     if steps is None or found is None:
         text += f", {_rank_name(job, worst)} most"
@@ -362,29 +393,19 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
     return out
 
 
-def _pacing(waiting: Waiting, listed: Steps, place: int, waited: Column) -> tuple[Column, str] | None:
+def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[Column, str] | None:
     """In which steps a stage works longer than the others do, and when that is, in words.
 
-    None unless it waits less than they do, and what it works longer explains half of that difference.
+    None unless it waits less than they do, by half of what it works longer at least and twice of it at most.
     """
-    summaries = waiting.job.summaries
-    if len(summaries) < 2 or not len(listed):
+    if len(worked) < 2 or not len(listed):
         return None
-    busy = np.zeros((len(summaries), len(listed) + 1))
-    for rank, one in enumerate(summaries):
-        kind, interval, time = (one.account[name].to_numpy() for name in ("class", "interval", "time"))
-        worked = kind != COMMUNICATION
-        step = np.minimum(listed.stretches[rank][interval[worked]], len(listed))
-        np.add.at(busy[rank], step, time[worked])
-    others = np.arange(len(summaries)) != place
-    own = np.maximum(busy[place] - np.median(busy[others], axis=0), 0)[: len(listed)]
-    own[listed.end <= listed.judged_from] = 0
+    others = np.arange(len(worked)) != place
+    own = np.maximum(worked[place] - np.median(worked[others], axis=0), 0)
     usual = float(np.median(waited[others]))
-    if waited[place] > _LESS_WAITING * usual or own.sum() < _MORE_WORK * listed.length:
+    if own.sum() < max(_MORE_WORK * listed.length, 0.5 * (usual - waited[place])):
         return None
-    if own.sum() < 0.5 * (usual - waited[place]):
-        return None
-    return _when(own)
+    return _when(own) if usual - waited[place] >= 0.5 * own.sum() else None
 
 
 def _exposed(waiting: Waiting, length: int) -> list[Finding]:
@@ -396,12 +417,16 @@ def _exposed(waiting: Waiting, length: int) -> list[Finding]:
     moving = max(exposed - waited, 0)
     if not spans or moving < _EXPOSED * spans:
         return []
-    text = (
-        f"exposed communication: {moving / spans:.0%} of the ranks' time moves bytes while nothing computes"
-    )
-    return [Finding("warning", text, {"share": moving / spans, "waiting": waited}, "cluster/exposed",
-                    int(moving / spans * length), (), "Overlap it with computation (smaller buckets, prefetch), send less "
-                    "(gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
+    share, values = f"{moving / spans:.0%} of the ranks' time", {"share": moving / spans, "waiting": waited}
+    saves = int(moving / spans * length)
+    if job.missing or any(met.astray for met in waiting.groups):
+        whom = "a rank without a recording" if job.missing else "each other"
+        text = f"exposed communication: {share} moves bytes, or waits for {whom}, while nothing computes"
+        return [Finding("warning", text, values, "cluster/exposed", saves, (),
+                        "Which of the two it is needs recordings of all ranks, with all their collectives.")]  # fmt: skip
+    text = f"exposed communication: {share} moves bytes while nothing computes"
+    return [Finding("warning", text, values, "cluster/exposed", saves, (), "Overlap it with computation (smaller buckets, "
+                    "prefetch), send less (gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
 
 
 def _shared(job: Job) -> list[Finding]:

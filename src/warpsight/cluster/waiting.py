@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.account.classes import COMMUNICATION
 from warpsight.cluster.job import Job
-from warpsight.cluster.matching import POINT_TO_POINT, Communicator
+from warpsight.cluster.matching import MEETINGS, POINT_TO_POINT, Communicator
 from warpsight.cluster.summary import edges_of
 from warpsight.model.work import summed
 
 Column = NDArray[Any]
+#: Operations that one place in the ranks' lists makes one are not, where this share of them, and so many, are over on one rank
+#: so long (ns) before another enters.
+_ASTRAY, _FEWEST_ASTRAY, _BEFORE = 0.2, 2, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class GroupOperations:
         transfer: From the last entry to the first end, one value per operation.
         end: When the first rank left.
         paired: Sends and receives: their waiting is a pipeline's.
+        astray: How many operations that no rank leaves before the last enters were left before. Where there are many, the
+            recordings leave some out, what was matched does not belong together, and no waiting is known.
     """
 
     group: Communicator
@@ -50,6 +55,7 @@ class GroupOperations:
     transfer: Column
     end: Column
     paired: Column
+    astray: int = 0
 
     @property
     def cost(self) -> Column:
@@ -90,10 +96,14 @@ class Waiting:
         transfer = np.maximum(first_end - entry, 0)
         # Clocks are known up to an error: nobody waits longer than its own operation lasted.
         wait = np.where(there, np.clip(entry[:, None] - start, 0, end - start), 0)
-        if any(self.job.clocks.bound(group.ranks[0], rank) is None for rank in group.ranks):
+        known = all(self.job.clocks.bound(group.ranks[0], rank) is not None for rank in group.ranks)
+        meets = group.is_a(MEETINGS)[rows]
+        astray = int((entry[meets] > first_end[meets] + _BEFORE).sum()) if known else 0
+        astray = astray if astray >= max(_FEWEST_ASTRAY, _ASTRAY * meets.sum()) else 0
+        if not known or astray:
             wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
         return GroupOperations(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
-                   group.is_a(POINT_TO_POINT)[rows])  # fmt: skip
+                   group.is_a(POINT_TO_POINT)[rows], astray)  # fmt: skip
 
     def _exposed(self, group: Communicator, rows: Column) -> Column:
         """Communication that nothing hid in the stretches that each operation reaches into, by operation and rank."""

@@ -27,6 +27,8 @@ class Job:
         compute: Length of each kernel.
         factor: Kernels of a rank take so many times as long, from step `since` on.
         slow_kernel: One kernel of a rank takes so much longer.
+        uneven: In each step the kernels of one rank, another each time, take so many times as long.
+        transfer: How long an all-reduce takes beyond waiting.
         loading: Extra host time of a rank before its step, for steps where `loads` says so.
         clock: Offset and drift of each rank's clock.
         source: `table` (collectives in the table), `ranges` (NCCL's NVTX ranges), `names` (kernels alone) or `titles`
@@ -41,6 +43,8 @@ class Job:
     since: int = 0
     factor: dict[int, float] = field(default_factory=dict)
     slow_kernel: dict[int, tuple[str, float]] = field(default_factory=dict)
+    uneven: float = 1.0
+    transfer: int = TRANSFER
     loading: dict[int, int] = field(default_factory=dict)
     every: int = 1
     jitter: float = 0.02
@@ -80,10 +84,11 @@ class Job:
                             length *= self.factor.get(rank, 1.0)
                             slow = self.slow_kernel.get(rank)
                             length *= slow[1] if slow and slow[0] == name else 1.0
+                        length *= self.uneven if rank == step * 3 % self.ranks else 1.0
                         out[rank].append({"what": name, "start": ready[rank], "end": ready[rank] + length})
                         ready[rank] += length + 2_000
                 begin = ready.copy()
-                done = begin.max() + TRANSFER * random.uniform(1, 1.2)
+                done = begin.max() + self.transfer * random.uniform(1, 1.2)
                 for rank in range(self.ranks):
                     what, size = "all-reduce", SIZE + bucket * 4096
                     if self.mismatch and self.mismatch[:2] == (rank, step) and bucket == 0:

@@ -19,6 +19,7 @@ class Pipeline:
 
     Attributes:
         slow: Kernels of one stage take so many times as long, from step `since` on.
+        uneven: In each step one stage, another each time, takes so many times as long: its sequences are longer.
         late: The first stage's host takes so much longer to load each batch.
         same_gpu: All stages run on one device.
     """
@@ -29,6 +30,7 @@ class Pipeline:
     compute: int = 1_000_000
     slow: tuple[int, float] | None = None
     since: int = 0
+    uneven: float = 1.0
     late: int = 0
     same_gpu: bool = False
 
@@ -70,6 +72,8 @@ class Pipeline:
         length = self.compute * self._random.normal(1, 0.02)
         if self.slow and self.slow[0] == rank and step >= self.since:
             length *= self.slow[1]
+        if rank == step * 3 % self.stages:
+            length *= self.uneven
         start = self._ready[rank]
         self._rows[rank].append(("layer", -1, round(start), round(start + length)))
         self._ready[rank] = start + length + 2_000

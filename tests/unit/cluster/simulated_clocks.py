@@ -64,7 +64,7 @@ def constraints(seen: Meetings, ours: Clock, theirs: Clock, random: np.random.Ge
     end0, end1 = ours.read(seen.end[:, 0], random), theirs.read(seen.end[:, 1], random)
     base = int(np.median(end0 - end1))
     low, high, end = ((a - b - base).astype(float) for a, b in ((start0, end1), (end0, start1), (end0, end1)))
-    return Constraints((start1 + end1) // 2, low, high, end, base)
+    return Constraints(start1, end1, low, high, end, base)
 
 
 def true_offset(ours: Clock, theirs: Clock, t: Column) -> Column:

@@ -26,6 +26,14 @@ def test_the_slow_stage_is_named_with_the_step_it_became_slow_in(tmp_path: Path,
     assert first.values["cause"] == "throttled"
 
 
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_stage_that_is_slower_by_little_sets_the_pace_of_a_long_bubble(tmp_path: Path, stage: int) -> None:
+    """It waits only a little less than the others, who wait half of their time even without it."""
+    first = verdict(tmp_path, Pipeline(slow=(stage, 1.05))).findings[0]
+    assert (first.rule, first.values["rank"]) == ("cluster/bubble", stage)
+    assert "sets the pace" in first.text
+
+
 def test_a_first_stage_that_waits_for_its_data_sets_the_pace(tmp_path: Path) -> None:
     first = verdict(tmp_path, Pipeline(late=20_000_000)).findings[0]
     assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/bubble", 0, "host")
@@ -36,6 +44,15 @@ def test_no_stage_of_an_even_pipeline_sets_the_pace(tmp_path: Path) -> None:
     first = verdict(tmp_path, Pipeline()).findings[0]
     assert first.rule == "cluster/bubble"
     assert "sets the pace" not in first.text
+
+
+def test_stages_that_take_turns_in_having_most_to_do_come_before_the_bubbles(tmp_path: Path) -> None:
+    """Bubbles cost more than the uneven load, but the schedule leaves them with even load, too."""
+    found = verdict(tmp_path, Pipeline(uneven=1.5)).findings
+    assert [one.rule for one in found][:2] == ["cluster/imbalance", "cluster/bubble"]
+    assert found[0].values["ranks"] == 4
+    # Eight kernels of 1 ms in each of 24 steps, half as long again; the first step's are before the first message.
+    assert found[0].values["cost"] == pytest.approx(24 * 8 * 500_000, rel=0.15)
 
 
 @pytest.mark.parametrize("same", [False, True])

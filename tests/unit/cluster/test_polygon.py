@@ -51,7 +51,7 @@ def test_the_limits_at_every_moment_are_those_of_the_extreme_lines(
     if not ({"h", "b"} & set(sides) and {"l", "b"} & set(sides)):
         return
     found = Constraints(
-        np.array([at for at, *_ in rows]),
+        *[np.array([at for at, *_ in rows])] * 2,
         np.array([-np.inf if side == "h" else low for _, low, _, side in rows], float),
         np.array([np.inf if side == "l" else low + room for _, low, room, side in rows], float),
         np.full(len(rows), np.nan), 0,
@@ -62,7 +62,7 @@ def test_the_limits_at_every_moment_are_those_of_the_extreme_lines(
         assert corners is None or gap < 1e-3  # a single line
         return
     assert corners is not None
-    stretch = OffsetStretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
+    stretch = OffsetStretch(0, 0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
     low, high = stretch.limits(np.array(MOMENTS))
     for number, at in enumerate(MOMENTS):
         values = [float(level + drift * at) for level, drift in corners]
@@ -71,36 +71,40 @@ def test_the_limits_at_every_moment_are_those_of_the_extreme_lines(
 
 def test_room_between_the_limits_grows_by_the_slack_on_both_sides() -> None:
     found = Constraints(
-        np.array([0, 1_000]), np.array([5.0, 5.0]), np.array([9.0, 9.0]), np.full(2, np.nan), 0
+        *[np.array([0, 1_000])] * 2, np.array([5.0, 5.0]), np.array([9.0, 9.0]), np.full(2, np.nan), 0
     )
     for slack in (0.0, 3.0):
         polygon, _, _ = clock_fit._polygon(found, slack)
         assert polygon is not None
-        stretch = OffsetStretch(0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest)
+        stretch = OffsetStretch(
+            0, 0, polygon.origin, 0.0, 0.0, polygon.slopes, polygon.highest, polygon.lowest
+        )
         low, high = stretch.limits(np.array([500]))
         assert (low[0], high[0]) == pytest.approx((5 - slack, 9 + slack), abs=0.3)
 
 
 def test_the_constraint_that_contradicts_most_others_is_named() -> None:
     low = np.array([0.0, 0, 0, 0, 50_000, 0])
-    found = Constraints(np.arange(6) * 1_000, low, low + 10, np.full(6, np.nan), 0)
+    found = Constraints(*[np.arange(6) * 1_000] * 2, low, low + 10, np.full(6, np.nan), 0)
     polygon, gap, guilty = clock_fit._polygon(found, 0.0)
     assert (polygon, guilty) == (None, 4) and gap > 49_000
-    mirrored = Constraints(np.arange(6) * 1_000, -low - 10, -low, np.full(6, np.nan), 0)
+    mirrored = Constraints(*[np.arange(6) * 1_000] * 2, -low - 10, -low, np.full(6, np.nan), 0)
     assert clock_fit._polygon(mirrored, 0.0)[2] == 4
     halves = np.repeat([0.0, 50_000.0], 3)  # two clocks of the same right: neither is left out
-    assert clock_fit._polygon(Constraints(found.at, halves, halves + 10, found.end, 0), 0.0)[2] is None
+    assert (
+        clock_fit._polygon(Constraints(found.at, found.at, halves, halves + 10, found.end, 0), 0.0)[2] is None
+    )
 
 
 def test_noise_is_the_spread_of_single_readings() -> None:
     """Ends on a line have none; a line with normal noise of 200 ns has about that; few ends say nothing."""
-    line = 3.0 * np.arange(4_000)
-    assert clock_fit._noise(line) == 0
-    assert clock_fit._noise(line + np.random.default_rng(1).normal(0, 200, 4_000)) == pytest.approx(
-        200, rel=0.1
-    )
-    assert clock_fit._noise(line[:8]) == 0
-    assert clock_fit._noise(line[:7]) == clock_fit._noise(np.full(20, np.nan)) == 1_000
+    random = np.random.default_rng(1)
+    at = np.cumsum(random.integers(1, 10**9, 4_000))
+    line = 3e-5 * at  # a drift of 30 ppm, however far apart the readings are
+    assert clock_fit._noise(at, line) < 1
+    assert clock_fit._noise(at, line + random.normal(0, 200, 4_000)) == pytest.approx(200, rel=0.1)
+    assert clock_fit._noise(at[:8], line[:8]) < 1
+    assert clock_fit._noise(at[:7], line[:7]) == clock_fit._noise(at[:20], np.full(20, np.nan)) == 1_000
 
 
 def test_a_line_through_ends_is_that_of_most_of_them() -> None:

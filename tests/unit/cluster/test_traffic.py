@@ -49,7 +49,7 @@ def test_what_a_switch_reduces_has_no_pairs() -> None:
     assert pairs(together("all-reduce", "nvls")) == {}
 
 
-def messages(slow: tuple[int, int] | None) -> list[list[dict[str, Any]]]:
+def messages(*slow: tuple[int, int]) -> list[list[dict[str, Any]]]:
     """Each rank sends to each other one, in turn."""
     rows: list[list[dict[str, Any]]] = [[] for _ in range(RANKS)]
     at = 0
@@ -57,10 +57,10 @@ def messages(slow: tuple[int, int] | None) -> list[list[dict[str, Any]]]:
         for source in range(RANKS):
             for target in range(RANKS):
                 if source != target:
-                    took = 80_000 if (source, target) == slow else 20_000
+                    lasted = 80_000 if (source, target) in slow else 20_000
                     for rank, operation, peer in ((source, "send", target), (target, "receive", source)):
                         rows[rank].append(
-                            {"start": at, "end": at + took, "operation": operation, "peer": peer}
+                            {"start": at, "end": at + lasted, "operation": operation, "peer": peer}
                         )
                     at += 100_000
     return rows
@@ -79,6 +79,30 @@ def test_messages_go_where_they_are_sent_and_a_slow_link_is_named() -> None:
     assert slow.values["bandwidth"] == pytest.approx(SIZE / 80e-6, rel=0.01)
 
 
+def test_a_link_that_is_slow_both_ways_is_one_fault() -> None:
+    rows = messages((2, 0), (0, 2))
+    found = slow_links(traffic(Waiting(Job(tuple(summary(rank, own) for rank, own in enumerate(rows))))))
+    (both,) = found
+    assert {both.values["source"], both.values["destination"]} == {0, 2}
+    assert both.saves_ns == pytest.approx(2 * 20 * 60_000, rel=0.01)
+    assert both.text.count("GB/s") == 3
+
+
+def test_links_between_hosts_are_compared_with_each_other() -> None:
+    """Ranks 0 and 1 share a host; the network to rank 2 is slower than what joins the two, for all of them alike."""
+    network = [(0, 2), (2, 0), (1, 2), (2, 1)]
+    rows = messages(*network)
+    found = traffic(Waiting(Job(tuple(summary(rank, own) for rank, own in enumerate(rows)))))
+    assert slow_links(found, {0: "a", 1: "a", 2: "b"}) == []
+    for row in rows:
+        for message in row:
+            if {message["peer"], rows.index(row)} == {1, 2}:
+                message["end"] += 240_000
+    found = traffic(Waiting(Job(tuple(summary(rank, own) for rank, own in enumerate(rows)))))
+    (slow,) = slow_links(found, {0: "a", 1: "a", 2: "b"})
+    assert {slow.values["source"], slow.values["destination"]} == {1, 2}
+
+
 def test_even_links_are_not_slow() -> None:
-    found = traffic(Waiting(Job(tuple(summary(rank, own) for rank, own in enumerate(messages(None))))))
+    found = traffic(Waiting(Job(tuple(summary(rank, own) for rank, own in enumerate(messages())))))
     assert slow_links(found) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,3 +164,53 @@ def test_an_unfinished_recording_is_named_with_what_to_do(tmp_path: Path) -> Non
     assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [1]
     with pytest.raises(WarpsightError, match="warpsight recover"):
         load([tmp_path / "rank=00003"])
+
+
+def test_load_that_moves_from_rank_to_rank_comes_before_communication_that_nothing_hides(
+    tmp_path: Path,
+) -> None:
+    found = verdict(tmp_path, Job(uneven=1.3, transfer=2_000_000, clock=CLOCKS)).findings
+    assert [one.rule for one in found][:2] == ["cluster/imbalance", "cluster/exposed"]
+    assert found[0].values["cost"] == pytest.approx(20 * 2 * 3 * 300_000, rel=0.15)
+    assert "4 different ranks of 4 in turn" in found[0].text
+
+
+def test_jitter_of_kernels_is_no_imbalance_before_communication(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(transfer=2_000_000, jitter=0.03)).findings
+    assert found[0].rule == "cluster/exposed"
+
+
+class Sampled(Job):
+    """A job whose recordings leave out some collectives, others on each rank, and number none."""
+
+    def _run(self) -> list[list[dict[str, Any]]]:
+        out = super()._run()
+        for rank, rows in enumerate(out):
+            places = [place for place, row in enumerate(rows) if row["what"] == "all-reduce"]
+            for place in reversed(places[2 + 3 * rank :: 5 + rank]):
+                del rows[place]
+        return out
+
+
+def test_collectives_that_cannot_belong_together_are_no_mismatch_and_no_waiting(tmp_path: Path) -> None:
+    """As in traces of which events were sampled: the n-th of one rank is not the n-th of the other."""
+    found = verdict(tmp_path, Sampled(ranks=2, source="names", mismatch=(1, 4, "operation"), factor={1: 1.2}))
+    rules = [one.rule for one in found.findings]
+    assert rules[0] == "cluster/astray"
+    assert not {"cluster/mismatch", "cluster/straggler"} & set(rules)
+    assert "is not known" in found.headline
+    assert "the recordings leave some out" in found.findings[0].text
+
+
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_time_that_may_be_waiting_for_a_missing_rank_is_not_called_transfer(tmp_path: Path, how: str) -> None:
+    """The straggler's own recording is gone, or cannot be read: the others seem to move bytes while they wait for it."""
+    Job(factor={2: 1.5}, clock=CLOCKS).write(tmp_path)
+    if how == "gone":
+        shutil.rmtree(tmp_path / "rank=00002")
+    else:
+        part = next((tmp_path / "rank=00002" / "table=kernel").rglob("*.parquet"))
+        part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+    found = judge(load([tmp_path], LocalExecutor(1)))
+    assert "or waits for a rank without a recording" in found.headline
+    assert any("1 of 4 ranks have no recording that can be read (2)" in one.text for one in found.findings)
