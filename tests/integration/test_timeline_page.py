@@ -6,6 +6,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -221,6 +222,32 @@ def test_a_drag_adds_up_what_lies_in_it(opened, files):
     assert "selected" in panel(page) and "Busy" in panel(page) and "≈" not in panel(page)
     page.evaluate("report.timeline.details.selection(report.timeline.begin, report.timeline.end)")
     assert "≈" in panel(page)  # the file holds single kernels of the judged window alone, and says so
+
+
+@pytest.mark.browser
+def test_the_share_of_a_row_is_of_what_is_shown(opened):
+    page = opened("many")
+    first, last = close(page)
+    row = "report.timeline.data.rows.findIndex(r => r.key === 'gpu0')"
+    track = f"report.timeline.tracks.find(t => t.rows && t.rows[0] === {row})"
+    whole = page.evaluate(
+        f"report.timeline.show(report.timeline.begin, report.timeline.end); report.timeline.shareOf({track})"
+    )
+    assert whole == page.evaluate(
+        f"WS.percent(report.timeline.data.rows[{row}].busy, report.timeline.end - report.timeline.begin)"
+    )
+    random = Random(4)
+    for _ in range(20):
+        begin, end = sorted(random.uniform(first, last) for _ in range(2))
+        page.evaluate(f"report.timeline.show({begin}, {end})")
+        shown = "report.timeline.from, report.timeline.to"
+        busy = page.evaluate(f"report.timeline.lines.sums({row}, {shown}).busy")
+        assert page.evaluate(f"report.timeline.lines.busy({row}, {shown})") == pytest.approx(
+            busy, rel=1e-6, abs=1
+        )
+        assert page.evaluate(f"report.timeline.shareOf({track})") == page.evaluate(
+            f"WS.percent(Math.min({busy}, report.timeline.to - report.timeline.from), report.timeline.to - report.timeline.from)"
+        )
 
 
 @pytest.mark.browser

@@ -49,6 +49,33 @@
       return out.reverse();
     }
 
+    /* Time before a moment that a row's slices cover. Those that began before it cover all from it to the last end. */
+    covered(own, t) {
+      if (!own.sum) {
+        own.sum = new Float64Array(own.start.length);
+        own.reach = new Float64Array(own.start.length);
+        let sum = 0, reach = -Infinity;
+        for (let k = 0; k < own.start.length; k++) {
+          sum += Math.max(0, own.end[k] - Math.max(own.start[k], reach));
+          own.sum[k] = sum;
+          own.reach[k] = reach = Math.max(reach, own.end[k]);
+        }
+      }
+      const last = lower(own.start, t, 0, own.start.length) - 1;
+      return last < 0 ? 0 : own.sum[last] - Math.max(0, own.reach[last] - t);
+    }
+
+    /* The same for a row of bins, each of which is evenly filled. */
+    filled(row, t) {
+      const level = this.bins.get(row)[0], width = (this.end - this.begin) / level.bins;
+      if (!level.sum) {
+        level.sum = new Float64Array(level.bins + 1);
+        for (let i = 0; i < level.bins; i++) level.sum[i + 1] = level.sum[i] + level.busy[i] * width;
+      }
+      const at = Math.min(level.bins, Math.max(0, (t - this.begin) / width)), whole = Math.min(level.bins - 1, Math.floor(at));
+      return level.sum[whole] + (level.sum[whole + 1] - level.sum[whole]) * (at - whole);
+    }
+
     /* Range of a row's slices that may reach into [from, to). */
     range(own, from, to) { return [lower(own.start, from - own.longest, 0, own.start.length), lower(own.start, to, 0, own.start.length)]; }
   }
@@ -148,6 +175,16 @@
             }
         }
       return out;
+    }
+
+    /* Covered time of a row in [from, to), soon enough to be asked for every row of every frame. */
+    busy(row, from, to) {
+      let total = 0;
+      this.cover(row, from, to, (part, a, b) => {
+        const own = part.slices.get(row);
+        total += own ? part.covered(own, b) - part.covered(own, a) : part.filled(row, b) - part.filled(row, a);
+      });
+      return total;
     }
 
     /* Covered time of a row and time by name in [from, to), and whether they are exact. */

@@ -126,10 +126,19 @@
       }
     }
 
+    /* How much of what is shown a row covers; the most that a counter reached. */
+    shareOf(track) {
+      if (track.role === "line") return WS.amount(track.line.most, track.line.data.unit);
+      const row = this.data.rows[track.rows[0]], from = Math.max(this.from, this.begin), to = Math.min(this.to, this.end);
+      if (!row || track.role === "stacks" || track.role === "steps" || to <= from) return "";
+      const all = from === this.begin && to === this.end;
+      return WS.percent(all ? row.busy : Math.min(this.lines.busy(track.rows[0], from, to), to - from), to - from);
+    }
+
     heading(g, track, y) {
       const main = ["device", "calls", "steps", "marks"].includes(track.role), folds = ["ranges", "ops", "stacks"].includes(track.role) && (track.rows.length > 1 || track.role === "stacks");
-      const indent = main || track.role === "line" ? 0 : 12, row = this.data.rows[track.rows[0]];
-      const share = row && track.role !== "stacks" && track.role !== "steps" ? WS.percent(row.busy, this.end - this.begin) : track.role === "line" ? WS.amount(track.line.most, track.line.data.unit) : "";
+      const indent = main || track.role === "line" ? 0 : 12;
+      const share = this.shareOf(track);
       let text = (folds ? (this.open.has(track.key) && !this.cut.has(track.key) ? "▾ " : "▸ ") : "") + this.labelOf(track);
       g.font = `${main ? 600 : 400} 12px ${this.font}`;
       const space = (this.narrow ? this.width : this.gutter - 10) - g.measureText(share).width - 10 - indent;
