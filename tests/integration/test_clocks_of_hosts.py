@@ -72,4 +72,5 @@ def test_planted_clocks_are_recovered(tmp_path: Path, offset: int, ppm: float, j
     subprocess.run(command, check=True, timeout=120, env=os.environ)
     error, bound = off_by(tmp_path, offset, ppm)
     assert error <= bound, "the bound is honest"
-    assert error < 100_000, "a drift that is left in would show"  # quiet machines: 20 µs; it grows with the load
+    # On a quiet machine within 20 µs; load makes it more. A drift that is left in would show.
+    assert error < 100_000
