@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: How often it is looked whether an item has ended on a cluster.
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,23 @@ class LocalExecutor:
                 raise
 
 
+def _outcome_of(place: int, future: distributed.Future | None) -> _ItemOutcome[Any] | None:
+    """The outcome of an item on a cluster; None where it, or what it had found, went with a worker."""
+    from distributed.scheduler import KilledWorker
+
+    if future is None:
+        return _ItemOutcome(place, None, "no worker is left")
+    if future.status == "lost":
+        return None
+    try:
+        outcome: _ItemOutcome[Any] = future.result()
+    except KilledWorker:
+        return None
+    except Exception as error:  # what is not the item's own: it cannot be sent, or the scheduler dropped it
+        return _ItemOutcome(place, None, f"Dask gave it up: {type(error).__name__}: {error}")
+    return outcome
+
+
 @dataclass(frozen=True)
 class Dask:
     """The workers of a Dask cluster; they must see the traces under the same paths or URLs.
@@ -140,20 +160,47 @@ class Dask:
     timeout: float = 30.0
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
-        """As in :class:`Executor`; Dask repeats the work of a lost worker."""
-        with self._client() as client:
-            from distributed import as_completed as completed
+        """As in :class:`Executor`. Dask repeats the work of a lost worker, at last each item alone: one may be to blame for all.
 
-            futures = [client.submit(_run_in_worker, function, place, item, pure=False, retries=1)
-                       for place, item in enumerate(items)]  # fmt: skip
-            place_of = {future.key: place for place, future in enumerate(futures)}
-            for future in completed(futures):
-                if future.status == "finished":
-                    yield future.result()
+        When there has been no worker for `timeout` seconds, items that have not ended are outcomes without a value.
+        """
+        with self._client() as client:
+            alone = []
+            for place, future in self._ended(client, function, dict(enumerate(items))):
+                if (outcome := _outcome_of(place, future)) is not None:
+                    yield outcome
                 else:
-                    yield _ItemOutcome(
-                        place_of[future.key], None, f"its worker was lost: {future.exception()}"
-                    )
+                    alone.append(place)
+            lost = "its worker was lost whenever it ran (out of memory?)"
+            for place in alone:
+                for _, future in self._ended(client, function, {place: items[place]}):
+                    yield _outcome_of(place, future) or _ItemOutcome(place, None, lost)
+
+    def _ended(
+        self, client: distributed.Client, function: Callable[[T], R], items: dict[int, T]
+    ) -> Iterator[tuple[int, distributed.Future | None]]:
+        """Items as they end; None for those that no worker is left for."""
+        from distributed import as_completed as completed
+
+        futures = {
+            place: client.submit(_run_in_worker, function, place, item, pure=False)
+            for place, item in items.items()
+        }
+        place_of = {future.key: place for place, future in futures.items()}
+        ended = completed(list(futures.values()))
+        last_seen = time.monotonic()
+        while not ended.is_empty():
+            if ended.has_ready():
+                future = ended.next()
+                yield place_of.pop(future.key), future
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen < self.timeout:
+                time.sleep(_POLL_S)
+            elif client.scheduler_info()["workers"]:
+                last_seen = time.monotonic()
+            else:
+                yield from ((place, None) for place in place_of.values())
+                return
 
     def _client(self) -> distributed.Client:
         try:

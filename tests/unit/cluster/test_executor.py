@@ -66,6 +66,22 @@ def test_a_lost_dask_worker_costs_its_item_alone() -> None:
     assert list(errors) == [5] and "its worker was lost" in errors[5]
 
 
+def test_a_dask_cluster_that_loses_its_last_worker_ends() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster:
+        command = [sys.executable, "-m", "dask", "worker", cluster.scheduler_address, "--no-nanny", "--nthreads", "1",
+                   "--no-dashboard"]  # fmt: skip
+        with (
+            subprocess.Popen(command, stderr=subprocess.DEVNULL) as worker,
+            distributed.Client(cluster) as client,
+        ):
+            client.wait_for_workers(1, timeout=120)
+            values, errors = outcomes(Dask(cluster.scheduler_address, timeout=2), [5, 1])
+            assert worker.wait(60) == -signal.SIGKILL
+    assert values[5] is None
+    assert errors[5] == "no worker is left"
+
+
 def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
     script = tmp_path / "ask.py"
     script.write_text(
