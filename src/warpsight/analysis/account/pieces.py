@@ -228,8 +228,8 @@ def _split(
         return covered, (gap[whole], begin[whole], end[whole])
     whose, since, until = whose[real], since[real], until[real]
     at = np.searchsorted(whole, whose)
-    left = ((gap, gap[whose]), (begin, since), (end, until))
-    return covered, tuple(np.insert(column[whole], at, parts) for column, parts in left)
+    left_gap = np.insert(gap[whole], at, gap[whose])
+    return covered, (left_gap, np.insert(begin[whole], at, since), np.insert(end[whole], at, until))
 
 
 def _afterwards(
