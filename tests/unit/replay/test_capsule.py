@@ -248,6 +248,6 @@ def test_contents_that_no_disk_takes_are_refused_before_they_are_written(
 def test_what_is_no_capsule_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("{}")
     (tmp_path / "empty").mkdir()
-    for name in ("file", "empty", "missing"):
-        with pytest.raises(CapsuleError, match="not a capsule"):
+    for name, why in (("file", "not a capsule"), ("empty", "not a capsule"), ("missing", "does not exist")):
+        with pytest.raises(CapsuleError, match=why):
             Capsule.open(tmp_path / name)

@@ -210,14 +210,14 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
 
 
 def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
-    """The stack that holds most of some times, which are not below 0."""
+    """The stack that holds most of some times; damaged ones below 0 count as 0."""
     if not bool((stack > 0).all()):
         known = np.flatnonzero(stack > 0)
         stack, time = stack[known], time[known]
     if not len(stack):
         return []
     ids, place = distinct(stack)
-    best = int(np.argmax(summed(place, time, len(ids))))
+    best = int(np.argmax(summed(place, np.maximum(time, 0), len(ids))))
     text = facts.stack_text(int(ids[best]))
     return [f"{verb} {text}"] if text else []
 
