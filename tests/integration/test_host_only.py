@@ -43,7 +43,7 @@ def test_a_flame_graph_of_nothing_is_refused_and_the_samples_named(host, tmp_pat
     assert code == 1 and not out.exists()
     assert "no device work" in err and "--weight samples draws its 3 samples" in err
     assert err.count("\n") == 1
-    assert run(capfd, "flame", host, "-w", "samples", "--from", "10s", "-o", out)[0] == 1
+    assert run(capfd, "flame", host, "-w", "samples", "--from", "10s", "-o", out)[0] == 2
 
 
 def test_samples_are_drawn_in_every_form(host, tmp_path, capfd):

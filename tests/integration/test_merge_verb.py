@@ -76,7 +76,7 @@ def test_a_trace_has_the_stacks_on_the_launches_and_their_work_and_all_else_as_i
     again = merge(*files, "-o", "merged.warp", cwd=tmp_path)
     assert again.returncode == 1 and "exists already" in again.stderr
     done = merge(files[0], files[1], "-g", "merged.warp", "-o", "merged.warp", "-f", cwd=tmp_path)
-    assert done.returncode == 2 and "is the input" in done.stderr
+    assert done.returncode == 2 and "is what this command reads" in done.stderr
     assert (tmp_path / "merged.warp" / "manifest.json").exists()
     assert merge(*files, "-o", "merged.warp", "-f", cwd=tmp_path).returncode == 0
     assert merge(*files, "-o", "x.warp", "-w", "count", cwd=tmp_path).returncode == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from warpsight import _native
 from warpsight.model import TraceWriter
 from warpsight.model.sharing.pack import pack
 
@@ -136,6 +137,12 @@ for line in sys.stdin:
 """
 
 
+def _library() -> dict[str, str]:
+    """Where the recorder of the installed package is, which the sources have not."""
+    path = _native.library_path()
+    return {_native.ENVIRONMENT: str(path)} if path else {}
+
+
 @pytest.fixture(scope="module", params=["C", "C.UTF-8"])
 def answers(request, tmp_path_factory):
     """Exit code and message of every use."""
@@ -163,8 +170,9 @@ def answers(request, tmp_path_factory):
         for use in uses
     ]
     source = str(Path(__file__).resolve().parents[2] / "src")
+    environ = {**os.environ, "LC_ALL": request.param, "PYTHONPATH": source, **_library()}
     done = subprocess.run([sys.executable, "-c", _DRIVER], input="\n".join(lines), capture_output=True, text=True, cwd=folder,
-                          env={**os.environ, "LC_ALL": request.param, "PYTHONPATH": source}, timeout=600)  # fmt: skip
+                          env=environ, timeout=600)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(zip(uses, map(json.loads, done.stdout.splitlines()), strict=True))
 

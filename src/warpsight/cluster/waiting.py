@@ -99,7 +99,8 @@ class Waiting:
         known = all(self.job.clocks.bound(group.ranks[0], rank) is not None for rank in group.ranks)
         meets = group.is_a(MEETINGS)[rows]
         astray = int((entry[meets] > first_end[meets] + _BEFORE).sum()) if known else 0
-        astray = astray if astray >= max(_FEWEST_ASTRAY, _ASTRAY * meets.sum()) else 0
+        # Where no operation overlaps its partners, the recordings were not made at one time, and times say nothing at all.
+        astray = astray if max(_FEWEST_ASTRAY, _ASTRAY * meets.sum()) <= astray < meets.sum() else 0
         if not known or astray:
             wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
         return GroupOperations(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,

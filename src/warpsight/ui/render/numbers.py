@@ -109,17 +109,22 @@ def shorten(text: str, width: int) -> str:
 
 def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
     """Each text in at most `width` characters; different texts that would look alike show the place where they differ."""
-    out = [shorten(text, width) for text in texts]
+    shown = {text: shorten(text, width) for text in texts}
     while width >= 12:
-        alike: dict[str, set[str]] = {}
-        for text, short in zip(texts, out, strict=True):
-            alike.setdefault(short, set()).add(text)
-        groups = [group for group in alike.values() if len(group) > 1]
-        shortened = {text: _around(text, _common(group), width) for group in groups for text in group}
-        if all(len({shortened[text] for text in group}) == 1 for group in groups):
-            break  # all are distinct, or cannot be
-        out = [shortened.get(text, short) for text, short in zip(texts, out, strict=True)]
-    return out
+        alike: dict[str, list[str]] = {}
+        for text, short in shown.items():
+            alike.setdefault(short, []).append(text)
+        if len(alike) == len(shown):
+            break
+        tried = dict(shown)
+        for group in alike.values():
+            if len(group) > 1:
+                place = _common(group)
+                tried.update((text, _around(text, place, width)) for text in group)
+        if len(set(tried.values())) <= len(alike):
+            break  # no more of them can be told apart
+        shown = tried
+    return [shown[text] for text in texts]
 
 
 def _common(texts: Iterable[str]) -> int:
