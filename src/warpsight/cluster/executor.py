@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: How often it is looked whether an item has ended on a cluster.
-_POLL_S = 0.02
+#: How often it is looked whether an item has ended on a cluster, and whether the cluster has workers.
+_POLL_S, _LOOK_S = 0.02, 0.5
 
 
 @dataclass(frozen=True)
@@ -188,16 +188,19 @@ class Dask:
         }
         place_of = {future.key: place for place, future in futures.items()}
         ended = completed(list(futures.values()))
-        last_seen = time.monotonic()
+        seen = looked = time.monotonic()
         while not ended.is_empty():
+            now = time.monotonic()
             if ended.has_ready():
                 future = ended.next()
                 yield place_of.pop(future.key), future
-                last_seen = time.monotonic()
-            elif time.monotonic() - last_seen < self.timeout:
+                seen = looked = time.monotonic()
+            elif now - looked < _LOOK_S:
                 time.sleep(_POLL_S)
             elif client.scheduler_info()["workers"]:
-                last_seen = time.monotonic()
+                seen = looked = now
+            elif now - seen < self.timeout:
+                looked = now
             else:
                 yield from ((place, None) for place in place_of.values())
                 return
