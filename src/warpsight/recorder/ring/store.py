@@ -88,9 +88,7 @@ class RingStore:
     def look(self) -> None:
         """Delete segments that have left the window."""
         now = time.monotonic()
-        oldest = now - self.bound.seconds - LAG_S
-        if self.hold_from is not None:
-            oldest = min(oldest, self.hold_from)
+        oldest = self._oldest(now)
         for one in list(self.closed.values()):  # in the order they were closed
             too_old, too_much = one.at < oldest, self.bytes > self.bound.bytes
             if not too_old and not too_much:
@@ -99,6 +97,11 @@ class RingStore:
             if not too_old:
                 self._say_short(now)
         self._forget_arenas(now)
+
+    def _oldest(self, now: float) -> float:
+        """What was closed before this moment has left the window (time.monotonic())."""
+        oldest = now - self.bound.seconds - LAG_S
+        return oldest if self.hold_from is None else min(oldest, self.hold_from)
 
     def say_write_error(self, error: int) -> None:
         """Note that segments cannot be written: rows waiting in rings will be lost when they are full."""
@@ -115,8 +118,8 @@ class RingStore:
 
     def compact(self) -> None:
         """Merge definition files if there are many; works in any thread, without the loop's lock."""
-        now = time.time()
-        old = now - self.bound.seconds - 2 * LAG_S
+        now, passed = time.time(), time.monotonic()
+        old = now - (passed - self._oldest(passed)) - LAG_S  # a row may be so much older than its segment
         bucket = max(self.bound.seconds / _BUCKETS, _LEAST_BUCKET_S)
         for arena in _folders(self._raw):
             with self._files:
