@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.unit.analysis.written_loops import announced, copies_around, found_in, launches, mark, waited
 from warpsight.analysis.path.critical_path import critical_path
 from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.iterations import find, iterations, outliers, steady_state
@@ -123,31 +124,6 @@ def test_the_critical_path_of_the_steady_state_leaves_the_start_out(tmp_path):
     assert sum(r["time"] for r in tables["causes"].to_pylist()) > end - begin
 
 
-def copies_around(writer, count, before, kernel, pause):
-    """Small copies, the first `before` of them before one kernel of some length (ns), at a pause from each other."""
-    name, time = writer.name("the_program"), 1_000
-    for place in range(count):
-        if place == before:
-            writer.add("launch", [{"start": time, "duration": 500, "function": "cudaLaunchKernel", "thread": 7, "process": 0,
-                                   "correlation": 1_000, "captured": False}])  # fmt: skip
-            writer.add("kernel", [{"start": time + 1_000, "duration": kernel, "name_id": name, "device": 0, "context": 1,
-                                   "stream": 7, "process": 0, "correlation": 1_000, "graph_level": False}])  # fmt: skip
-            time += kernel + 2_000
-        both = {"process": 0, "correlation": place + 1}
-        writer.add("api", [{**both, "start": time, "duration": 5_000, "function": "cudaMemcpy", "thread": 7}])
-        writer.add("memcpy", [{**both, "start": time + 1_000, "duration": 2_000, "kind": "HtoD", "source_kind": "pageable",
-                               "destination_kind": "device", "bytes": 64, "asynchronous": False, "device": 0, "context": 1,
-                               "stream": 7}])  # fmt: skip
-        time += 5_000 + pause
-
-
-def found_in(path, **plan):
-    with TraceWriter(path) as writer:
-        copies_around(writer, **plan)
-    with open_trace(path) as trace:
-        return find(trace)
-
-
 def test_copies_around_the_one_kernel_that_is_the_program_are_no_iterations(tmp_path):
     assert found_in(tmp_path / "t.warp", count=84, before=75, kernel=50_000_000, pause=10_000) == []
 
@@ -208,28 +184,6 @@ def test_halves_of_a_turn_made_of_layers_are_no_turns():
     names, gap, begins = sequence(0, 16, 8, 30)
     found = repetition.find(names, gap)
     assert repetition.halved(found, names).begins.tolist() == begins
-
-
-def launches(writer, host, device, kernels, first, kind=None):
-    """Kernels of some names, each launched 20 µs after the one before and 100 µs long."""
-    for place, name in enumerate(kernels):
-        both = {"process": 0, "correlation": first + place, "name_id": writer.name(name)}
-        writer.add("launch", [{**both, "start": host + place * 20_000, "duration": 4_000, "function": "f", "thread": 7,
-                               "captured": False}])  # fmt: skip
-        writer.add("kernel", [{**both, "start": device + place * 100_000, "duration": 100_000, "context": 1, "stream": 7,
-                               "device": 0, "graph_level": False}])  # fmt: skip
-
-
-def mark(writer, name, start, duration):
-    writer.add("marker", [{"start": start, "duration": duration, "kind": "push/pop", "open": False, "source": "nvtx",
-                           "name_id": writer.name(name), "thread": 7, "process": 0}])  # fmt: skip
-
-
-def announced(path, build):
-    with TraceWriter(path) as writer:
-        build(writer)
-    with open_trace(path) as trace:
-        return [(one.source, len(one)) for one in find(trace)]
 
 
 def test_layers_that_are_numbered_are_no_iterations(tmp_path):
@@ -375,22 +329,6 @@ def test_micro_batches_are_parts_of_a_turn(tmp_path):
     assert announced(tmp_path / "t.warp", build) == [("range 'shuffle', 4 in a turn", 5)]
 
 
-def test_ranges_with_a_wait_each_are_turns_whatever_comes_after_some_of_them(tmp_path):
-    """Something is printed after every third turn: one more kernel."""
-
-    def build(writer):
-        time = 1_000_000
-        for turn in range(12):
-            mark(writer, "shuffle", time - 2_000, 110_000)
-            launches(writer, time, 10 * time, ["a", "b", "c", "d"], 1 + turn * 10)
-            waited(writer, time + 120_000, 30_000)
-            if turn % 3 == 2:
-                launches(writer, time + 160_000, 10 * time + 1_000_000, ["print"], 9 + turn * 10)
-            time += 250_000
-
-    assert announced(tmp_path / "t.warp", build) == [("range 'shuffle'", 12)]
-
-
 @pytest.mark.parametrize(("kind", "slow"), [("cupti buffer flush", 0), ("command buffer full", 1)])
 def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
     def build(writer, turn, host):
@@ -416,45 +354,6 @@ def test_what_the_recorder_took_makes_no_iteration_slow(tmp_path, kind, slow):
     with open_trace(path) as trace:
         (found,) = find(trace)
     assert found.duration[6] == 6_000_000 and int(found.outlier.sum()) == slow
-
-
-def waited(writer, start, duration):
-    writer.add(
-        "sync",
-        [{"start": start, "duration": duration, "kind": "stream", "context": 1, "stream": 7, "process": 0}],
-    )
-
-
-@pytest.mark.parametrize("around", [None, "prune rows"])
-def test_turns_that_the_host_waits_after_are_turns_however_often_a_part_repeats_in_them(tmp_path, around):
-    """Sequences of one to nine pieces, each piece in a range or in none; only the wait after a sequence tells them apart."""
-    sizes = (1, 2, 1, 9, 1, 3, 2, 1, 1, 4, 2)
-
-    def build(writer):
-        time = 1_000_000
-        for turn, size in enumerate(sizes):
-            for piece in range(size):
-                if around:
-                    mark(writer, around, time - 1_000, 150_000)
-                launches(writer, time, 10 * time, ["a", "b", "b", "c"], 1 + turn * 100 + piece * 4)
-                time += 200_000
-            launches(writer, time, 10 * time, ["pick"], 91 + turn * 100)
-            waited(writer, time + 10_000, 100_000)
-            time += 200_000
-
-    assert announced(tmp_path / "t.warp", build) == [("repetition between waits", len(sizes))]
-
-
-def test_a_wait_now_and_then_in_a_loop_of_one_kernel_makes_no_turns(tmp_path):
-    def build(writer):
-        time = 1_000_000
-        for turn, size in enumerate((5, 9, 4, 7, 6, 8)):
-            for piece in range(size):
-                launches(writer, time, 10 * time, ["a"], 1 + turn * 100 + piece)
-                time += 200_000
-            waited(writer, time + 10_000, 100_000)
-
-    assert announced(tmp_path / "t.warp", build) == [("repetition of one kernel or copy", 39)]
 
 
 @pytest.mark.parametrize(("runs", "expected"), [(1, []), (6, [("repetition of 4 kernels and copies", 6)])])
@@ -525,27 +424,6 @@ def test_turns_whose_launches_were_lost_are_counted(tmp_path, lost, source):
         assert [(one.source, len(one)) for one in find(trace)] == [(source, 12)]
 
 
-def test_a_wait_stands_before_the_lost_launches_of_the_work_that_began_after_it(tmp_path):
-    """The host waits after each turn, of which the first launches are lost: more of some turns, fewer of others."""
-    lost = (0, 1, 0, 2, 0, 3, 3, 3, 3, 1, 0, 3, 0, 3, 3, 0)
-
-    def build(writer):
-        time = 1_000_000
-        for turn, missing in enumerate(lost):
-            for place, name in enumerate("abcd"):
-                both = {"process": 0, "correlation": 1 + turn * 4 + place, "name_id": writer.name(name)}
-                if place >= missing:
-                    writer.add("launch", [{**both, "start": time, "duration": 4_000, "function": "f", "thread": 7,
-                                           "captured": False}])  # fmt: skip
-                writer.add("kernel", [{**both, "start": time + 9_000, "duration": 10_000, "context": 1, "stream": 7,
-                                       "device": 0, "graph_level": False}])  # fmt: skip
-                time += 20_000
-            waited(writer, time, 100_000)
-            time += 200_000
-
-    assert announced(tmp_path / "t.warp", build) == [("repetition of 4 kernels and copies", len(lost))]
-
-
 @pytest.mark.parametrize("together", [10, 5])
 def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_host(tmp_path, together):
     """The first kernel of some turns waits behind another's on another stream: they begin when that one does."""
@@ -570,68 +448,3 @@ def test_turns_that_overtake_each_other_on_the_device_last_as_long_as_on_the_hos
 )
 def test_a_chance_row_of_like_lengths_is_no_steady_state(lengths):
     assert steady_state(np.array(lengths)).all()
-
-
-def test_a_loop_that_the_host_waits_in_now_and_then_has_its_own_turns(tmp_path):
-    """Twelve times about ten steps, after which the host reads a number."""
-
-    def build(writer):
-        time = 1_000_000
-        for part, size in enumerate((10, 11, 9, 10, 10, 9, 11, 10, 10, 11, 9, 10)):
-            for step in range(size):
-                mark(writer, "forward", time - 1_000, 150_000)
-                launches(writer, time, 10 * time, ["a", "b", "c"], 1 + part * 100 + step * 3)
-                time += 200_000
-            launches(writer, time, 10 * time, ["read"], 91 + part * 100)
-            waited(writer, time + 10_000, 100_000)
-            time += 200_000
-
-    assert announced(tmp_path / "t.warp", build) == [("range 'forward'", 120)]
-
-
-def test_calls_that_return_right_when_their_copies_end_divide_no_turns(tmp_path):
-    """A blocking copy and a kernel a turn: by the clocks, some calls return just before their copies end, others just after."""
-
-    def build(writer):
-        for turn in range(60):
-            time = 1_000_000 + turn * 200_000
-            late = (-400, 300, 500, -200, 600)[turn % 5]
-            both = {"process": 0, "correlation": 2 * turn + 1}
-            writer.add(
-                "api", [{**both, "start": time, "duration": 20_000, "function": "cudaMemcpy", "thread": 7}]
-            )
-            writer.add("memcpy", [{**both, "start": time + 15_000, "duration": 5_000 + late, "bytes": 64, "kind": "HtoD",
-                                   "source_kind": "pageable", "destination_kind": "device", "asynchronous": False, "context": 1,
-                                   "stream": 7, "device": 0}])  # fmt: skip
-            launches(writer, time + 30_000, time + 40_000, ["solve"], 2 * turn + 2)
-
-    assert announced(tmp_path / "t.warp", build) == [("repetition of 2 kernels and copies", 60)]
-
-
-@pytest.mark.parametrize(("kernels", "expected"), [(4, []), (0, [("repetition of one kernel or copy", 12)])])
-def test_copies_in_pieces_are_the_loop_of_a_program_that_only_copies(tmp_path, kernels, expected):
-    """Eight copies to the device in pieces, four kernels, four copies back."""
-
-    def build(writer):
-        for place in range(12):
-            time = 1_000_000 + place * 200_000 + 800_000 * (place >= 8)
-            both = {"process": 0, "correlation": place + 1}
-            writer.add(
-                "api",
-                [
-                    {
-                        **both,
-                        "start": 900_000 + 10 * place + 1_000 * (place >= 8),
-                        "duration": 1,
-                        "function": "cudaMemcpyAsync",
-                        "thread": 7,
-                    }
-                ],
-            )
-            writer.add("memcpy", [{**both, "start": time, "duration": 180_000, "bytes": 64, "source_kind": "pinned",
-                                   "kind": "HtoD" if place < 8 else "DtoH", "destination_kind": "device", "asynchronous": True,
-                                   "context": 1, "stream": 7, "device": 0}])  # fmt: skip
-        for place in range(kernels):
-            launches(writer, 900_200 + 10 * place, 2_600_000 + place * 150_000, ["add"], 100 + place)
-
-    assert announced(tmp_path / "t.warp", build) == expected
