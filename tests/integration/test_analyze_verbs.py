@@ -69,6 +69,11 @@ def test_without_a_name_the_newest_trace_here_is_analyzed(tmp_path: Path) -> Non
     )
 
 
+def test_the_trace_may_come_after_the_names_of_analyses() -> None:
+    done = run("analyze", "memory", "iterations", LEAK)
+    assert done.stdout == run("analyze", LEAK, "memory", "iterations").stdout
+
+
 def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:
     assert len(run("analyze", LEAK, "memory").stdout.splitlines()) <= 30
     assert len(run("analyze", LEAK, "memory", "--top", "0").stdout.splitlines()) > 90

@@ -64,7 +64,9 @@ def command(
     from warpsight.analysis.base.registry import ANALYSES
 
     if trace in ANALYSES and not Path(trace).exists():
-        trace, names = "", [trace, *(names or [])]
+        words = [trace, *(names or [])]
+        trace = next((word for word in words if word not in ANALYSES and Path(word).exists()), "")
+        names = [word for word in words if word != trace]
     trace, wanted = trace or _newest(), names or []
     _check(wanted, dot, as_json, as_sarif, include_paths)
     from warpsight.api import choice
