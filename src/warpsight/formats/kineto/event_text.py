@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.queries import json_members
+from warpsight.model.allocators import changes
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -100,7 +101,7 @@ def statements(trace: StoredTrace, selection: Selection, process: int) -> Iterat
     if selection.wants("memory") and trace.count("memory"):
         yield (
             "samples",
-            _memory(pid)
+            _memory(trace, pid)
             + f" WHERE {where} AND t.operation IN ('allocate', 'free') ORDER BY t.time, t.address, t.operation",
         )
     if selection.wants("counter") and trace.count("counter"):
@@ -288,7 +289,11 @@ def _arrows(trace: StoredTrace, process: int, pid: str) -> Iterator[tuple[str, s
         )
 
 
-def _memory(pid: str) -> str:
+def _memory(trace: StoredTrace, pid: str) -> str:
+    rows = "memory"
+    if trace.sql("SELECT count(*) FROM memory WHERE operation = 'free' AND bytes IS NULL").fetchall()[0][0]:
+        # Kineto tells a free by its size, which is less than 0.
+        rows = f"(SELECT * REPLACE (coalesce(bytes, allocated) AS bytes) FROM ({changes()}))"
     sign = "CASE t.operation WHEN 'free' THEN -t.bytes ELSE t.bytes END"
     arguments = members(
         ("Total Reserved", "t.pool_size"), ("Total Allocated", "t.pool_used"), ("Bytes", f"coalesce({sign}, 0)"),
@@ -296,4 +301,4 @@ def _memory(pid: str) -> str:
         ("Device Type", "CASE WHEN t.device IS NULL THEN 0 ELSE 1 END"),
     )  # fmt: skip
     return f"""SELECT '{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":' || {pid} || ',"tid":' ||
-        coalesce(t.thread, 0) || ',"ts":' || {us("t.time")} || ',"args":{{' || {arguments} || '}}}}' FROM memory t"""
+        coalesce(t.thread, 0) || ',"ts":' || {us("t.time")} || ',"args":{{' || {arguments} || '}}}}' FROM {rows} t"""

@@ -179,6 +179,24 @@ def test_memory_events_come_back(trace: StoredTrace, tmp_path: Path) -> None:
         ]
 
 
+def test_a_free_of_unknown_size_comes_back_as_a_free(tmp_path: Path) -> None:
+    event = {"process": 0, "thread": 7, "address": 4096, "kind": "device", "allocator": "CUDA"}
+    with TraceWriter(tmp_path / "t.warp") as writing:
+        writing.add(
+            "process", [{"process": 0, "pid": 77, "command": "a", "executable": "p", "host": "h", "start": 1}]
+        )
+        writing.add("memory", [{**event, "time": 500, "operation": "allocate", "bytes": 64},
+                               {**event, "time": 600, "operation": "free"}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace, (tmp_path / "t.json").open("wb") as file:
+        writer.write(trace, file, Selection(enclosed=False))
+    made = import_files([tmp_path / "t.json"], tmp_path / "back.warp")
+    with ws.open(made.path) as again:
+        assert again.sql("SELECT operation, bytes FROM memory ORDER BY time").fetchall() == [
+            ("allocate", 64),
+            ("free", 64),
+        ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "row"),
     [
