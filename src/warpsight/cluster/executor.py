@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model.allocator import keep_freed_memory
+from warpsight.model.workers import processors
 
 if TYPE_CHECKING:
     import distributed
@@ -92,7 +93,7 @@ class LocalExecutor:
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[_ItemOutcome[R]]:
         """As in :class:`Executor`. When a worker dies, its possible items are tried once more."""
-        workers = min(self.workers or os.cpu_count() or 1, len(items))
+        workers = min(self.workers or processors(), len(items))
         if workers <= 1:
             yield from (_run(function, place, item) for place, item in enumerate(items))
             return

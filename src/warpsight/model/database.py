@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from warpsight.errors import TraceError, UsageError
 from warpsight.model import views
 from warpsight.model.storage import damage
+from warpsight.model.workers import processors
 
 if TYPE_CHECKING:
     import duckdb
@@ -131,6 +132,8 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar = false")
     for statement in (
+        # DuckDB counts the machine's CPUs and a container's quota, and starts that many threads.
+        f"SET threads = {min(_threads(connection), processors())}",
         f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
         "SET autoload_known_extensions = false",
         "SET allow_community_extensions = false",
@@ -140,6 +143,11 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     ):
         connection.execute(statement)
     return connection
+
+
+def _threads(connection: duckdb.DuckDBPyConnection) -> int:
+    found: int = connection.sql("SELECT current_setting('threads')").fetchall()[0][0]
+    return found
 
 
 def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:

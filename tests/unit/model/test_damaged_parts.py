@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -184,3 +185,15 @@ def test_a_trace_with_links_is_not_packed(trace: Path, tmp_path: Path, place: st
     with pytest.raises(TraceError, match="is a link"):
         pack.pack(trace, tmp_path / "out.warp.zip")
     assert not (tmp_path / "out.warp.zip").exists()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_of_the_manifest_that_json_does_not_have_is_unknown(
+    trace: Path, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    manifest = trace / "manifest.json"
+    content = json.loads(manifest.read_text(encoding="utf-8"))
+    content["overhead"]["launcher_cpu_ns"] = "here"
+    manifest.write_text(json.dumps(content).replace('"here"', number), encoding="utf-8")
+    assert parser.run(["info", str(trace)]) == 0
+    assert re.search(r"launcher_cpu +unknown\n", capsys.readouterr().out)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +40,16 @@ def test_after_an_error_what_runs_is_not_waited_for_and_what_waits_is_not_begun(
         fail()
     assert waiting[0].cancelled()
     go_on.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not limit the CPUs of a process")
+def test_as_many_threads_read_a_trace_as_there_are_cpus_for_it() -> None:
+    program = """
+import os, sys, warpsight
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+with warpsight.open(sys.argv[1]) as trace:
+    print(trace.query("SELECT current_setting('threads') AS n").to_pydict()["n"][0])
+"""
+    trace = Path(__file__).parents[2] / "golden" / "planted_leak.warp.zip"
+    run = subprocess.run([sys.executable, "-c", program, trace], capture_output=True, text=True, check=True)
+    assert run.stdout == "1\n"

@@ -7,13 +7,14 @@ an SQL quantile (benchmarks/stats.py), and nothing is approximate.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from warpsight.model.workers import processors
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,7 +53,7 @@ def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, ValueCou
     shift = max(1, (max(int(values.max()) for _, values in chunks) - low).bit_length())
     if max(int(names.max()) for names, _ in chunks).bit_length() + shift > 62:
         return _count_wide(*(np.concatenate(column) for column in zip(*chunks, strict=True)))
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(processors()) as pool:
         counted = list(pool.map(lambda chunk: _count(chunk[0], chunk[1], low, shift), _batched(chunks)))
     keys = np.concatenate([k for k, _ in counted])
     order = np.argsort(keys, kind="stable")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.rows import ExportReader
 from warpsight.formats.writing.timeline import CounterTrack, Slices, Texts, load_stacks, load_texts
-from warpsight.model.workers import workers
+from warpsight.model.workers import processors, workers
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -42,7 +41,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     described: set[int] = set()
     sequence = 1
-    with workers(min(4, os.cpu_count() or 1)) as pool:
+    with workers(min(4, processors())) as pool:
         queue = _Queue(summed, pool)
         for piece in reader.pieces():
             rows = len(piece)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def read(root: Path) -> dict[str, Any]:
     """
     path = root / FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(
+            path.read_text(encoding="utf-8"), parse_constant=lambda _: None, parse_float=_finite
+        )
     except FileNotFoundError:
         raise TraceError(_missing(root)) from None
     except NotADirectoryError:
@@ -108,6 +111,12 @@ def check(path: Path, schema: object) -> None:
         f"{path.parent} has trace schema {schema!r}; this warpsight ({version()}) reads {SCHEMA_VERSION}: "
         "open it with the warpsight that wrote it"
     )
+
+
+def _finite(text: str) -> float | None:
+    """The number, or None for one that is too large: JSON has no infinity."""
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 def _missing(root: Path) -> str:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from warpsight import _version
 from warpsight.errors import WarpsightError
 from warpsight.model.sharing import secrets
+from warpsight.model.workers import processors
 from warpsight.replay.capsule import manifest as m
 from warpsight.replay.capsule.checks import CapsuleError, chunk_sizes
 from warpsight.replay.capsule.store import Capsule, Writer
@@ -117,7 +118,7 @@ class _Conversion:
         time = device.pop("time")
         device.pop("kind")
         device["limits"] = {int(limit): value for limit, value in device["limits"].items()}
-        with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as self._pool:
+        with ThreadPoolExecutor(processors()) as self._pool:
             allocations = [self._allocation(i, line) for i, line in enumerate(self._allocations)]
             return m.Manifest(
                 format="warpsight capsule",

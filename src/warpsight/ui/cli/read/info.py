@@ -112,6 +112,8 @@ def _pairs(values: dict[str, Any], title: str, stream: IO[str]) -> None:
 def _readable(name: str, value: object) -> str:
     from warpsight.ui.render import numbers
 
+    if value is None:
+        return "unknown"
     if isinstance(value, (int, float)) and not isinstance(value, bool) and name.endswith("_ns"):
         return numbers.duration(value)
     if isinstance(value, list):
