@@ -125,15 +125,19 @@ class Database:
 def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(
-        ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
-    )
+    config = {
+        "autoinstall_known_extensions": "false",
+        "temp_directory": "",
+        "threads": str(processors()),
+    }
+    if not duckdb.__version__.startswith("1."):
+        # Four for each CPU of the machine otherwise, for remote files: a container may not have so many.
+        config["async_threads"] = "1"
+    connection = duckdb.connect(":memory:", config=config)
     # In a notebook without ipywidgets it is off, and any change of it is an error.
     if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar = false")
     for statement in (
-        # DuckDB counts the machine's CPUs and a container's quota, and starts that many threads.
-        f"SET threads = {min(_threads(connection), processors())}",
         f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
         "SET autoload_known_extensions = false",
         "SET allow_community_extensions = false",
@@ -143,11 +147,6 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     ):
         connection.execute(statement)
     return connection
-
-
-def _threads(connection: duckdb.DuckDBPyConnection) -> int:
-    found: int = connection.sql("SELECT current_setting('threads')").fetchall()[0][0]
-    return found
 
 
 def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 
 def processors() -> int:
-    """CPUs this process may run on, which `taskset`, containers and job schedulers make fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """CPUs this process may use, which `taskset`, job schedulers and a container's quota make fewer than the machine has."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):  # no version 2 of cgroups, or no quota ("max")
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split())
+        allowed = min(allowed, -(-quota // period))
+    return max(1, allowed)
 
 
 @contextmanager

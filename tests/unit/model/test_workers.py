@@ -42,14 +42,18 @@ def test_after_an_error_what_runs_is_not_waited_for_and_what_waits_is_not_begun(
     go_on.set()
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not limit the CPUs of a process")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="this system does not limit the CPUs of a process"
+)
 def test_as_many_threads_read_a_trace_as_there_are_cpus_for_it() -> None:
     program = """
 import os, sys, warpsight
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 with warpsight.open(sys.argv[1]) as trace:
+    before = len(os.listdir("/proc/self/task"))
     print(trace.query("SELECT current_setting('threads') AS n").to_pydict()["n"][0])
+    print(len(os.listdir("/proc/self/task")) - before < 3)
 """
     trace = Path(__file__).parents[2] / "golden" / "planted_leak.warp.zip"
     run = subprocess.run([sys.executable, "-c", program, trace], capture_output=True, text=True, check=True)
-    assert run.stdout == "1\n"
+    assert run.stdout == "1\nTrue\n"
