@@ -105,7 +105,9 @@ def _run(tool: Path, code: bytes, address: int, architecture: str) -> list[Instr
         file.flush()
         command = [str(tool), "-ndf", "--binary", architecture, "--base-address", hex(address), file.name]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+            )
         except (OSError, subprocess.SubprocessError):
             return []
     return parse(done.stdout)

@@ -99,6 +99,7 @@ def library_version(path: Path, function: str) -> tuple[int | None, str | None]:
             [sys.executable, "-I", "-c", code, str(path), function],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=30,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -39,6 +39,7 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:
             env=environment,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=60,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

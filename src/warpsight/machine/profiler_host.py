@@ -144,7 +144,13 @@ def chip_of_device() -> str | None:
         path = str(_library()._name)
         command = [sys.executable, "-I", "-c", _ASK_CHIP, path, "0"]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, env=environment, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            env=environment,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

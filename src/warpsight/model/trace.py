@@ -18,7 +18,7 @@ from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.model import database, views
 from warpsight.model.database import Database
 from warpsight.model.kept import Kept
-from warpsight.model.schema import TABLES
+from warpsight.model.schema import TABLES, Table
 from warpsight.model.storage import manifest, store
 
 if TYPE_CHECKING:
@@ -195,8 +195,19 @@ class StoredTrace:
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
         schema = TABLES[name].schema()
-        pieces = [store.read_part(TABLES[name], file, self._footer(file)) for file in self._files[name]]
+        pieces = [self._part(TABLES[name], file) for file in self._files[name]]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def _part(self, table: Table, file: str) -> pa.Table:
+        import pyarrow as pa
+
+        from warpsight.model.storage import damage
+
+        footer = self._footer(file)
+        try:
+            return store.read_part(table, file, footer)
+        except (pa.ArrowException, KeyError) as error:
+            raise damage.unreadable(file, error) from None
 
     def columns(
         self,

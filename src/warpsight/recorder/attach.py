@@ -180,7 +180,12 @@ def remote_exec(pid: int, launcher: str) -> None:
         code = f"import sys; sys.remote_exec({pid}, {str(path)!r})"
         # both sides must be of the same version: its own executable is
         done = subprocess.run(
-            [f"/proc/{pid}/exe", "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False
+            [f"/proc/{pid}/exe", "-I", "-c", code],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
         )
         why = (done.stderr.strip().splitlines() or ["no reason"])[-1] if done.returncode else ""
     except (OSError, subprocess.SubprocessError) as error:

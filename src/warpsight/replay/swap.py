@@ -121,7 +121,7 @@ def _compile(source: Path, compiled: Path, capability: tuple[int, int]) -> None:
         str(compiled),
         str(source),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         raise UsageError(f"--swap: nvcc cannot compile {source}:\n" + "\n".join(said[:10]))

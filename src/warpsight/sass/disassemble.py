@@ -39,7 +39,9 @@ def disassemble(
     flags = [*(["-g"] if source_info else []), *(["-c"] if line_info else [])]
     command = (str(tool), *flags, str(cubin))
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+        )
     except subprocess.TimeoutExpired:
         raise WarpsightError(f"{cubin}: nvdisasm took longer than {timeout_s:g} s") from None
     if done.returncode:

@@ -82,7 +82,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple
     if chip is None:
         return chosen(None, names, sampling)
     command = [sys.executable, "-c", _CHOOSE, json.dumps([chip, list(names), sampling])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode == _REFUSED:
         raise UsageError(done.stderr.strip())
     if done.returncode != 0:

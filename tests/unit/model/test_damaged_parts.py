@@ -197,3 +197,12 @@ def test_a_number_of_the_manifest_that_json_does_not_have_is_unknown(
     manifest.write_text(json.dumps(content).replace('"here"', number), encoding="utf-8")
     assert parser.run(["info", str(trace)]) == 0
     assert re.search(r"launcher_cpu +unknown\n", capsys.readouterr().out)
+
+
+def test_a_number_that_its_column_cannot_hold_names_the_part(trace: Path) -> None:
+    change(trace, "kernel", "device", (1 << 63) - 1)
+    with (
+        warpsight.model.open(trace) as opened,
+        pytest.raises(TraceError, match=r"part-.* cannot be read: Integer value"),
+    ):
+        opened.arrow("kernel")

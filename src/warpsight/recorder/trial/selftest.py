@@ -225,7 +225,9 @@ def _recorder_answers(backend: Backend) -> str:
 def _succeed(command: list[str]) -> str:
     """The output of a command; an error with its last words when it fails."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env=environment, timeout=60, check=False
+    )
     if done.returncode:
         raise WarpsightError(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     return done.stdout

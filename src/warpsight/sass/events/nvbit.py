@@ -54,7 +54,7 @@ def tool(architectures: Callable[[], Sequence[int]]) -> Path:
             str(nvcc),
         ]
         command += ["--output", str(built), "--architectures", *map(str, numbers)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
             first = next((line for line in said if "error" in line), said[0])

@@ -223,7 +223,7 @@ def assemble(folder: Path, architectures: Sequence[int], source: Path | None = N
             "-o",
             str(made[-1]),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
             raise WarpsightError(f"{tool} cannot assemble the patches for sm_{number}: {said[0]}")
