@@ -31,9 +31,7 @@ def sniff(source: Source) -> bool:
     if head.startswith(_SQLITE):
         return b"rocpd_" in head
     if head.lstrip()[:1] == b"{":
-        from warpsight_plugins.rocprof.chrome_form import is_tracing
-
-        return b'"rocprofiler-sdk-tool"' in head[:4096] or is_tracing(head)
+        return b'"rocprofiler-sdk-tool"' in head[:4096] or _is_tracing(head)
     from warpsight_plugins.rocprof.csv_form import is_trace
 
     return is_trace(head)
@@ -59,10 +57,10 @@ def _read_file(source: Source, target: Target) -> None:
 
         read_database(source, target)
     elif source.head.lstrip()[:1] == b"{":
-        from warpsight_plugins.rocprof.chrome_form import is_tracing, read_tracing
+        from warpsight_plugins.rocprof.chrome_form import read_tracing
         from warpsight_plugins.rocprof.json_form import read_document
 
-        (read_tracing if is_tracing(source.head) else read_document)(source, target)
+        (read_tracing if _is_tracing(source.head) else read_document)(source, target)
     else:
         from warpsight_plugins.rocprof.csv_form import read_table
 
@@ -102,3 +100,8 @@ COVERAGE = Coverage(
         "documentation; rocpd 3.0.3 and 4.1 written after their schemas",
     ),
 )
+
+
+def _is_tracing(head: bytes) -> bool:
+    """Whether a JSON begins as that of the first rocprof does."""
+    return b'"traceEvents"' in head and b'"BeginNs"' in head and b'"sort_index"' in head

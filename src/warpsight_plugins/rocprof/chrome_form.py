@@ -42,11 +42,6 @@ class _Document(msgspec.Struct):
     events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
 
 
-def is_tracing(head: bytes) -> bool:
-    """Whether a JSON begins as rocprof's does."""
-    return b'"traceEvents"' in head and b'"BeginNs"' in head and b'"sort_index"' in head
-
-
 def read_tracing(source: Source, target: Target) -> None:
     """Read a document.
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _ALL = Rows()
 _OPEN = np.iinfo(np.int64).max
+#: Stands for a duration that is null, and the code of a kind of range that no row has.
+_ENDLESS, _NO_KIND = np.iinfo(np.int64).min, -2
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,23 @@ class Ranges:
 
 def load(trace: StoredTrace, source: str = "marker") -> Ranges:
     """The ranges of table `marker`, or the framework's operators of table `op`."""
-    kind = "kind = 'start/end'" if source == "marker" else "false"
-    is_range = "kind <> 'instant'" if source == "marker" else "duration IS NOT NULL"
-    return selected(trace, source, is_range, kind)
+    numbers = {"process": 0, "thread": 0, "start": 0, "duration": _ENDLESS, "name_id": 0}
+    data, texts = trace.columns(source, numbers, ("kind",) if source == "marker" else ())
+    if source == "marker":
+        shared, instant = (
+            data["kind"] == (texts["kind"].index(kind) if kind in texts["kind"] else _NO_KIND)
+            for kind in ("start/end", "instant")
+        )
+        wanted = np.flatnonzero(~instant)
+    else:
+        shared = np.zeros(len(data["start"]), bool)
+        wanted = np.flatnonzero(data["duration"] != _ENDLESS)
+    process, thread, start, duration, name, shared = (
+        column[wanted] for column in (*(data[one] for one in numbers), shared)
+    )
+    end = np.where(duration == _ENDLESS, _OPEN, start + np.maximum(duration, 0))
+    order = np.lexsort((-end, start, thread, process))
+    return arranged(*(column[order] for column in (process, thread, start, end, name, shared)))
 
 
 def selected(trace: StoredTrace, source: str, where: str, shared: str = "false") -> Ranges:

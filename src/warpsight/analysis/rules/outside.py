@@ -63,8 +63,10 @@ def life(facts: Facts) -> tuple[int, int] | None:
 
 def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:
     """The lines that the launching threads were most often sampled in, in a stretch of time."""
+    if not facts.trace.count("sample"):
+        return ()
     threads = facts.trace.sql("SELECT DISTINCT process, thread FROM launch_ids").fetchall()
-    if not threads or not facts.trace.count("sample"):
+    if not threads:
         return ()
     listed = ", ".join(f"({process}, {thread})" for process, thread in threads)
     rows = facts.trace.sql(
