@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from tests.unit.sass.traces import SASS, event, metadata, ndjson, small, write
 from warpsight.errors import UsageError
+from warpsight.sass.records import validate as validating
 from warpsight.sass.records.validate import compare, form_of, validate
 from warpsight.ui.cli import app
 from warpsight_plugins.cutracer import records
@@ -105,6 +106,17 @@ def test_only_the_first_errors_are_listed_and_all_are_counted(tmp_path: Path) ->
     found = validate(write(tmp_path / "t.ndjson", [event(i, 0, 0, warp=-1) for i in range(30)] if False else
                            [{**event(i, 0, 0), "warp": -1} for i in range(30)]))  # fmt: skip
     assert (found.error_count, len(found.errors)) == (30, 10)
+
+
+def test_a_file_of_errors_alone_is_not_looked_at_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validating, "_HOPELESS", 20)
+    path = tmp_path / "t.ndjson"
+    path.write_text("a\n" * 1000, encoding="ascii")
+    found = validate(path)
+    assert found.error_count == 20
+    assert found.errors[-1] == "line 20: the 20th error; the rest was not looked at"
 
 
 def test_a_file_that_was_cut_and_an_empty_one_are_not_valid(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
@@ -22,12 +23,18 @@ from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 #: Errors that are reported; all are counted.
 _MOST_ERRORS = 10
+#: Errors after which the rest is not looked at: a small archive may unpack to billions of lines.
+_HOPELESS = 1_000_000
 #: Type names by class.
 _TAGS: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(records.Record)}
 _HEX = re.compile(records.HEX)
 _TRACED = attrgetter(*records.TRACED)
 #: Records that describe the file are checked and not counted.
 _UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
+
+
+class _HopelessError(Exception):
+    """So many errors that no more are counted."""
 
 
 @dataclass
@@ -68,6 +75,9 @@ class Validation:
         self.error_count += 1
         if len(self.errors) < _MOST_ERRORS:
             self.errors.append(f"line {line}: {problem}")
+        if self.error_count >= _HOPELESS:
+            self.errors.append(f"line {line}: the {self.error_count:,}th error; the rest was not looked at")
+            raise _HopelessError
 
 
 def form_of(path: Path | str) -> str:
@@ -104,14 +114,15 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
     form = form_of(path) if form == "auto" else form
     with source_of(path) as source:
         found = Validation(source.size, source.compression or "none")
-        if form == "text":
-            _check_text(source, found)
-        elif form == "delays":
-            _check_delays(path, found)
-        else:
-            _check_json(source, found, content)
-        if source.truncated:
-            found.wrong(found.record_count + 1, source.damage)
+        with suppress(_HopelessError):
+            if form == "text":
+                _check_text(source, found)
+            elif form == "delays":
+                _check_delays(path, found)
+            else:
+                _check_json(source, found, content)
+            if source.truncated:
+                found.wrong(found.record_count + 1, source.damage)
     if not found.record_count and not found.error_count:
         found.wrong(1, "the file has no records")
     return found
