@@ -316,8 +316,8 @@ class Converter:
         clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
         for moment, forward in clocks.get("steps", ()):
             way = "forward" if forward > 0 else "back"
-            told = f"the wall clock was set {way} by {abs(forward) / 1e9:.6g} s; times in the trace do not depend on it"
-            losses.LossLog(self._losses).add("clock", told, 1, severity="note", time=moment)
+            message = f"the wall clock was set {way} by {abs(forward) / 1e9:.6g} s; times in the trace do not depend on it"
+            losses.LossLog(self._losses).add("clock", message, 1, severity="note", time=moment)
         lost = losses.table([*self._losses, *map(losses.given, loss)])
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()

@@ -12,7 +12,7 @@ from warpsight.model.schema import TABLES
 
 Row = dict[str, Any]
 #: Arena, number of a counter in it, ring, and where the count began.
-Told = tuple[str, int, int, int]
+ReportKey = tuple[str, int, int, int]
 
 
 class LossLog:
@@ -22,7 +22,7 @@ class LossLog:
         """`rows` is the trace's list, which this log appends to."""
         self._rows = rows
         self._counted = {_key(row): row for row in rows if row.get("counted") and row["process"] == process}
-        self._told = {tuple(row["told"]): row for row in rows if row.get("told")}
+        self._reported = {tuple(row["report"]): row for row in rows if row.get("report")}
         self.process = process
 
     def add(
@@ -36,10 +36,10 @@ class LossLog:
         time: int | None = None,
         start: int | None = None,
         end: int | None = None,
-        told: Told | None = None,
+        report: ReportKey | None = None,
     ) -> None:
-        """Add a report; it replaces an earlier one with the same `told`, from a drainer that was killed right afterwards."""
-        earlier = self._told.get(told) if told else None
+        """Add a report; it replaces an earlier one with the same `report`, from a drainer that was killed right afterwards."""
+        earlier = self._reported.get(report) if report else None
         if earlier is not None:
             earlier |= {"count": max(earlier["count"], count), "end": end}
             return
@@ -56,9 +56,9 @@ class LossLog:
                 "process": self.process,
             }
         )
-        if told:
-            self._rows[-1]["told"] = told
-            self._told[told] = self._rows[-1]
+        if report:
+            self._rows[-1]["report"] = report
+            self._reported[report] = self._rows[-1]
 
     def count(
         self,

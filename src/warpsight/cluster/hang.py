@@ -76,8 +76,8 @@ def _group(group: str, dumps: Sequence[FlightDump], waiting: set[int]) -> list[t
 
 
 def _title(group: str, dumps: Sequence[FlightDump]) -> str:
-    told = next((dump.description[group] for dump in dumps if dump.description.get(group)), "")
-    return f"group {group!r}" + (f" ({told})" if told and told != group else "")
+    found = next((dump.description[group] for dump in dumps if dump.description.get(group)), "")
+    return f"group {group!r}" + (f" ({found})" if found and found != group else "")
 
 
 def _call(entry: FlightEntry) -> str:
@@ -180,12 +180,12 @@ def _pairs(dumps: Sequence[FlightDump]) -> list[Finding]:
     counts: Counter[tuple[str, int, int, str]] = Counter()
     for dump in dumps:
         for entry in dump.entries:
-            told = _PEERS.match(entry.operation)
-            if told:
-                sends = told[1] == "send"
-                first, second = int(told[2]), int(told[4])
-                source, target = (first, second) if sends == (told[3] == "->") or sends else (second, first)
-                counts[entry.group, source, target, told[1]] += 1
+            found = _PEERS.match(entry.operation)
+            if found:
+                sends = found[1] == "send"
+                first, second = int(found[2]), int(found[4])
+                source, target = (first, second) if sends == (found[3] == "->") or sends else (second, first)
+                counts[entry.group, source, target, found[1]] += 1
     out = []
     for group, source, target in sorted({key[:3] for key in counts}):
         sent, received = counts[group, source, target, "send"], counts[group, source, target, "recv"]

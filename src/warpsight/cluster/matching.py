@@ -133,15 +133,15 @@ def _pairs(one: RankSummary, groups: dict[str, dict[int, int]]) -> _Pairs:
     for place, (group, ranks, other) in enumerate(
         zip(*(column.tolist() for column in distinct), strict=True)
     ):
-        told = members[ranks] if ranks >= 0 else ""
+        listed = members[ranks] if ranks >= 0 else ""
         if other >= 0:
             inside = (
-                dict(enumerate(json.loads(told)))
-                if told
+                dict(enumerate(json.loads(listed)))
+                if listed
                 else groups.get(names[group] if group >= 0 else "", {})
             )
-            told = json.dumps(sorted((one.about.rank, inside.get(other, other))))
-        keys[place] = (names[group] if group >= 0 else "", told)
+            listed = json.dumps(sorted((one.about.rank, inside.get(other, other))))
+        keys[place] = (names[group] if group >= 0 else "", listed)
     return number, keys
 
 
@@ -160,9 +160,9 @@ def _group(
     numbers = taken("row")
     sizes = [int(side["ranks"].max()) for side in sides if len(side["ranks"])]
     size = max(sizes, default=-1)
-    told = tuple(json.loads(key[1])) if key[1] else tuple(summaries[place].about.rank for place in ranks)
+    listed = tuple(json.loads(key[1])) if key[1] else tuple(summaries[place].about.rank for place in ranks)
     return Communicator(
-        key[0], size if size > 0 else (len(told) if key[1] else None), told, tuple(ranks), numbers, taken("operation"),
+        key[0], size if size > 0 else (len(listed) if key[1] else None), listed, tuple(ranks), numbers, taken("operation"),
         tuple(known["operation"]), taken("bytes"), taken("dtype"), tuple(known["dtype"]),
     )  # fmt: skip
 
@@ -366,7 +366,9 @@ def _values(
     columns = np.flatnonzero(wrong[row])
     ranks = tuple(group.ranks[i] for i in columns.tolist())
     shown = [int(values[row, columns[0]]), int(usual[row])]
-    told = [f"{v:,} B" for v in shown] if kind == "size" else [group.dtypes[v] for v in shown]
+    listed = [f"{v:,} B" for v in shown] if kind == "size" else [group.dtypes[v] for v in shown]
     operation = group.operations[int(group.common[row])]
-    text = f"{_rank_names(summaries, ranks)} did the {operation} with {told[0]}, the others with {told[1]}"
+    text = (
+        f"{_rank_names(summaries, ranks)} did the {operation} with {listed[0]}, the others with {listed[1]}"
+    )
     return [Mismatch(place, row, kind, ranks, text)]

@@ -170,8 +170,8 @@ def _rank(row: dict[str, Any], path: str) -> int:
     """The recorded rank, else the number in the file's name; -1 unknown."""
     if row["rank"] is not None:
         return int(row["rank"])
-    told = _RANK_IN_NAME.search(Path(path).name)
-    return int(told[1]) if told else -1
+    found = _RANK_IN_NAME.search(Path(path).name)
+    return int(found[1]) if found else -1
 
 
 def _main_device(work: Work) -> int | None:
@@ -234,10 +234,10 @@ def _clocks_of(trace: StoredTrace, work: Work) -> tuple[float | None, tuple[tupl
         return None, ()
     sql = f"""SELECT name, avg(value), avg((value > 0)::INT) FROM counter WHERE device IN ({", ".join(map(str, devices))})
         AND time BETWEEN {work.begin} AND {work.finish} GROUP BY name"""
-    told = {name: (mean, share) for name, mean, share in trace.sql(sql).fetchall()}
-    clock = told["sm_clock"][0] if "sm_clock" in told else None
+    found = {name: (mean, share) for name, mean, share in trace.sql(sql).fetchall()}
+    clock = found["sm_clock"][0] if "sm_clock" in found else None
     reasons = [
-        (text, told[name][1]) for name, text in REASONS.items() if name in told and told[name][1] > 0.05
+        (text, found[name][1]) for name, text in REASONS.items() if name in found and found[name][1] > 0.05
     ]
     return clock, tuple(sorted(reasons, key=lambda one: -one[1]))
 

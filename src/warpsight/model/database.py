@@ -125,7 +125,7 @@ class Database:
 def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    config = {
+    config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "temp_directory": "",
         "threads": str(processors()),

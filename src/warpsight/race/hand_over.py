@@ -38,14 +38,14 @@ class Flag:
         parts = []
         if self.others[0]:
             parts.append(
-                f"{first.barrier} between {first.told} and {self.release}, where another warp of the block hands over"
+                f"{first.barrier} between {first.words} and {self.release}, where another warp of the block hands over"
             )
         if self.others[1]:
             parts.append(
-                f"{second.barrier} between {self.acquire}, where another warp takes over, and {second.told}"
+                f"{second.barrier} between {self.acquire}, where another warp takes over, and {second.words}"
             )
         return "; ".join(parts or self._lacking(first, second)) or (
-            f"the flag of {self.release} and {self.acquire} is set before {first.told} is done: set it after all writes"
+            f"the flag of {self.release} and {self.acquire} is set before {first.words} is done: set it after all writes"
         )
 
     def _lacking(self, first: Access, second: Access) -> list[str]:
@@ -57,10 +57,10 @@ class Flag:
                 if scope == BLOCK:
                     parts.append(f"device scope instead of block scope for the atomic at {place}")
         if self.fences[0] <= short:
-            parts.append(f"{fence} between {first.told} and {self.release}, which sets the flag")
+            parts.append(f"{fence} between {first.words} and {self.release}, which sets the flag")
         if self.fences[1] <= short and not (self.apart and self.scopes[1] == BLOCK):
             parts.append(
-                f"{fence} between {self.acquire}, which reads the flag or takes the lock, and {second.told}"
+                f"{fence} between {self.acquire}, which reads the flag or takes the lock, and {second.words}"
             )
         return parts
 

@@ -14,7 +14,7 @@ from warpsight.race.points import ACCESSES
 from warpsight.race.suspects import Suspect, line_of
 from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
-#: Events of a warp that are told before its access, and behind it.
+#: How many events of a warp are shown before its access, and after it.
 _AROUND = 9
 _SYNCHRONIZES = frozenset(kind.name for name in ("barriers", "mbarrier", "cluster") for kind in CLASSES[name])
 _COPIES = frozenset(kind.name for kind in CLASSES["tma"]) | {"copy_async"}
@@ -25,7 +25,7 @@ class _Moment:
     """An instruction of a warp.
 
     Attributes:
-        ns: since the first one that is told; sort: load, store, atomic, copy, synchronization or other.
+        ns: since the first one shown; sort: load, store, atomic, copy, synchronization or other.
         what: the instruction; line: `file:line`, innermost; racing: whether it is the access of the race.
     """
 
@@ -59,7 +59,7 @@ def moments(traces: Sequence[EventTrace], suspect: Suspect) -> tuple[WarpMoments
     for trace in traces:
         seats = _seats(trace, suspect)
         if seats:
-            return _told(trace, seats)
+            return _recorded_moments(trace, seats)
     return ()
 
 
@@ -106,7 +106,7 @@ def _at_line(trace: EventTrace, launch: TracedLaunch, events: Events, line: str)
     return accesses if len(accesses) else rows
 
 
-def _told(trace: EventTrace, seats: Sequence[_Seat]) -> tuple[WarpMoments, ...]:
+def _recorded_moments(trace: EventTrace, seats: Sequence[_Seat]) -> tuple[WarpMoments, ...]:
     rows = [(seat, *_rows(trace, seat)) for seat in seats]
     begin = min(int(events.time[row]) for _, events, chosen in rows for row in chosen)
     several = len({seat.launch.number for seat in seats}) > 1
@@ -120,7 +120,7 @@ def _told(trace: EventTrace, seats: Sequence[_Seat]) -> tuple[WarpMoments, ...]:
 
 
 def _rows(trace: EventTrace, seat: _Seat) -> tuple[Events, list[int]]:
-    """The launch's events, and the rows that are told of a warp: some before its access, and some behind it."""
+    """The launch's events, and which rows of a warp are shown: some before its access and some after it."""
     events = trace.of_launch(seat.launch.number)
     own = np.flatnonzero((events.block == seat.block) & (events.warp == seat.warp))
     own = own[np.argsort(events.time[own], kind="stable")]

@@ -57,13 +57,13 @@ class Repairs:
         first, second = suspect.first, suspect.second
         if second is None:
             return (
-                f"cluster.sync() (barrier.cluster.arrive and wait) after {first.told}, in all blocks of the cluster, before they "
-                "end: the shared memory of a block ends with it"
+                f"cluster.sync() (barrier.cluster.arrive and wait) after {first.words}, in all blocks of the cluster, before "
+                "they end: the shared memory of a block ends with it"
             )
         if suspect.reason == TWO_STREAMS:
             return (
                 f"an event: cudaEventRecord on the first kernel's stream after its launch, and cudaStreamWaitEvent on the "
-                f"second's before its launch ({first.told}, then {second.told})"
+                f"second's before its launch ({first.words}, then {second.words})"
             )
         asynchronous = self._asynchronous(first, second)
         if asynchronous:
@@ -74,7 +74,7 @@ class Repairs:
             (race is not None and race.first.thread // 32 == race.second.thread // 32)
             or "warp" in suspect.reason.split("two")[0]
         ):
-            return f"__syncwarp() between {first.told} and {second.told}, which all lanes of the warp reach"
+            return f"__syncwarp() between {first.words} and {second.words}, which all lanes of the warp reach"
         handed_over = self._handed_over(race, first, second) if race is not None else ""
         if handed_over:
             return handed_over
@@ -86,9 +86,9 @@ class Repairs:
             kinds = self._kinds(one)
             for kind, wait in _ASYNC_WRITES.items():
                 if kind in kinds and "shared" not in kinds:
-                    return f"wait for {wait} at {one.told} before {other.told}"
+                    return f"wait for {wait} at {one.words} before {other.words}"
             if kinds & set(_ASYNC_READS) and "shared" not in kinds:
-                return f"fence.proxy.async after {other.told}, and then a barrier before {one.told}"
+                return f"fence.proxy.async after {other.words}, and then a barrier before {one.words}"
         return ""
 
     def _kinds(self, access: Access) -> set[str]:
@@ -102,18 +102,18 @@ class Repairs:
         written, read = (second, first) if read_first else (first, second)
         if "mbarrier" in kinds:
             return (
-                f"before {read.told}, wait for the mbarrier's phase that the arrival after {written.told} ends: each phase in "
+                f"before {read.words}, wait for the mbarrier's phase that the arrival after {written.words} ends: each phase in "
                 "turn, by its own parity, or an mbarrier of its own"
             )
         if files & self._one_way:
             return (
-                f"the same named barrier on both sides: what arrives after {written.told} (bar.arrive) is what has to be waited "
-                f"for before {read.told} (bar.sync)"
+                f"the same named barrier on both sides: what arrives after {written.words} (bar.arrive) is what has to be waited "
+                f"for before {read.words} (bar.sync)"
             )
         if "atomic" in (first.operation, second.operation) and first.operation != second.operation:
             return f"{_made_atomic(first, second)}, or {first.barrier} between the two"
         again = " (of the next pass, in a loop; or one buffer more)" if read_first else ""
-        return f"{first.barrier} between {first.told} and {second.told}{again}"
+        return f"{first.barrier} between {first.words} and {second.words}{again}"
 
     def _handed_over(self, race: Race, first: Access, second: Access) -> str:
         """What a flag or a lock lacks, where a side uses one."""
@@ -127,28 +127,28 @@ class Repairs:
         for guarded, other in ((race.first, second), (race.second, first)):
             lock = use.lock(guarded)
             if lock:
-                return f"the lock of {lock} around {other.told} too"
+                return f"the lock of {lock} around {other.words} too"
         return ""
 
     def _between_blocks(self, first: Access, second: Access) -> str:
         operations = {first.operation, second.operation}
         if operations == {"atomic"}:
-            return f"device scope instead of block scope: at {first.told} and {second.told} (atomicAdd, not atomicAdd_block)"
+            return f"device scope instead of block scope: at {first.words} and {second.words} (atomicAdd, not atomicAdd_block)"
         if "atomic" in operations:
             return f"{_made_atomic(first, second)}, or memory of their own for the blocks"
         if first.line == second.line or operations == {"load", "store"}:
             return (
-                f"one atomic for reading and writing at {second.told} (atomicAdd), or a lock around {first.told} and "
-                f"{second.told}; where one block only hands over to the other: a flag, with __threadfence() before it is set and "
-                "after it is read"
+                f"one atomic for reading and writing at {second.words} (atomicAdd), or a lock around {first.words} and "
+                f"{second.words}; where one block only hands over to the other: a flag, with __threadfence() before it is set "
+                "and after it is read"
             )
-        return f"memory of their own for the blocks, or two launches: {first.told} and {second.told} write the same bytes"
+        return f"memory of their own for the blocks, or two launches: {first.words} and {second.words} write the same bytes"
 
 
 def _made_atomic(first: Access, second: Access) -> str:
     """One access is atomic; the other has to be."""
     plain = second if first.operation == "atomic" else first
-    return f"{plain.told} as an atomic ({'atomicExch' if plain.operation == 'store' else 'a volatile load'})"
+    return f"{plain.words} as an atomic ({'atomicExch' if plain.operation == 'store' else 'a volatile load'})"
 
 
 def _has(trace: EventTrace, race: Race) -> bool:

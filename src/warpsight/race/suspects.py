@@ -35,7 +35,7 @@ class Access:
         return line_of(self.frames)
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """The access in words, with its line."""
         if not self.line:
             return f"the {self.operation} ({self.sass or 'line unknown'})"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _PATH = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+$")
 #: vLLM's layer-wise ranges are dictionaries with the module's path.
-_TOLD = re.compile(r"""^\{.*['"]Module['"]\s*:\s*['"]([\w.]+)['"]""", re.DOTALL)
+_MODULE_OF_DICTIONARY = re.compile(r"""^\{.*['"]Module['"]\s*:\s*['"]([\w.]+)['"]""", re.DOTALL)
 _OPEN = np.iinfo(np.int64).max
 
 
@@ -48,7 +48,9 @@ def load(trace: StoredTrace) -> RangeModules | None:
     )
     modules = {i: named(text) for i, text in texts.items() if text.startswith(PREFIX)}
     if not modules:
-        paths = {i: found[1] if (found := _TOLD.match(text)) else text for i, text in texts.items()}
+        paths = {
+            i: found[1] if (found := _MODULE_OF_DICTIONARY.match(text)) else text for i, text in texts.items()
+        }
         chosen = module_paths(set(paths.values()))
         modules = {i: named(path) for i, path in paths.items() if path in chosen}
     if not modules:

@@ -31,11 +31,11 @@ class FunctionCodes:
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
         #: Function names that the recorder sent, by domain and number.
-        self._told: dict[int, str] = {}
+        self._announced: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
         """Add an `ApiFunction` row: the name of a function that is numbered by this process alone."""
-        self._told[(domain & 7) << 16 | number] = name
+        self._announced[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:
         """Codes of a column of functions."""
@@ -46,7 +46,7 @@ class FunctionCodes:
         if (codes < 0).any():
             for new in np.unique(key[codes < 0]).tolist():
                 self._codes[new] = len(self._names)
-                self._names.append(self._told.get(new) or functions.name(new >> 16, new & 0xFFFF))
+                self._names.append(self._announced.get(new) or functions.name(new >> 16, new & 0xFFFF))
             self._without_kernel = np.array(["Graph" in name or "HostFunc" in name for name in self._names])
             codes = self._codes[key]
         return codes

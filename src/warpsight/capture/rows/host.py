@@ -207,7 +207,7 @@ def _pc_window(arena: Arena, batch: Batch) -> None:
 def _loss(arena: Arena, batch: Batch) -> None:
     for row in batch.rows:
         kind = layout.BY_KIND.get(int(row["kind"]))
-        told = (int(row["counter"]), int(row["ring"]), int(row["since"]))
+        counted = (int(row["counter"]), int(row["ring"]), int(row["since"]))
         arena.loss.add(
             arena.local.text(int(row["source"])) or "recorder",
             arena.local.text(int(row["cause"])) or "unknown",
@@ -217,7 +217,7 @@ def _loss(arena: Arena, batch: Batch) -> None:
             time=int(row["time"]) or None,
             start=int(row["start"]) or None,
             end=int(row["end"]) or None,
-            told=(arena.name, *told) if told[0] else None,
+            report=(arena.name, *counted) if counted[0] else None,
         )
 
 

@@ -44,7 +44,7 @@ def members(*pairs: tuple[str, str]) -> str:
     return f"concat_ws(',', {parts})"
 
 
-_TOLD = json_members("t.attributes")
+_ATTRIBUTES = json_members("t.attributes")
 _WHERE = "t.process = {process} AND {where}"
 #: The track of device work, whose numbers the format cannot leave out.
 _TRACK = ("coalesce(t.device, 0)", "t.stream")
@@ -162,7 +162,7 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
         )
     arguments = members(("External id", "t.correlation"), ("Sequence number", "t.sequence"), ("Input Dims", "t.shapes"),
                         *shown)  # fmt: skip
-    arguments = f"concat_ws(',', nullif({arguments}, ''), nullif({_TOLD}, ''))"
+    arguments = f"concat_ws(',', nullif({arguments}, ''), nullif({_ATTRIBUTES}, ''))"
     made["op"] = f"""SELECT {complete("'cpu_op'", quoted("t.name"), pid, "t.thread", arguments)} FROM op t"""
     name = quoted("t.demangled")
     arguments = members(("queued", "coalesce(t.queued, 0)"), *_DEVICE, ("registers per thread", "t.registers"), _SHARED,
@@ -213,7 +213,7 @@ def _with_frames(sql: str) -> str:
 
 def _user_events(pid: str) -> str:
     """The program's own events, with their kind and attributes."""
-    arguments = f"""concat_ws(',', '"kind":' || {quoted("t.kind")}, nullif({_TOLD}, ''))"""
+    arguments = f"""concat_ws(',', '"kind":' || {quoted("t.kind")}, nullif({_ATTRIBUTES}, ''))"""
     sql = complete("'user_event'", quoted("t.name"), pid, "t.thread", arguments)
     return (
         f"SELECT {sql} FROM user_event t WHERE {{where}} ORDER BY t.start, t.duration DESC, t.thread, t.name"
@@ -225,7 +225,7 @@ def _markers(pid: str) -> str:
     category = """CASE WHEN t.category = 'python_function' THEN 'python_function'
         WHEN t.category IN ('gpu_user_annotation', 'Trace') THEN t.category ELSE 'user_annotation' END"""
     python = members(("Python parent id", "coalesce(t.caller::VARCHAR, 'null')"), ("Python id", "t.number"))
-    arguments = f"CASE WHEN t.category = 'python_function' THEN {python} ELSE {_TOLD} END"
+    arguments = f"CASE WHEN t.category = 'python_function' THEN {python} ELSE {_ATTRIBUTES} END"
     gpu = "regexp_extract_all(h.name, '\\d+')"
     tid = f"""CASE WHEN t.category = 'gpu_user_annotation' THEN
         coalesce((SELECT {gpu}[2] FROM thread h WHERE h.thread = t.thread AND h.process = t.process), '0')
@@ -236,7 +236,7 @@ def _markers(pid: str) -> str:
         ELSE {pid}::VARCHAR END"""
     instant = f"""'{{"ph":"i","cat":"' || coalesce(t.category, '') || '","s":"t","name":' || coalesce({quoted("t.name")}, '""')
         || ',"pid":' || {pid} || ',"tid":' || coalesce({tid}, '0') || ',"ts":' || {us("t.start")}
-        || ',"args":{{' || coalesce({_TOLD}, '') || '}}}}'"""
+        || ',"args":{{' || coalesce({_ATTRIBUTES}, '') || '}}}}'"""
     return f"""
         WITH numbered AS (SELECT *, row_number() OVER (ORDER BY start, duration DESC, depth_of, thread, name) AS number FROM (
             SELECT m.*, s.parent AS above, s.depth AS depth_of FROM marker m LEFT JOIN stack s ON m.stack = s.id

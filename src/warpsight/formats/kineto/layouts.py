@@ -85,7 +85,7 @@ class _Layout:
     @property
     def size(self) -> int:
         """Bytes of memory it takes, about."""
-        texts = (*self.literals, *self.fields, *(told for _, _, _, told in self.fixed))
+        texts = (*self.literals, *self.fields, *(text for _, _, _, text in self.fixed))
         return 1024 + sum(map(len, texts)) + 128 * len(texts)
 
 

@@ -36,7 +36,11 @@ _SIZE, _COMMUNICATOR, _RANKS, _PEER = (
     "No. of ranks",
     "Peer rank",
 )
-_OPERATIONS = {name: told for name, told in collective_names.CALLS.items() if told not in ("send", "receive")}
+_OPERATIONS = {
+    name: operation
+    for name, operation in collective_names.CALLS.items()
+    if operation not in ("send", "receive")
+}
 
 
 class _Call(NamedTuple):

@@ -99,13 +99,13 @@ def read(path: str | os.PathLike[str]) -> FlightDump:
     place = Path(path)
     content = _load(place)
     try:
-        config = {str(name): dict(told) for name, told in (content.get("pg_config") or {}).items()}
+        config = {str(name): dict(given) for name, given in (content.get("pg_config") or {}).items()}
         status = content.get("pg_status") or {}
         entries = tuple(_entry(row) for row in content.get("entries") or ())
-        told = _RANK.search(place.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
+        given = _RANK.search(place.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
         numbers = {str(row["pg_id"]): _group(row) for row in content.get("entries") or () if "pg_id" in row}
         return FlightDump(
-            str(path), int(content.get("rank", told[1] if told else -1)), str(content["version"]),
+            str(path), int(content.get("rank", given[1] if given else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
             {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
             _numbers(status, numbers, "last_completed_collective"),
@@ -151,14 +151,14 @@ def _group(row: Mapping[str, Any]) -> str:
     return str(row["process_group"][0])
 
 
-def _sizes(told: Iterable[Iterable[int]] | None) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(int(n) for n in one) for one in told or ())
+def _sizes(given: Iterable[Iterable[int]] | None) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(n) for n in one) for one in given or ())
 
 
-def _ranks(told: str | Iterable[int] | None) -> tuple[int, ...]:
-    if isinstance(told, str):
-        return tuple(int(number) for number in re.findall(r"\d+", told))
-    return tuple(int(number) for number in told or ())
+def _ranks(given: str | Iterable[int] | None) -> tuple[int, ...]:
+    if isinstance(given, str):
+        return tuple(int(number) for number in re.findall(r"\d+", given))
+    return tuple(int(number) for number in given or ())
 
 
 def _descriptions(content: Mapping[str, Any]) -> dict[str, str]:
@@ -168,4 +168,4 @@ def _descriptions(content: Mapping[str, Any]) -> dict[str, str]:
 
 def _numbers(status: Mapping[str, Any], numbers: Mapping[str, str], key: str) -> dict[str, int]:
     """The status names groups by their number in the process, entries by their name as well."""
-    return {numbers.get(str(group), str(group)): int(told.get(key, -1)) for group, told in status.items()}
+    return {numbers.get(str(group), str(group)): int(given.get(key, -1)) for group, given in status.items()}

@@ -96,10 +96,10 @@ class Watch:
     def crash(self) -> Incident | None:
         """The crash that ended the program, to report with the final trace; None if it was no crash."""
         self._take_endings()
-        told = self._reported()
+        known = self._reported()
         for _, ending in self._crashes:
             dumps = self._dumps(ending.pid)
-            if ending.pid not in told and (dumps or self._crashed(ending)):
+            if ending.pid not in known and (dumps or self._crashed(ending)):
                 return self._crash_event(ending, dumps)
         return self._unseen_crash()
 
@@ -107,9 +107,9 @@ class Watch:
         """A dump of a process that ended before it connected."""
         if not self._options.template:
             return None
-        told = {dump.path for event in self.events for dump in event.dumps}
+        known = {dump.path for event in self.events for dump in event.dumps}
         found = coredump.existing([coredump.any_process(self._options.template)])
-        new = [path for path in found if path not in self._before and path not in told]
+        new = [path for path in found if path not in self._before and path not in known]
         if not new:
             return None
         event = Incident("crash", "crash: a GPU core dump was written", time.monotonic_ns())

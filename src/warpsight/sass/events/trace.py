@@ -197,9 +197,9 @@ class EventTrace:
 
     def instructions(self, module: int, function: str) -> dict[int, str]:
         """Offset → text of each instruction of a function; without nvdisasm only if the NVBit tool recorded them."""
-        told = self._told.get((module, function))
-        if told is not None:
-            return told
+        texts = self._nvbit_texts.get((module, function))
+        if texts is not None:
+            return texts
         found = self.section(module, function)
         if found is None:
             return {}
@@ -209,8 +209,8 @@ class EventTrace:
         return self._texts(module, sections).get(section, {})
 
     @cached_property
-    def _told(self) -> dict[tuple[int, str], dict[int, str]]:
-        """Texts of instructions that the NVBit tool told, by module and function."""
+    def _nvbit_texts(self) -> dict[tuple[int, str], dict[int, str]]:
+        """Texts of instructions that the NVBit tool reported, by module and function."""
         return {
             (int(said["module"]), str(said["name"])): {
                 int(offset): str(text).rstrip(" ;") for offset, text, _ in said["instructions"]

@@ -54,8 +54,8 @@ def races(trace: EventTrace) -> Races:
     """
     request = trace.file.process.get("request") or {}
     if request.get("check"):
-        told, left_out = races_on_device(trace)
-        return Races(tuple(told), len(trace.launches), None, (*trace.notes, *left_out))
+        races, left_out = races_on_device(trace)
+        return Races(tuple(races), len(trace.launches), None, (*trace.notes, *left_out))
     missing = {"memory", "barriers"} - set(request.get("events") or ())
     if missing:
         raise UsageError(

@@ -53,13 +53,15 @@ def races_on_device(trace: EventTrace) -> tuple[list[Race], list[str]]:
         key = (name, int(events.pc[row]), int(second[row]) & 0xFFFFFFFF, int(events.flags[row]) & 15)
         at, most = found.get(key, (row, 0))
         found[key] = (at, max(most, count))
-    told = [
+    located = [
         _race(trace, events, row, count, int(first[row]), int(second[row]), int(values[row, 1]))
         for row, count in found.values()
     ]
-    races = [race for race in told if race.first.place.function and race.second.place.function]
-    notes = [f"pairs of accesses in code that is not in the file were left out ({len(told) - len(races):,})"]
-    notes = notes if len(races) < len(told) else []
+    races = [race for race in located if race.first.place.function and race.second.place.function]
+    notes = [
+        f"pairs of accesses in code that is not in the file were left out ({len(located) - len(races):,})"
+    ]
+    notes = notes if len(races) < len(located) else []
     notes += [
         f"{_UNWATCHED[cause]} (at least {count:,})"
         for cause, count in sorted(left_out.items())

@@ -51,8 +51,8 @@ def shown(source: Source) -> Iterator[None]:
 
 def line(path: Path, taken: int, size: int, seconds: float) -> str:
     """The text: share, rate and time left if the reader proceeds in order, else the time so far."""
-    told = f"reading {terminal.printable(path.name)}"
+    label = f"reading {terminal.printable(path.name)}"
     if not 0 < taken < size:
-        return f"{told} ({numbers.size(size)}): {seconds:.0f} s"
+        return f"{label} ({numbers.size(size)}): {seconds:.0f} s"
     left = seconds * (size - taken) / taken
-    return f"{told}: {taken / size:.0%} of {numbers.size(size)}, {numbers.rate(taken / seconds)}, {left:.0f} s left"
+    return f"{label}: {taken / size:.0%} of {numbers.size(size)}, {numbers.rate(taken / seconds)}, {left:.0f} s left"

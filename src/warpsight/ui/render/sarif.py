@@ -81,8 +81,8 @@ def _message(finding: Finding) -> str:
 
 def _places(finding: Finding) -> list[tuple[str, int]]:
     """Files and lines that a finding names, the program's own before those of libraries."""
-    told = "\n".join([finding.text, *map(evidence_text, finding.evidence)])
-    found = list(dict.fromkeys((file, int(line)) for file, line in _PLACE.findall(told)))
+    text = "\n".join([finding.text, *map(evidence_text, finding.evidence)])
+    found = list(dict.fromkeys((file, int(line)) for file, line in _PLACE.findall(text)))
     own = [place for place in found if not is_library(place[0])]
     return (own + [place for place in found if place not in own])[: _RELATED + 1]
 

@@ -31,8 +31,10 @@ def command(
         path = out or capsule.with_suffix(".warp")
         recorded(Capsule.open(capsule), path, force=force)
         with output.text(None) as stream:
-            told = {"path": str(path), "program": "", "command": f"warpsight open {path}"}
-            stream.write(output.json_text(told) if as_json else f"wrote {path}; look: {told['command']}\n")
+            content = {"path": str(path), "program": "", "command": f"warpsight open {path}"}
+            stream.write(
+                output.json_text(content) if as_json else f"wrote {path}; look: {content['command']}\n"
+            )
         return
     folder = out or capsule.with_suffix(f".{to}")
     written = export(Capsule.open(capsule), to, folder, force=force)

@@ -87,12 +87,12 @@ def _nothing(trace: StoredTrace) -> str:
     """What to look at where there is no device work to draw."""
     others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
               "flame --weight samples": trace.count("sample")}  # fmt: skip
-    told = [
+    lines = [
         f"{count:,} {'events' if 'list' in verb else 'samples'} of the host: warpsight {verb}"
         for verb, count in others.items()
         if count
     ]
-    return "\n  ".join([f"{trace.path}: no device work with these conditions", *told]) + "\n"
+    return "\n  ".join([f"{trace.path}: no device work with these conditions", *lines]) + "\n"
 
 
 def _list(trace: StoredTrace, result: Result, csv: bool, as_json: bool) -> None:
@@ -117,8 +117,8 @@ def _seconds(table: pa.Table) -> pa.Table:
 
     from warpsight.analysis.base.words import moment
 
-    told = [None if t is None else moment(t, 9) for t in table.column("time").to_pylist()]
-    return table.set_column(table.column_names.index("time"), "time", pa.array(told, pa.string()))
+    lines = [None if t is None else moment(t, 9) for t in table.column("time").to_pylist()]
+    return table.set_column(table.column_names.index("time"), "time", pa.array(lines, pa.string()))
 
 
 def _show(trace: StoredTrace, rows: Rows, width: int | None, plain: bool, ascii_only: bool) -> None:

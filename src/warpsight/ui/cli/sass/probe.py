@@ -95,10 +95,10 @@ def _show(found: Results, top: int, as_json: bool) -> None:
 
     if as_json:
         shown = {name: table.to_pylist() for name, table in found.tables.items()}
-        told = {"launches": found.launches, "tables": shown, "notes": list(found.notes)}
+        content = {"launches": found.launches, "tables": shown, "notes": list(found.notes)}
     with output.text(None) as stream:
         if as_json:
-            stream.write(output.json_text(told))
+            stream.write(output.json_text(content))
         else:
             for name, table in found.tables.items():
                 tables.show(_short_kernels(table, top), title=name, top=top or None, stream=stream)

@@ -30,7 +30,7 @@ def page(found: RaceVerdict, program: Sequence[str]) -> str:
         "race.html.j2", css=("theme.css", "report.css", "hang.css", "race.css"), js=("format.js",), data={},
         title=f"{verdict}: {' '.join(program)}", verdict=verdict, program=" ".join(program), racy=found.racy,
         suspects=[
-            _suspect(suspect, told, found.arms) for suspect, told in zip(found.suspects, found.moments, strict=True)
+            _suspect(suspect, rows, found.arms) for suspect, rows in zip(found.suspects, found.moments, strict=True)
         ],
         arms=[_arm(arm) for arm in found.arms], provoked=_provoked(found.provoked), disagreements=found.disagreements,
     )  # fmt: skip
@@ -50,14 +50,14 @@ def _provoked(provoked: Provoked | None) -> dict[str, Any] | None:
         for name, failures, runs in sides]}  # fmt: skip
 
 
-def _suspect(suspect: Suspect, told: Sequence[WarpMoments], arms: Sequence[DetectorResult]) -> dict[str, Any]:
+def _suspect(suspect: Suspect, rows: Sequence[WarpMoments], arms: Sequence[DetectorResult]) -> dict[str, Any]:
     accesses = [access for access in (suspect.first, suspect.second) if access is not None]
     return {
         "kernel": suspect.kernel, "space": suspect.space, "reason": suspect.reason, "repair": suspect.repair,
         "found_by": [
             {"name": arm.name, "found": arm.name in suspect.found_by, "looked": arm.findings is not None} for arm in arms
         ],
-        "accesses": [_access(access) for access in accesses], "picture": _picture(told),
+        "accesses": [_access(access) for access in accesses], "picture": _picture(rows),
         "recorded": EVENTS in suspect.found_by,
         "lines": ", ".join(dict.fromkeys(access.line.rpartition(":")[2] for access in accesses if access.line)),
     }  # fmt: skip
@@ -78,9 +78,9 @@ def _source(frame: Frame) -> Iterator[dict[str, Any]]:
         yield {"number": number, "text": whole[number - 1].expandtabs(4), "hit": number == frame.line}
 
 
-def _picture(told: Sequence[WarpMoments]) -> dict[str, Any] | None:
+def _picture(warps: Sequence[WarpMoments]) -> dict[str, Any] | None:
     """Each warp's instructions on a row, all in the order of their times, which are above them."""
-    times = sorted({moment.ns for row in told for moment in row.moments})
+    times = sorted({moment.ns for row in warps for moment in row.moments})
     if not times:
         return None
     step = (_WIDTH - _LEFT - 20) / max(len(times), 2)
@@ -91,13 +91,13 @@ def _picture(told: Sequence[WarpMoments]) -> dict[str, Any] | None:
              "line": moment.line.rpartition(":")[2] or "?",
              "what": f"{moment.what} at {moment.line or 'a line that is not known'}, {moment.ns / 1e3:.1f} µs"}
             for moment in row.moments]}
-        for number, row in enumerate(told)
+        for number, row in enumerate(warps)
     ]  # fmt: skip
     racing = [(place[moment.ns], _TOP + number * _ROW + _ROW / 2)
-              for number, row in enumerate(told) for moment in row.moments if moment.racing]  # fmt: skip
+              for number, row in enumerate(warps) for moment in row.moments if moment.racing]  # fmt: skip
     every = max(1, round(60 / step))
     ticks = [{"x": place[ns], "text": f"{ns / 1e3:.1f}"} for ns in times[::every]]
-    used = {moment.sort for row in told for moment in row.moments}
+    used = {moment.sort for row in warps for moment in row.moments}
     return {
         "rows": rows, "ticks": ticks, "width": _WIDTH, "left": _LEFT, "height": _TOP + _ROW * len(rows),
         "pair": list(itertools.chain(*racing)) if len(racing) == 2 else None,

@@ -51,9 +51,9 @@ _NAMES = {"points": "points", "delay_ns": "longest delay", "warps": "warps", "ct
 def stress(result: stressing.StressResult) -> str:
     """The verdict with its evidence."""
     _clear_line()
-    told = f"{result.verdict.capitalize()}: {result.why}"
-    told += f" ({result.example})" if result.verdict == "reproduced" else ""
-    lines = [told, f"  {'without ' + result.cause:<21} {_failed(result.control)}"]
+    headline = f"{result.verdict.capitalize()}: {result.why}"
+    headline += f" ({result.example})" if result.verdict == "reproduced" else ""
+    lines = [headline, f"  {'without ' + result.cause:<21} {_failed(result.control)}"]
     for ceiling, arm in result.ceilings.items():
         lines.append(f"  up to {_duration(ceiling / 1e9):<15} {_failed(arm)}")
     classes = ", ".join(f"{count} {kind}" for kind, count in sorted(result.outcomes.items()))
