@@ -160,7 +160,8 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             or _inside_one(single, turns)
             or announced.batches_of_one_step(trace, process, single, turns)
         ):
-            turns = single
+            # A range around the whole program is a turn only if its name says so.
+            turns = None if single.anyhow else single
         if turns is None:
             continue
         made = _made(trace, process, turns, work, mine, launched, when)

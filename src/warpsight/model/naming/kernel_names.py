@@ -8,6 +8,7 @@ that begins with types is a kernel of its own for each of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
@@ -15,7 +16,9 @@ _ANONYMOUS = "(anonymous namespace)"
 #: Stands for a name that the trace does not have.
 UNNAMED = "?"
 #: Longest name in a sentence.
-_LONGEST = 100
+_LONGEST = 72
+_NAMESPACES = re.compile(r"(?:\w+::|\(anonymous namespace\)::|<unnamed>::)+(?=[\w(<])")
+_INNER = re.compile(r"<.*>", re.DOTALL)
 
 
 @lru_cache(maxsize=65_536)
@@ -26,12 +29,74 @@ def family(name: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
+def bare(name: str) -> str:
+    """A demangled name without return type and arguments; what its template was given stays."""
+    text, begin = name.removeprefix("void "), 0
+    for place, letter, depth in _nested(text):
+        if depth:
+            continue
+        if letter == " " and not text.endswith("(anonymous", 0, place):
+            begin = place + 1
+        elif letter == "(" and not text.startswith((_ANONYMOUS, "()("), place):
+            return text[begin:place]
+    return text
+
+
+@lru_cache(maxsize=65_536)
 def short(name: str) -> str:
-    """A name for a sentence: without return type and arguments, with template arguments only if nothing else is left."""
-    text, depth = name.removeprefix("void "), 0
+    """A name for a sentence: bare, and of a long one as much as there is room for."""
+    text = ""
+    for text in _ever_shorter(bare(name)):
+        if len(text) <= _LONGEST:
+            return text
+    head = (_LONGEST - 1) * 3 // 5  # both ends of a name that cannot be divided tell it from others
+    return f"{text[:head]}…{text[len(text) - (_LONGEST - 1 - head) :]}"
+
+
+def _ever_shorter(text: str) -> Iterator[str]:
+    """A bare name, and with more and more left out.
+
+    First the namespaces of template arguments, then what is inside of those, then outer namespaces, then the last arguments:
+
+        a::b::f<c::D<int>, E, 4>   a::b::f<D<int>, E, 4>   a::b::f<D<…>, E, 4>   …::f<D<…>, E, 4>   …::f<D<…>, …>
+    """
+    yield text
+    base, given, after = _template(text)
+    given = [_NAMESPACES.sub("", one) for one in given]
+    if given:
+        yield f"{base}<{', '.join(given)}>{after}"
+        given = [_INNER.sub("<…>", one) for one in given]
+        after = f"<{', '.join(given)}>{after}"
+        yield base + after
+    *outer, base = base.split("::")
+    for place in range(len(outer)):
+        yield "::".join(["…", *outer[place + 1 :], base]) + after
+    if outer:
+        base = f"…::{base}"
+    for count in range(len(given) - 1, 0, -1):
+        yield f"{base}<{', '.join(given[:count])}, …>"
+
+
+def _template(text: str) -> tuple[str, list[str], str]:
+    """A bare name's text before its template arguments, these, and the text after them."""
+    begin, given, at = text.find("<"), [], 0
+    if begin <= 0:
+        return text, [], ""
+    for place, letter, depth in _nested(text):
+        if depth == 1 and letter == "<":
+            at = place + 1
+        elif (depth == 1 and letter == ",") or (not depth and letter == ">"):
+            given.append(text[at:place].strip())
+            at = place + 1
+            if letter == ">":
+                return text[:begin], given, text[at:]
+    return text, [], ""
+
+
+def _nested(text: str) -> Iterator[tuple[int, str, int]]:
+    """Place, letter and how many templates are open after it; an arrow closes none."""
+    depth = 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">" and text[place - 1 : place] != "-")
-        if letter == "(" and not depth and not text.startswith(_ANONYMOUS, place):
-            text = text[:place]
-            break
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        yield place, letter, depth
+
