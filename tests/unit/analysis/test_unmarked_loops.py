@@ -76,7 +76,7 @@ def test_a_loop_that_waits_after_every_so_many_turns_has_all_of_them(
     assert counted(program) == turns
 
 
-@pytest.mark.parametrize("copies", [0, 60, 250])
+@pytest.mark.parametrize("copies", [0, 60, 250, 330])
 def test_waits_before_a_loop_do_not_make_turns_of_its_layers(tmp_path: Path, copies: int) -> None:
     """Weights are copied one by one, each with a wait, before some passes of a model with blocks of layers."""
     program = Program(tmp_path / "t.warp")

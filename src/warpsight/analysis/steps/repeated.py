@@ -121,11 +121,14 @@ def _between(
     first = np.unique(
         first[first < len(launched)]
     )  # a turn that begins with a wait begins with the launch after it
-    first = _with_first(first, names, own, found)
-    if len(first) < LEAST:
+    if len(first) < 2:
         return None
     last = int(found.begins[-1]) + found.period
     stop = len(launched) if last >= len(rows) else max(int(rows[last]), int(first[-1]) + 1)
+    edges = _with_kernels(np.append(first, stop), work.kind[launched])
+    first, stop = _with_first(edges[:-1], names, found.period), int(edges[-1])
+    if len(first) < LEAST:
+        return None
     turn = np.searchsorted(first, np.arange(len(launched)), "right") - 1
     turn[stop:] = -1
     marked = len(np.unique(np.searchsorted(first, before, "right"))) if len(before) else 0
@@ -134,20 +137,27 @@ def _between(
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
 
 
-def _with_first(first: Column, names: Column, own: Column, found: repetition.Repetition) -> Column:
+def _with_kernels(edges: Column, kind: Column) -> Column:
+    """The edges of turns without those before and after a loop of kernels that only copy: copies come again at any distance.
+
+        c | c | c | c | c c | a b a | a b a | a b a        period 3: the first turns of `c` come before the loop
+    """
+    count = np.diff(np.append(0, np.cumsum(kind < COPY))[edges])
+    inside = np.flatnonzero(count)
+    return edges[inside[0] : inside[-1] + 2] if 2 * len(inside) > len(count) else edges
+
+
+def _with_first(first: Column, names: Column, period: int) -> Column:
     """The places of turns, with that of the one that comes before the first wait, which no wait marks.
 
-    `own` tells the places of launches from those of waits:
+    `period` counts launches and waits; names are those of launches:
 
         a b c | a b c | a b c |        found: | a b c and | a b c, the first three are a turn as well
     """
-    begin = int(found.begins[0])
-    size = int(own[begin : begin + found.period].sum())
-    if not len(first) or size == found.period or size > int(first[0]):
+    place, size = int(first[0]), int(first[1] - first[0])
+    if size >= period or size > place or not np.array_equal(names[place - size : place], names[place : place + size]):
         return first
-    place = int(first[0])
-    same = np.array_equal(names[place - size : place], names[place : place + size])
-    return np.append(place - size, first) if same else first
+    return np.append(place - size, first)
 
 
 def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
