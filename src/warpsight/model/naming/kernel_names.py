@@ -8,11 +8,13 @@ that begins with types is a kernel of its own for each of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from os.path import commonprefix
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
-_ANONYMOUS = "(anonymous namespace)"
+#: What may come after a function's arguments.
+_AFTER = re.compile(r"( const)?( \[[^]]*\])?$")
 #: Stands for a name that the trace does not have.
 UNNAMED = "?"
 #: Longest name in a sentence.
@@ -30,16 +32,23 @@ def family(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def bare(name: str) -> str:
-    """A demangled name without return type and arguments; what its template was given stays."""
-    text, begin = name.removeprefix("void "), 0
-    for place, letter, depth in _nested(text):
-        if depth:
-            continue
-        if letter == " " and not text.endswith("(anonymous", 0, place):
-            begin = place + 1
-        elif letter == "(" and not text.startswith((_ANONYMOUS, "()("), place):
-            return text[begin:place]
-    return text
+    """A demangled name without return type and arguments; what its template was given stays.
+
+    Arguments are in the parentheses that end a name, so `f32[8]{0:T(128)}` of a compiler has none.
+    """
+    text = name.removeprefix("void ")
+    whole = _AFTER.sub("", text)
+    place, inside = len(whole), 0
+    while place and (inside or place == len(whole)):  # back to where the last parentheses begin
+        place -= 1
+        inside += (whole[place] == ")") - (whole[place] == "(")
+    if not whole.endswith(")") or place <= 0 or whole[place - 1] == " " or whole.endswith("operator", 0, place):
+        return text
+    begin = 0
+    for at, letter, depth in _nested(whole[:place]):
+        if letter == " " and not depth and not whole.endswith("(anonymous", 0, at):
+            begin = at + 1
+    return whole[begin:place]
 
 
 @lru_cache(maxsize=65_536)
@@ -49,8 +58,24 @@ def short(name: str) -> str:
     for text in _ever_shorter(bare(name)):
         if len(text) <= _LONGEST:
             return text
-    head = (_LONGEST - 1) * 3 // 5  # both ends of a name that cannot be divided tell it from others
+    head = (_LONGEST - 1) * 4 // 5  # both ends of a name that cannot be divided tell it from others
     return f"{text[:head]}…{text[len(text) - (_LONGEST - 1 - head) :]}"
+
+
+def apart(names: Iterable[str]) -> dict[str, str]:
+    """The short form of each name; of those that would look alike, its start and the place where they differ."""
+    shown = {name: short(name) for name in names}
+    alike: dict[str, list[str]] = {}
+    for name, text in shown.items():
+        alike.setdefault(text, []).append(name)
+    head = _LONGEST // 2
+    for group in alike.values():
+        differs = len(commonprefix([bare(name) for name in group]))
+        begin = max(differs - 3, head)
+        for name in group if len(group) > 1 else ():
+            text = bare(name)
+            shown[name] = f"{text[:head]}…{text[begin : begin + _LONGEST - head - 1]}"
+    return shown
 
 
 def _ever_shorter(text: str) -> Iterator[str]:
@@ -99,4 +124,3 @@ def _nested(text: str) -> Iterator[tuple[int, str, int]]:
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">" and text[place - 1 : place] != "-")
         yield place, letter, depth
-
