@@ -446,7 +446,9 @@ def test_without_waits_nobody_knows_what_the_host_waited_for(tmp_path, pause, kn
 
 
 @pytest.mark.parametrize(("function", "known"), [("cudaMalloc", True), ("write", False)])
-def test_a_call_that_launches_nothing_says_that_waits_were_recorded_too(tmp_path, monkeypatch, function, known):
+def test_a_call_that_launches_nothing_says_that_waits_were_recorded_too(
+    tmp_path, monkeypatch, function, known
+):
     """Wherever in the recording it is: the time that is re-timed has launches alone."""
     monkeypatch.setattr(savings, "_WHOLE", 10)
 

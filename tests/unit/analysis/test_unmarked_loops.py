@@ -105,8 +105,16 @@ def test_the_first_turn_of_a_loop_that_waits_is_one(tmp_path: Path, before: int,
     assert counted(program) == 12
 
 
-@pytest.mark.parametrize(("name", "expected"), [("solve", 0), ("[param|cuda]", 0), ("train step", 1), ("ProfilerStep#3", 1),
-                          ("execute_context_1(512)_generation_8(8)", 1)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("solve", 0),
+        ("[param|cuda]", 0),
+        ("train step", 1),
+        ("ProfilerStep#3", 1),
+        ("execute_context_1(512)_generation_8(8)", 1),
+    ],
+)
 def test_a_range_around_a_program_without_a_loop_is_a_turn_if_its_name_says_so(
     tmp_path: Path, name: str, expected: int
 ) -> None:

@@ -167,7 +167,16 @@ def test_arrows_join_tasks_to_the_innermost_call_around_their_tail(tmp_path: Pat
 @pytest.mark.parametrize("kind", ["Other", "other", "N/A"])
 def test_tasks_of_no_type_are_what_their_names_say(kind: str, tmp_path: Path) -> None:
     """Early versions of CANN have the type of tasks that run on no core in their names."""
-    named = (kind, "NOTIFY_WAIT", "EVENT_WAIT", "NOTIFY_RECORD", "MEMCPY_ASYNC", "MemcopyAsync", "REDUCE_ASYNC_V2", "ReduceSum65")
+    named = (
+        kind,
+        "NOTIFY_WAIT",
+        "EVENT_WAIT",
+        "NOTIFY_RECORD",
+        "MEMCPY_ASYNC",
+        "MemcopyAsync",
+        "REDUCE_ASYNC_V2",
+        "ReduceSum65",
+    )
     rows: list[dict[str, object]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Ascend Hardware"}},
         {"ph": "M", "name": "process_labels", "pid": 1, "tid": 0, "args": {"labels": "NPU"}},
@@ -179,7 +188,11 @@ def test_tasks_of_no_type_are_what_their_names_say(kind: str, tmp_path: Path) ->
     (tmp_path / "trace_view.json").write_text(json.dumps(rows))
     out = read(tmp_path / "trace_view.json", tmp_path)
     assert stored(out, "select name from kernel join name on id = name_id") == [("ReduceSum65",)]
-    assert [stored(out, f"select count(*) from {table}")[0][0] for table in ("memcpy", "sync", "event")] == [3, 2, 1]
+    assert [stored(out, f"select count(*) from {table}")[0][0] for table in ("memcpy", "sync", "event")] == [
+        3,
+        2,
+        1,
+    ]
     assert (f"tasks that do no work were not imported: {kind} (1)",) in stored(out, "select cause from loss")
 
 

@@ -71,9 +71,7 @@ def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
             yield kind, sum(entry.time for entry in entries), entries
 
 
-def _finding(
-    facts: Facts, kind: int, time: int, entries: tuple[Entry, ...], text: str
-) -> Finding:
+def _finding(facts: Facts, kind: int, time: int, entries: tuple[Entry, ...], text: str) -> Finding:
     top = entries[0]
     share = time / facts.account.span
     name = kernel_names.bare(top.name) if kind in (COMPUTE, COMMUNICATION) else top.name

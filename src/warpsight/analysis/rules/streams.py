@@ -143,7 +143,10 @@ def _of_host(facts: Facts, chosen: Column) -> Rows:
     call = call[call >= 0]
     begin, end = facts.window
     if len(call):
-        begin, end = min(begin, int(facts.calls.start[call].min())), max(end, int(facts.calls.end[call].max()) + 1)
+        begin, end = (
+            min(begin, int(facts.calls.start[call].min())),
+            max(end, int(facts.calls.end[call].max()) + 1),
+        )
     return Rows(begin, end, processes=processes)
 
 

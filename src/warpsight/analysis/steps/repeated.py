@@ -55,7 +55,9 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
         if not _goes_on(names, at):
             return found
     alone = _between(trace, work, launched, when, names, begun[:0])
-    if alone is None or (found is not None and not found.weak and not _now_and_then(found, alone, when, begun)):
+    if alone is None or (
+        found is not None and not found.weak and not _now_and_then(found, alone, when, begun)
+    ):
         return found
     return alone
 
@@ -138,9 +140,11 @@ def _between(
 
 
 def _with_kernels(edges: Column, kind: Column) -> Column:
-    """The edges of turns without those before and after a loop of kernels that only copy: copies come again at any distance.
+    """The edges of turns without those before and after a loop of kernels that only copy.
 
-        c | c | c | c | c c | a b a | a b a | a b a        period 3: the first turns of `c` come before the loop
+    Copies come again at any distance; of period 3, two turns of `c` come before the loop:
+
+        c c c | c c c | a b a | a b a | a b a
     """
     count = np.diff(np.append(0, np.cumsum(kind < COPY))[edges])
     inside = np.flatnonzero(count)
@@ -155,7 +159,11 @@ def _with_first(first: Column, names: Column, period: int) -> Column:
         a b c | a b c | a b c |        found: | a b c and | a b c, the first three are a turn as well
     """
     place, size = int(first[0]), int(first[1] - first[0])
-    if size >= period or size > place or not np.array_equal(names[place - size : place], names[place : place + size]):
+    if (
+        size >= period
+        or size > place
+        or not np.array_equal(names[place - size : place], names[place : place + size])
+    ):
         return first
     return np.append(place - size, first)
 

@@ -7,10 +7,10 @@ that begins with types is a kernel of its own for each of them.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from os.path import commonprefix
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
 #: What may come after a function's arguments.
@@ -42,7 +42,12 @@ def bare(name: str) -> str:
     while place and (inside or place == len(whole)):  # back to where the last parentheses begin
         place -= 1
         inside += (whole[place] == ")") - (whole[place] == "(")
-    if not whole.endswith(")") or place <= 0 or whole[place - 1] == " " or whole.endswith("operator", 0, place):
+    if (
+        not whole.endswith(")")
+        or place <= 0
+        or whole[place - 1] == " "
+        or whole.endswith("operator", 0, place)
+    ):
         return text
     begin = 0
     for at, letter, depth in _nested(whole[:place]):
@@ -70,8 +75,9 @@ def apart(names: Iterable[str]) -> dict[str, str]:
         alike.setdefault(text, []).append(name)
     head = _LONGEST // 2
     for group in alike.values():
-        differs = len(commonprefix([bare(name) for name in group]))
-        begin = max(differs - 3, head)
+        least, most = min(map(bare, group)), max(map(bare, group))
+        same = (one == other for one, other in zip(least, most, strict=False))
+        begin = max(sum(itertools.takewhile(bool, same)) - 3, head)
         for name in group if len(group) > 1 else ():
             text = bare(name)
             shown[name] = f"{text[:head]}…{text[begin : begin + _LONGEST - head - 1]}"
