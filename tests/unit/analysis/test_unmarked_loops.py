@@ -92,10 +92,8 @@ def test_waits_before_a_loop_do_not_make_turns_of_its_layers(tmp_path: Path, cop
 
 
 @pytest.mark.parametrize(("pause", "expected"), [(10 * US, 0), (20_000 * US, 13)])
-def test_a_result_that_is_read_number_by_number_is_no_loop(
-    tmp_path: Path, pause: int, expected: int
-) -> None:
-    """Thirteen copies take most of the device's time, but next to nothing of the program's, unless there is a pause after each."""
+def test_a_result_that_is_read_number_by_number_is_no_loop(tmp_path: Path, pause: int, expected: int) -> None:
+    """Thirteen copies take most of the device's time, but little of the program's unless there is a pause after each."""
     program = Program(tmp_path / "t.warp")
     for place in range(4):
         program.launch(f"kernel{place}", 2 * US)

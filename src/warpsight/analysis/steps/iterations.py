@@ -46,7 +46,7 @@ _NEVER = np.iinfo(np.int64).max
 _SINGLE, _OFTEN = 2, 50
 #: Turns of one work are nearly all of what there is from the first to the last.
 _ALL_ONE = 0.9
-#: A loop found by repetition has at least this share of the device time, or of the span; one of single works has that of the span.
+#: A loop found by repetition has at least this share of the device time or of the span; one of single works of the span.
 _PART_OF = 0.05
 
 
