@@ -49,8 +49,8 @@ _MIGRATION = (
     "waits for its migration."
 )
 _HELD_BACK = (
-    "The launch returned long before its work began: look at what else uses this GPU (another process, a display), and whether "
-    "the driver submits launches in batches, as on Windows and WSL."
+    "The launch returned long before its work began: look at what else uses this GPU (another process, a display, work from "
+    "before the recording), and whether the driver submits launches in batches, as on Windows and WSL."
 )
 #: Advice for kernels during which pages of managed memory move.
 PAGED = (
