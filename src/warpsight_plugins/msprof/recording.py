@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.trace_events import RowBuffer
@@ -17,8 +18,12 @@ _COPIES = {
     "host to host": "HtoH", "host to device": "HtoD", "device to host": "DtoH", "device to device": "DtoD",
     "addr device to device": "DtoD", "host to device ex": "HtoD", "device to host ex": "DtoH",
 }  # fmt: skip
-#: Engines that copy, and task types that do no work: marks in a stream, and values written for another device that waits.
-_COPY_ENGINES, _NO_WORK = ("SDMA", "PCIE_DMA"), ("PLACE_HOLDER", "WRITE_VALUE")
+#: What engines that copy do, which add while they copy, too.
+_COPIED = re.compile(r"(SDMA|PCIE_DMA)$|.*MEMC(O?)PY|REDUCE_ASYNC")
+#: Task types that do no work: marks in a stream, and values written for another device that waits.
+_NO_WORK = ("PLACE_HOLDER", "WRITE_VALUE")
+#: Task types of versions of CANN that have the type in the name.
+_NO_TYPE = ("", "OTHER", "N/A")
 _SIDES = {"H": "host", "D": "device", "u": "unknown"}
 _ELEMENT = {
     "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BFP16": 2, "INT32": 4, "UINT32": 4, "FP32": 4, "INT64": 8,
@@ -64,17 +69,17 @@ class MsprofRecording:
     def task(self, kind: str, name: str, row: dict[str, Any], *, size: int = 0, direction: str = "", blocks: int = 0,
              task: int = 0) -> None:  # fmt: skip
         """A task of some type: a copy, a wait, an event, or else a kernel."""
-        upper = kind.upper().replace(" ", "_").removesuffix("_SQE")
+        upper = (name if kind.upper() in _NO_TYPE else kind).upper().replace(" ", "_").removesuffix("_SQE")
         if upper == "PLACE_HOLDER" and "EVENT_RECORD" in name.upper():
             upper = "EVENT_RECORD"
-        if direction or "MEMCPY" in upper or upper in _COPY_ENGINES:
+        if direction or _COPIED.match(upper):
             self._copy(row, size, direction)
         elif "WAIT" in upper:
             self.rows.add("sync", **row, kind="stream wait event", event=task)
         elif "EVENT_RECORD" in upper or "NOTIFY_RECORD" in upper:
             event = {key: value for key, value in row.items() if key not in ("start", "duration")}
             self.rows.add("event", **event, time=row["start"], event=task)
-        elif upper in _NO_WORK:
+        elif upper in _NO_WORK or upper in _NO_TYPE:  # what has no name either is the runtime's
             self._without_work[kind] = self._without_work.get(kind, 0) + 1
         else:
             shape = self.target.shape(grid_x=blocks, grid_y=1, grid_z=1) if blocks else None

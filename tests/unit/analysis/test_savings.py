@@ -443,3 +443,24 @@ def test_without_waits_nobody_knows_what_the_host_waited_for(tmp_path, pause, kn
     kernel = findings(tmp_path, recorded(build))["compute", "kernel"]
     assert (kernel.saves_ns is not None) == known
     assert known == (not any("not known" in line for line in kernel.evidence))
+
+
+@pytest.mark.parametrize(("function", "known"), [("cudaMalloc", True), ("write", False)])
+def test_a_call_that_launches_nothing_says_that_waits_were_recorded_too(
+    tmp_path, monkeypatch, function, known
+):
+    """Wherever in the recording it is: the time that is re-timed has launches alone."""
+    monkeypatch.setattr(savings, "_WHOLE", 10)
+
+    def build(recorder, writer):
+        recorder.rows["api"] = [{"start": recorder.clock, "duration": 5 * US, "function": function, "thread": 1, "process": 0,
+                                 "correlation": 9_999}]  # fmt: skip
+        recorder.clock += 10 * US
+        names = [writer.name(one) for one in ("gemm", "norm", "add")]
+        for _ in range(20):
+            for name in names:
+                recorder.kernel(name, 40 * US)
+                recorder.clock += 45 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "gemm"]
+    assert (kernel.saves_ns is not None) == known

@@ -164,6 +164,38 @@ def test_arrows_join_tasks_to_the_innermost_call_around_their_tail(tmp_path: Pat
     assert stored(out, text) == [("task1", 11), ("task2", 11), ("task3", 93)]
 
 
+@pytest.mark.parametrize("kind", ["Other", "other", "N/A"])
+def test_tasks_of_no_type_are_what_their_names_say(kind: str, tmp_path: Path) -> None:
+    """Early versions of CANN have the type of tasks that run on no core in their names."""
+    named = (
+        kind,
+        "NOTIFY_WAIT",
+        "EVENT_WAIT",
+        "NOTIFY_RECORD",
+        "MEMCPY_ASYNC",
+        "MemcopyAsync",
+        "REDUCE_ASYNC_V2",
+        "ReduceSum65",
+    )
+    rows: list[dict[str, object]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Ascend Hardware"}},
+        {"ph": "M", "name": "process_labels", "pid": 1, "tid": 0, "args": {"labels": "NPU"}},
+    ]
+    for number, name in enumerate(named):
+        args = {"Task Type": kind, "Physic Stream Id": 3, "Task Id": number, "connection_id": -1}
+        rows.append({"ph": "X", "name": name, "pid": 1, "tid": 3, "ts": f"{1_727_592_872_437_124 + number * 10}.000",
+                     "dur": 5.0, "args": args})  # fmt: skip
+    (tmp_path / "trace_view.json").write_text(json.dumps(rows))
+    out = read(tmp_path / "trace_view.json", tmp_path)
+    assert stored(out, "select name from kernel join name on id = name_id") == [("ReduceSum65",)]
+    assert [stored(out, f"select count(*) from {table}")[0][0] for table in ("memcpy", "sync", "event")] == [
+        3,
+        2,
+        1,
+    ]
+    assert (f"tasks that do no work were not imported: {kind} (1)",) in stored(out, "select cause from loss")
+
+
 def test_a_collective_is_one_piece_of_communication_not_its_tasks(tmp_path: Path) -> None:
     """Most of a collective's tasks wait for other ranks, so the sum of its tasks is not its time."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.model.naming.kernel_names import family, short
+from warpsight.model.naming.kernel_names import apart, family, short
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,53 @@ def test_a_sentence_has_the_name_without_return_type_and_arguments(name, text):
     assert short(name) == text
 
 
-def test_a_sentence_has_at_most_a_hundred_characters_of_it():
-    assert short("k" * 100) == "k" * 100
-    assert short("k" * 101) == "k" * 99 + "…"
-    assert short("void " + "k" * 100 + "(int)") == "k" * 100
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("std::enable_if<!(false), void>::type gemv::kernel<int, float>(int*)", "gemv::kernel<int, float>"),
+        ("unsigned int (anonymous namespace)::f<int>(int)", "(anonymous namespace)::f<int>"),
+        ("cub::Sum operator()(int)", "operator()"),
+        ("void f<int>(int*) [clone .kd]", "f<int>"),
+        ("run(int)::{lambda(int)#1}::operator()(int) const", "run(int)::{lambda(int)#1}::operator()"),
+        ("f32[5,1024]{1,0:T(8,128)} fusion", "f32[5,1024]{1,0:T(8,128)} fusion"),
+        ("memcpy (HtoD) of weights", "memcpy (HtoD) of weights"),
+    ],
+)
+def test_what_a_function_returns_is_not_in_its_name(name, text):
+    assert short(name) == text
+
+
+LONG = "void cub::V2::Onesweep<cub::V2::Policy<unsigned, cub::Id<int>, {0}>::P9, (bool)0, unsigned, cub::V2::Id, int, long>(T2*)"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("void f<at::detail::Adder<float>, at::native::Loader<1, at::detail::Layout>, 4u>(float*, at::Array<char*, 3>)",
+         "f<Adder<float>, Loader<1, Layout>, 4u>"),
+        (LONG.format(1), "cub::V2::Onesweep<Policy<…>::P9, (bool)0, unsigned, Id, int, long>"),
+        (LONG.format(1).replace("Onesweep", "DeviceRadixSortOnesweepKernel"),
+         "…::DeviceRadixSortOnesweepKernel<Policy<…>::P9, (bool)0, unsigned, …>"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_128x128_32x5_tn_align8>(Params)",
+         "…::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_1…32x5_tn_align8>"),
+        ("triton_red_fused__to_copy__unsafe_view_add_mean_mul_native_layer_norm_backward_pow_rsqrt_sum_17",
+         "triton_red_fused__to_copy__unsafe_view_add_mean_mul_nati…ow_rsqrt_sum_17"),
+    ],
+)  # fmt: skip
+def test_a_sentence_has_as_much_of_a_long_name_as_there_is_room_for(name, text):
+    assert short(name) == text
+
+
+@pytest.mark.parametrize("length", [71, 72, 73, 100, 5000])
+def test_a_sentence_has_at_most_72_characters_of_it(length):
+    assert len(short("k" * length)) == min(length, 72)
+    assert len(short("void a::b::" + "k" * length + "<int, f<long, " + "x" * length + ">>(int)")) <= 72
+
+
+def test_names_that_would_look_alike_show_where_they_differ():
+    names = [f"Cijk_{'A' * 80}_MT{size}_{'B' * 30}_WG16_1" for size in ("64x64", "128x64", "128x32")]
+    shown = apart([*names, "gemm(float*)"])
+    assert shown.pop("gemm(float*)") == "gemm"
+    assert len(set(map(short, names))) == 1
+    assert all(len(text) <= 72 for text in shown.values())
+    assert [name.split("_")[2] in text for name, text in shown.items()] == [True] * 3

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Names of idle time that no call has: before work of a program that the trace begins in, and before the driver's own copies.
 NO_CALL = "work whose launch is not in the trace"
+#: Names of idle time whose launch had returned begin with this, and end with the launching function.
+AFTER = "after "
 MIGRATION = "migrations of managed memory, which no call launches"
 #: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
 CALLBACKS = "the recorder's work in GPU calls and ranges"
@@ -245,7 +247,7 @@ def _afterwards(
         function = _stream_wait(trace, work, calls, gaps.row[rows[late]], gaps.call[rows[late]])
         waited = function >= 0
         kind[late] = np.where(waited, OTHER_STREAM, UNKNOWN)
-        after = np.array([_numbered(names, f"after {text}") for text in calls.functions], np.int64)
+        after = np.array([_numbered(names, AFTER + text) for text in calls.functions], np.int64)
         name[late] = np.where(waited, function, after[name[late]])
     begin, end = gaps.returned[rows], gaps.end[rows]
     later = calls_held.stamping_time(trace)

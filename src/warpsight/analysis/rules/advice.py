@@ -15,7 +15,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
-from warpsight.analysis.account.pieces import MIGRATION
+from warpsight.analysis.account.pieces import AFTER, MIGRATION
 from warpsight.model.naming import api_names
 
 _TEXTS = {
@@ -47,6 +47,10 @@ _WAIT = "Wait later and less often: read results once per several steps, and let
 _MIGRATION = (
     "Prefetch managed memory to where it is used next (cudaMemPrefetchAsync), or copy it: else the first access to each page "
     "waits for its migration."
+)
+_HELD_BACK = (
+    "The launch returned long before its work began: look at what else uses this GPU (another process, a display, work from "
+    "before the recording), and whether the driver submits launches in batches, as on Windows and WSL."
 )
 #: Advice for kernels during which pages of managed memory move.
 PAGED = (
@@ -109,6 +113,8 @@ def of(kind: int, name: str, usual: int = 0, count: int = 2, found: Transfers = 
         return _TEXTS[kind].format(stream="" if found.own_stream else ", on a stream of its own")
     if kind == UNKNOWN and name == MIGRATION:
         return _MIGRATION
+    if kind == UNKNOWN and name.startswith(AFTER):
+        return _HELD_BACK
     if kind == HOST:
         loader = (text for prefix, text in _LOADERS.items() if name.startswith(prefix))
         return next(loader, _TEXTS[HOST])

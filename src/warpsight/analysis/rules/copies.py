@@ -17,7 +17,7 @@ from warpsight.model import calls as host_calls
 from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.storage.columns import NO_TEXT
-from warpsight.model.work import NO_TIME
+from warpsight.model.work import NO_TIME, summed
 
 Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
@@ -28,6 +28,8 @@ _USUAL = 10
 #: A call that waits for its copy returns when that ends, as far as the clocks of host and device agree (ns).
 _CLOCK_ERROR = 1_000
 _ENDS = ("source_kind", "destination_kind")
+#: Share of the time that many synchronous copies take before they are worth a word.
+_WORTH_A_WORD = 0.001
 #: Share of the time that repeated copies take before they are worth a word.
 _REPEATED = 0.02
 
@@ -57,6 +59,7 @@ class _Moves:
         pageable: Which touch pageable memory.
         pinned: Which touch pinned memory.
         synchronous: Which held the host: their call was not asynchronous, and did not return before they ended.
+        direction: A number for each device and direction; copies of one direction share a link.
         migrations: Which the driver made for managed memory.
     """
 
@@ -64,6 +67,7 @@ class _Moves:
     pageable: Column
     pinned: Column
     synchronous: Column
+    direction: Column
     migrations: Column
 
     def chosen(self, mask: Column) -> dict[str, Column]:
@@ -73,7 +77,7 @@ class _Moves:
 
 def _moves(facts: Facts, table: str) -> _Moves:
     begin, end = facts.window
-    kinds = _ENDS if table == "memcpy" else ()
+    kinds = (*_ENDS, "kind") if table == "memcpy" else ()
     numbers = {
         "start": NO_TIME,
         "duration": 0,
@@ -92,7 +96,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
     def of_kind(wanted: str) -> Column:
         """How many of a row's two memories have a given kind."""
         out = np.zeros(len(columns["start"]), np.int8)
-        for kind in kinds:
+        for kind in kinds[: len(_ENDS)]:
             out += columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
         return out
 
@@ -103,7 +107,8 @@ def _moves(facts: Facts, table: str) -> _Moves:
     )  # by the driver: no call waits for them
     held = columns["returned"] >= moved["end"] - _CLOCK_ERROR
     synchronous = ~columns["asynchronous"].astype(bool) & ~migrated & held
-    return _Moves(moved, of_kind("pageable") > 0, of_kind("pinned") > 0, synchronous, migrated)
+    direction, _ = device_work.numbered([columns["device"], columns.get("kind", columns["device"])])
+    return _Moves(moved, of_kind("pageable") > 0, of_kind("pinned") > 0, synchronous, direction, migrated)
 
 
 def _returned(facts: Facts, table: str, count: int) -> Column:
@@ -126,9 +131,22 @@ def _exposed(facts: Facts, found: dict[str, Column]) -> int:
     return own.total - intervals.intersection(own, facts.kernels).total
 
 
+def _beside(facts: Facts, moves: _Moves) -> int:
+    """Time in which a link does nothing: copies that hold nobody still take theirs, those of one direction one after another."""
+    if not len(moves.direction):
+        return facts.length
+    length = moves.columns["end"] - moves.columns["start"]
+    busiest = int(summed(moves.direction, length, int(moves.direction.max()) + 1).max())
+    return max(facts.length - busiest, 0)
+
+
 def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
-    """Rule of nsys: asynchronous copies from or to pageable memory are staged by the driver and block the caller."""
-    found = copies.chosen(copies.pageable)
+    """Rule of nsys: asynchronous copies from or to pageable memory are staged by the driver and block the caller.
+
+    The driver takes what small ones move along with the command: pinned memory would make them no faster.
+    """
+    size_of = copies.columns["bytes"]
+    found = copies.chosen(copies.pageable & ~((size_of > 0) & (size_of <= SMALL)))
     count = len(found["start"])
     if not count:
         return
@@ -176,8 +194,8 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
     count = len(found["start"])
     if not count:
         return
-    cost = _exposed(facts, found)
-    if cost < 0.005 * facts.length and count < _MANY:
+    cost = min(_exposed(facts, found), _beside(facts, moves))
+    if cost < 0.005 * facts.length and (count < _MANY or cost < _WORTH_A_WORD * facts.length):
         return
     stack = facts.common_stack(found["stack"])
     text = f"{count:,} synchronous {what} hold the host until they are done"

@@ -88,7 +88,7 @@ def _by_name(one: Iterations, number: int) -> dict[tuple[int, int], int]:
 
 
 def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
-    usual = one.steady & ~one.outlier
+    usual = one.steady & ~iterations.outliers(one.duration, one.steady)  # one long pause is no variation
     steady = one.duration[usual]
     if len(steady) < 10:
         return

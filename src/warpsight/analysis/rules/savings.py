@@ -37,6 +37,7 @@ from warpsight.analysis.rules.launches import SHORT
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.naming import kernel_names
 from warpsight.model.naming import texts as names_of
+from warpsight.model.naming.api_names import is_gpu_api
 from warpsight.model.selection import Rows
 from warpsight.model.work import COPY as COPIED
 from warpsight.model.work import SET
@@ -87,7 +88,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         if (
             finding.kind in _OF_WORK
             and saved < _MOST_OF * (finding.share_ns or 0)
-            and (recorded := _recorded_of_host(windows)) is not None
+            and (recorded := _recorded_of_host(facts, windows)) is not None
         ):
             unknown = f"what it would save is not known: {recorded}"
             yield replace(finding, evidence=(*finding.evidence, unknown))
@@ -99,25 +100,22 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, saves_ns=saved, evidence=evidence)
 
 
-def _recorded_of_host(windows: list[_Window]) -> str | None:
+def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
     """What was recorded of the host, in words, where its waits may be missing; None where they are known.
 
-    They may be missing where no wait is known and all recorded calls are of functions that launched something.
+    They may be missing where no wait is known and all calls to the GPU's interfaces that were recorded, in whatever time, are of
+    functions that launched something.
     """
-    calls = 0
-    for one in (window.program for window in windows):
-        graph = one.graph
-        launching = np.zeros(len(graph.calls.functions) + 1, bool)
-        function = graph.calls.function[graph.by_thread.call]
-        launching[function[one.place[one.place >= 0]]] = True
-        if np.isin(one.links.kind, _WAITS).any() or not launching[function].all():
-            return None
-        calls += len(function)
-    if not windows:
+    if not windows or any(np.isin(one.program.links.kind, _WAITS).any() for one in windows):
+        return None
+    function = facts.calls.function
+    launching = np.array([not is_gpu_api(name) for name in facts.calls.functions] + [False], bool)
+    launching[function[facts.call[facts.call >= 0]]] = True
+    if not launching[function].all():
         return None
     return (
         "calls that launch are all that was recorded of the host, and no waits"
-        if calls
+        if any(len(one.program.graph.by_thread) for one in windows)
         else "no call of the host that launches or waits was recorded"
     )
 
@@ -163,11 +161,11 @@ def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int 
 def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
-        # A short name may stand for several kernels: the row of the account with the finding's share is the one.
+        # A bare name may stand for several kernels: the row of the account with the finding's share is the one.
         found = {
             entry.name
             for entry in facts.account.of(COMPUTE)
-            if entry.time == finding.share_ns and kernel_names.short(entry.name) == name
+            if entry.time == finding.share_ns and kernel_names.bare(entry.name) == name
         }
         rows = names_of.texts(facts.trace).items()
         ids = np.array(

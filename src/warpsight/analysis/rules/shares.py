@@ -20,7 +20,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
-from warpsight.analysis.account.pieces import MIGRATION
+from warpsight.analysis.account.pieces import AFTER, MIGRATION
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice, evidence
@@ -49,6 +49,7 @@ def _ranked(facts: Facts, *, leads: bool) -> Iterator[Finding]:
     if not found.span:
         return
     ranked = sorted(_candidates(found), key=lambda one: -one[1])
+    shown = kernel_names.apart(entries[0].name for kind, _, entries in ranked if kind == COMPUTE)
     kernels = 0
     for place, (kind, time, entries) in enumerate(ranked):
         kernels += kind == COMPUTE
@@ -56,7 +57,8 @@ def _ranked(facts: Facts, *, leads: bool) -> Iterator[Finding]:
             continue
         if place and time < (LEAST_KERNEL if kind == COMPUTE else LEAST) * found.span:
             continue
-        yield _finding(facts, found, kind, time, entries, first=leads and not place)
+        text = _text(facts, kind, shown, time, entries[0], first=leads and not place)
+        yield _finding(facts, kind, time, entries, text)
 
 
 def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
@@ -69,12 +71,10 @@ def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
             yield kind, sum(entry.time for entry in entries), entries
 
 
-def _finding(
-    facts: Facts, found: Account, kind: int, time: int, entries: tuple[Entry, ...], *, first: bool
-) -> Finding:
+def _finding(facts: Facts, kind: int, time: int, entries: tuple[Entry, ...], text: str) -> Finding:
     top = entries[0]
-    share = time / found.span
-    name = kernel_names.short(top.name) if kind in (COMPUTE, COMMUNICATION) else top.name
+    share = time / facts.account.span
+    name = kernel_names.bare(top.name) if kind in (COMPUTE, COMMUNICATION) else top.name
     count = sum(entry.count for entry in entries)
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
@@ -86,14 +86,17 @@ def _finding(
         transfers = evidence.transfers(facts, kind, rows)
         todo = advice.of(kind, top.name, usual, top.kernels if kind == COMPUTE else top.count, transfers)
     return Finding(
-        severity, _text(facts, kind, name, time, top, first=first), values, f"account/{CLASSES[kind]}", None,
+        severity, text, values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,
         evidence.stretch(facts, kind, entries, rows),
     )  # fmt: skip
 
 
-def _text(facts: Facts, kind: int, name: str, time: int, top: Entry, *, first: bool) -> str:
+def _text(facts: Facts, kind: int, shown: dict[str, str], time: int, top: Entry, *, first: bool) -> str:
     found = facts.account
+    name = shown[top.name] if kind == COMPUTE else top.name
+    if kind == COMMUNICATION:
+        name = kernel_names.short(name)
     share = time / found.span
     part = "" if top.time >= _ALL * time else f"{top.time / time:.0%} of it "
     times = words.times(top.count)
@@ -109,7 +112,7 @@ def _text(facts: Facts, kind: int, name: str, time: int, top: Entry, *, first: b
     if kind == UNKNOWN and name == MIGRATION:
         return f"{idle} before {name}"
     if kind == UNKNOWN:
-        after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"
+        after = f": most of it {name} had returned" if name.startswith(AFTER) else f": before {name}"
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
     stretch = evidence.one_stretch(facts, kind) if kind in (HOST, LAUNCH) else ""
     texts = {

@@ -111,7 +111,8 @@ def _room(facts: Facts) -> tuple[float, float]:
 def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
     """What released most kernels that came after one of another stream, by the dependency graph: text, name, count."""
     begin, end = facts.window
-    graph = dependency.build(facts.trace, Rows(begin, end, facts.rows.devices, (), facts.rows.processes))
+    device = Rows(begin, end, facts.rows.devices, (), facts.rows.processes)
+    graph = dependency.build(facts.trace, device, host_rows=_of_host(facts, chosen))
     cause = graph.cause[graph.base :]
     counts = np.bincount(cause, minlength=len(dependency.EDGES))
     default, event = int(counts[dependency.DEFAULT]), int(counts[dependency.EVENT])
@@ -128,6 +129,25 @@ def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
     if late >= 0.5 * len(chosen):
         return " because the host launches to one after the other is done", "the host", late
     return "", "", 0
+
+
+def _of_host(facts: Facts, chosen: Column) -> Rows:
+    """The calls that can have issued some work: of the whole trace, or of the time in which it was launched.
+
+    The host runs ahead of the device.
+    """
+    processes = facts.rows.processes
+    if facts.rows.begin is None and facts.rows.end is None:
+        return Rows(processes=processes)
+    call = facts.call[chosen]
+    call = call[call >= 0]
+    begin, end = facts.window
+    if len(call):
+        begin, end = (
+            min(begin, int(facts.calls.start[call].min())),
+            max(end, int(facts.calls.end[call].max()) + 1),
+        )
+    return Rows(begin, end, processes=processes)
 
 
 def _through(graph: dependency.DependencyGraph, kind: int) -> int:

@@ -46,7 +46,7 @@ _NEVER = np.iinfo(np.int64).max
 _SINGLE, _OFTEN = 2, 50
 #: Turns of one work are nearly all of what there is from the first to the last.
 _ALL_ONE = 0.9
-#: A loop found by repetition has at least this share of the device time, or of the span.
+#: A loop found by repetition has at least this share of the device time or of the span; one of single works of the span.
 _PART_OF = 0.05
 
 
@@ -160,7 +160,8 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             or _inside_one(single, turns)
             or announced.batches_of_one_step(trace, process, single, turns)
         ):
-            turns = single
+            # A range around the whole program is a turn only if its name says so.
+            turns = None if single.anyhow else single
         if turns is None:
             continue
         made = _made(trace, process, turns, work, mine, launched, when)
@@ -239,10 +240,11 @@ def _by_chance(found: Iterations) -> bool:
     work, mine = found.work, found.work.process == found.process
     time = int((work.end - work.start)[mine].sum())
     span = int(work.end[mine].max() - work.start[mine].min())
-    steady_time = int((work.end - work.start)[rows].sum())
-    if steady_time < _PART_OF * time and int(found.duration[found.steady].sum()) < _PART_OF * span:
-        return True
     size = float(np.median(np.diff(np.append(found.first, len(found.rows)))))
+    steady_time = int((work.end - work.start)[rows].sum())
+    short = int(found.duration[found.steady].sum()) < _PART_OF * span
+    if short and (size < _SINGLE or steady_time < _PART_OF * time):
+        return True
     steady = found.duration[found.steady]
     if size < _SINGLE:
         alike = np.bincount(distinct(work.name_id[rows] * 4 + work.kind[rows])[1])

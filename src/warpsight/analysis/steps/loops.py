@@ -23,9 +23,10 @@ _NUMBERED = re.compile(r"#?\d+")
 #: What frameworks put around or at the start of every turn of a main loop, whatever the program is: torch.profiler's steps, the
 #: fetch of a batch from torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
-#: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is.
+#: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is. Inference engines
+#: name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
 TURN_NAMES = re.compile(
-    r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
+    r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])|^execute_.*#",
     re.IGNORECASE,
 )
 #: Parts of a model that come again and again in every turn: a name that numbers them, or ends with them, announces no loop.

@@ -30,6 +30,8 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
 _EVENLY = 0.8
+#: With so many parts of the same work between two waits each part is a turn.
+_MANY_PARTS = 10
 #: Share of the waits across which work goes on repeating, where they divide no turns.
 _ACROSS = 0.5
 #: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
@@ -48,13 +50,16 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
     begun, _ = waits(trace, process)
     begun = begun[(begun >= (when[0] if len(when) else 0))]
     found = _between(trace, work, launched, when, names, begun)
-    if (found is None or found.weak or not _evenly(when, begun)) and _goes_on(
-        names, np.unique(np.searchsorted(when, begun, side="right"))
+    if found is not None and not found.weak:
+        at = np.unique(np.searchsorted(when, begun, side="right"))
+        if not _goes_on(names, at):
+            return found
+    alone = _between(trace, work, launched, when, names, begun[:0])
+    if alone is None or (
+        found is not None and not found.weak and not _now_and_then(found, alone, when, begun)
     ):
-        alone = _between(trace, work, launched, when, names, begun[:0])
-        if alone is not None and (found is None or len(alone.label) > len(found.label)):
-            return alone
-    return found
+        return found
+    return alone
 
 
 def _goes_on(names: Column, at: Column) -> bool:
@@ -76,6 +81,16 @@ def _goes_on(names: Column, at: Column) -> bool:
     other = np.append(0, np.cumsum(names[length:] != names[:-length]))
     first, last = np.maximum(at - 2 * length, 0), np.minimum(at + length, len(other) - 1)
     return bool(len(at)) and bool((other[last] == other[first]).mean() >= _ACROSS)
+
+
+def _now_and_then(waited: Turns, alone: Turns, when: Column, waits: Column) -> bool:
+    """Whether the host waits after so many turns, or after now more and now fewer, that its waits are no turns themselves.
+
+    Parts of the same work that a wait follows each time are sweeps of a turn; many of them are turns, of which every tenth, say,
+    prints how far it is.
+    """
+    turns, parts = len(waited.label), len(alone.label)
+    return parts >= _MANY_PARTS * turns or (parts > turns and not _evenly(when, waits))
 
 
 def _evenly(when: Column, waits: Column) -> bool:
@@ -108,16 +123,49 @@ def _between(
     first = np.unique(
         first[first < len(launched)]
     )  # a turn that begins with a wait begins with the launch after it
-    if len(first) < LEAST:
+    if len(first) < 2:
         return None
     last = int(found.begins[-1]) + found.period
     stop = len(launched) if last >= len(rows) else max(int(rows[last]), int(first[-1]) + 1)
+    edges = _with_kernels(np.append(first, stop), work.kind[launched])
+    first, stop = _with_first(edges[:-1], names, found.period), int(edges[-1])
+    if len(first) < LEAST:
+        return None
     turn = np.searchsorted(first, np.arange(len(launched)), "right") - 1
     turn[stop:] = -1
     marked = len(np.unique(np.searchsorted(first, before, "right"))) if len(before) else 0
     size = int(np.median(np.diff(first)))
     source = f"repetition of {size:,} kernels and copies" if size > 1 else "repetition of one kernel or copy"
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
+
+
+def _with_kernels(edges: Column, kind: Column) -> Column:
+    """The edges of turns without those before and after a loop of kernels that only copy.
+
+    Copies come again at any distance; of period 3, two turns of `c` come before the loop:
+
+        c c c | c c c | a b a | a b a | a b a
+    """
+    count = np.diff(np.append(0, np.cumsum(kind < COPY))[edges])
+    inside = np.flatnonzero(count)
+    return edges[inside[0] : inside[-1] + 2] if 2 * len(inside) > len(count) else edges
+
+
+def _with_first(first: Column, names: Column, period: int) -> Column:
+    """The places of turns, with that of the one that comes before the first wait, which no wait marks.
+
+    `period` counts launches and waits; names are those of launches:
+
+        a b c | a b c | a b c |        found: | a b c and | a b c, the first three are a turn as well
+    """
+    place, size = int(first[0]), int(first[1] - first[0])
+    if (
+        size >= period
+        or size > place
+        or not np.array_equal(names[place - size : place], names[place : place + size])
+    ):
+        return first
+    return np.append(place - size, first)
 
 
 def uneven(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:

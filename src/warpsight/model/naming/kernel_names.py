@@ -7,15 +7,20 @@ that begins with types is a kernel of its own for each of them.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
-_ANONYMOUS = "(anonymous namespace)"
+#: What may come after a function's arguments.
+_AFTER = re.compile(r"( const)?( \[[^]]*\])?$")
 #: Stands for a name that the trace does not have.
 UNNAMED = "?"
 #: Longest name in a sentence.
-_LONGEST = 100
+_LONGEST = 72
+_NAMESPACES = re.compile(r"(?:\w+::|\(anonymous namespace\)::|<unnamed>::)+(?=[\w(<])")
+_INNER = re.compile(r"<.*>", re.DOTALL)
 
 
 @lru_cache(maxsize=65_536)
@@ -26,12 +31,102 @@ def family(name: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
+def bare(name: str) -> str:
+    """A demangled name without return type and arguments; what its template was given stays.
+
+    Arguments are in the parentheses that end a name, so `f32[8]{0:T(128)}` of a compiler has none.
+    """
+    text = name.removeprefix("void ")
+    whole = _AFTER.sub("", text)
+    place, inside = len(whole), 0
+    while place and (inside or place == len(whole)):  # back to where the last parentheses begin
+        place -= 1
+        inside += (whole[place] == ")") - (whole[place] == "(")
+    if (
+        not whole.endswith(")")
+        or place <= 0
+        or whole[place - 1] == " "
+        or whole.endswith("operator", 0, place)
+    ):
+        return text
+    begin = 0
+    for at, letter, depth in _nested(whole[:place]):
+        if letter == " " and not depth and not whole.endswith("(anonymous", 0, at):
+            begin = at + 1
+    return whole[begin:place]
+
+
+@lru_cache(maxsize=65_536)
 def short(name: str) -> str:
-    """A name for a sentence: without return type and arguments, with template arguments only if nothing else is left."""
-    text, depth = name.removeprefix("void "), 0
+    """A name for a sentence: bare, and of a long one as much as there is room for."""
+    text = ""
+    for text in _ever_shorter(bare(name)):
+        if len(text) <= _LONGEST:
+            return text
+    head = (_LONGEST - 1) * 4 // 5  # both ends of a name that cannot be divided tell it from others
+    return f"{text[:head]}…{text[len(text) - (_LONGEST - 1 - head) :]}"
+
+
+def apart(names: Iterable[str]) -> dict[str, str]:
+    """The short form of each name; of those that would look alike, its start and the place where they differ."""
+    shown = {name: short(name) for name in names}
+    alike: dict[str, list[str]] = {}
+    for name, text in shown.items():
+        alike.setdefault(text, []).append(name)
+    head = _LONGEST // 2
+    for group in alike.values():
+        least, most = min(map(bare, group)), max(map(bare, group))
+        same = (one == other for one, other in zip(least, most, strict=False))
+        begin = max(sum(itertools.takewhile(bool, same)) - 3, head)
+        for name in group if len(group) > 1 else ():
+            text = bare(name)
+            shown[name] = f"{text[:head]}…{text[begin : begin + _LONGEST - head - 1]}"
+    return shown
+
+
+def _ever_shorter(text: str) -> Iterator[str]:
+    """A bare name, and with more and more left out.
+
+    First the namespaces of template arguments, then what is inside of those, then outer namespaces, then the last arguments:
+
+        a::b::f<c::D<int>, E, 4>   a::b::f<D<int>, E, 4>   a::b::f<D<…>, E, 4>   …::f<D<…>, E, 4>   …::f<D<…>, …>
+    """
+    yield text
+    base, given, after = _template(text)
+    given = [_NAMESPACES.sub("", one) for one in given]
+    if given:
+        yield f"{base}<{', '.join(given)}>{after}"
+        given = [_INNER.sub("<…>", one) for one in given]
+        after = f"<{', '.join(given)}>{after}"
+        yield base + after
+    *outer, base = base.split("::")
+    for place in range(len(outer)):
+        yield "::".join(["…", *outer[place + 1 :], base]) + after
+    if outer:
+        base = f"…::{base}"
+    for count in range(len(given) - 1, 0, -1):
+        yield f"{base}<{', '.join(given[:count])}, …>"
+
+
+def _template(text: str) -> tuple[str, list[str], str]:
+    """A bare name's text before its template arguments, these, and the text after them."""
+    begin, given, at = text.find("<"), [], 0
+    if begin <= 0:
+        return text, [], ""
+    for place, letter, depth in _nested(text):
+        if depth == 1 and letter == "<":
+            at = place + 1
+        elif (depth == 1 and letter == ",") or (not depth and letter == ">"):
+            given.append(text[at:place].strip())
+            at = place + 1
+            if letter == ">":
+                return text[:begin], given, text[at:]
+    return text, [], ""
+
+
+def _nested(text: str) -> Iterator[tuple[int, str, int]]:
+    """Place, letter and how many templates are open after it; an arrow closes none."""
+    depth = 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">" and text[place - 1 : place] != "-")
-        if letter == "(" and not depth and not text.startswith(_ANONYMOUS, place):
-            text = text[:place]
-            break
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        yield place, letter, depth

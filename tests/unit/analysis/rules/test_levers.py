@@ -86,6 +86,34 @@ def test_calls_that_return_before_their_work_ends_hold_no_host(program, table, f
         assert not {f.rule for f in verdict(trace).findings} & {"fills/synchronous", "copies/synchronous"}
 
 
+@pytest.mark.parametrize(("length", "saved"), [(20, 20), (48, 48), (190, 108)])
+def test_synchronous_copies_that_hold_nobody_still_take_their_time(program, length, saved):
+    """What they can save is what else there is: 50 µs of a kernel, and 58 µs of calls and pauses, beside each copy."""
+    for _ in range(40):
+        program.launch("gemm", 50 * US)
+        program.host = program.device
+        number = program.call("api", "cudaMemcpy", (length + 52) * US)
+        program.add("memcpy", start=program.host - (length + 2) * US, duration=length * US, bytes=1 << 20, kind="DtoH",
+                    source_kind="device", destination_kind="pinned", asynchronous=False, context=1, stream=7, device=0,
+                    correlation=number)  # fmt: skip
+        program.device = program.host
+    _, finding = judged(program, "copies/synchronous")
+    assert finding.saves_ns == pytest.approx(40 * saved * US, rel=0.03)
+
+
+@pytest.mark.parametrize(("size", "said"), [(0, True), (64 << 10, False), ((64 << 10) + 1, True)])
+def test_pinned_memory_is_no_help_for_pageable_copies_of_a_few_bytes(program, size, said):
+    for _ in range(30):
+        number = program.call("api", "cudaMemcpy", 60 * US)
+        program.add("memcpy", start=program.host - 50 * US, duration=40 * US, bytes=size, kind="HtoD", source_kind="pageable",
+                    destination_kind="device", asynchronous=False, context=1, stream=7, device=0, correlation=number)  # fmt: skip
+        program.device = program.host
+        program.launch("gemm", 20 * US)
+        program.host = program.device
+    with program.open() as trace:
+        assert ("copies/pageable" in {one.rule for one in verdict(trace).findings}) == said
+
+
 def test_pageable_copies_save_what_no_kernel_hides(program):
     for _ in range(30):
         number = program.call("launch", "cudaMemcpyAsync", 300 * US, captured=False)

@@ -45,7 +45,7 @@ def test_streams_take_turns_for_what_released_most_kernels(monkeypatch, causes, 
         base=base, cause=np.array([0] * base + causes), time=np.full(base + count_of, 50), start=np.full(count_of, 60),
         edges=(np.full(tied, base), np.full(tied, base + count_of - 1), np.full(tied, DEFAULT)),
     )  # fmt: skip
-    monkeypatch.setattr(dependency, "build", lambda trace, rows: graph)
+    monkeypatch.setattr(dependency, "build", lambda trace, rows, host_rows: graph)
     facts = SimpleNamespace(window=(0, 100), trace=None, rows=Rows())
     text, found, edges = streams._reason(facts, np.arange(count_of))
     assert (found, edges) == (kind, count)

@@ -177,6 +177,27 @@ def test_where_nothing_of_the_host_was_recorded_nothing_is_said_of_its_launches(
     )
 
 
+def test_what_is_held_back_after_its_launch_was_launched_in_the_trace(program: Program) -> None:
+    """As where a driver submits launches in batches."""
+    for _ in range(20):
+        program.device = program.host + 2_000 * US
+        program.launch("gemm", 10 * US)
+        program.synchronize()
+    found = of(judged(program), "account/unknown")
+    assert "most of it after cudaLaunchKernel had returned" in found.text
+    assert "Record from the program's start" not in (found.advice or "")
+    assert "look at what else uses this GPU" in (found.advice or "")
+
+
+def test_one_long_pause_in_a_loop_is_no_variation_of_its_iterations(program: Program) -> None:
+    for number in range(60):
+        program.launch("gemm", 10 * US)
+        program.launch("norm", 10 * US)
+        program.host = program.device + 5 * US + (20_000 * US if number == 40 else 0)
+    found = judged(program)
+    assert not [one for one in found.findings if one.rule == "loops/jitter"]
+
+
 def test_a_launch_counts_once_however_its_idle_time_is_cut(program: Program) -> None:
     """The device is idle during each launch, and on the way from it to the kernel."""
     for _ in range(20):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import Build, device, kernel, launch
-from tests.unit.analysis.rules.program import US, Program
+from tests.unit.analysis.rules.program import MS, US, Program
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import kernels, streams
 from warpsight.analysis.rules.facts import Facts
@@ -169,10 +169,12 @@ def test_work_on_the_default_stream_between_them_is_the_reason(program: Program)
     assert f"{one.values['edges']:,} kernels were released by the legacy default stream" in one.evidence
 
 
-def test_waiting_for_each_others_events_is_the_reason(program: Program) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_waiting_for_each_others_events_is_the_reason(program: Program, ahead: bool) -> None:
+    """Whether the host launches beside the device or all of it before the first kernel begins."""
+    program.device += 20 * MS * ahead
     shape = program.writer.shape(grid_x=4, grid_y=1, grid_z=1, block_x=64, block_y=1, block_z=1)
     program.launch("pool", 100 * US, stream=8, shape_id=shape)
-    program.host += 20 * US  # calls from before the first kernel are not looked at
     for number in range(24):
         stream = 7 + number % 2
         wait = program.call("api", "cudaStreamWaitEvent", US)

@@ -164,7 +164,13 @@ def test_copies_cost_what_no_kernel_hides(build: Build, monkeypatch: Any, seed: 
     def exposed(chosen: list[Row]) -> int:
         return len({t for t in moments(chosen) - kernels if begin <= t < end})
 
+    def beside(rows: list[Row]) -> int:
+        """What is left of the time beside the copies of the device that has most; all are of one direction."""
+        busiest = max((sum(r["duration"] for r in rows if r["device"] == one) for one in (0, 1)), default=0)
+        return max(length - busiest, 0)
+
     pageable = [r for r in inside["memcpy"] if "pageable" in (r["source_kind"], r["destination_kind"])]
+    pageable = [r for r in pageable if r["bytes"] > 65_536]
     spent = sum(row["duration"] for row in pageable)
     one = only(found, "copies/pageable")
     assert (one is not None) == (bool(pageable) and spent >= 0.01 * length)
@@ -184,11 +190,13 @@ def test_copies_cost_what_no_kernel_hides(build: Build, monkeypatch: Any, seed: 
         waited = [row for row in inside[table] if not row["asynchronous"] and row.get("source_kind") != "managed"
                   and "pageable" not in (row.get("source_kind"), row.get("destination_kind"))]  # fmt: skip
         one = only(found, f"{what}/synchronous")
-        assert (one is not None) == (bool(waited) and (exposed(waited) >= 0.005 * length or len(waited) >= 3))
+        cost = min(exposed(waited), beside(inside[table]))
+        least = 0.001 if len(waited) >= 3 else 0.005
+        assert (one is not None) == (bool(waited) and cost >= least * length)
         if one is not None:
             assert (one.values, one.saves_ns, one.at) == (
                 {what: len(waited)},
-                exposed(waited),
+                cost,
                 longest(waited),
             )
             assert one.text == f"{len(waited)} synchronous {what} hold the host until they are done"
@@ -273,7 +281,8 @@ def test_a_program_is_bound_by_its_launches_when_its_short_idle_pieces_take_long
         ("COPY", "memcpy HtoD, managed", 0, 2, "cudaMemPrefetchAsync"),
         ("COPY", "memset", 0, 2, "write the zeros"),
         ("UNKNOWN", advice.MIGRATION, 0, 2, "cudaMemPrefetchAsync"),
-        ("UNKNOWN", "after cudaLaunchKernel", 0, 2, "is not in the trace"),
+        ("UNKNOWN", "after cudaLaunchKernel", 0, 2, "submits launches in batches"),
+        ("UNKNOWN", "work whose launch is not in the trace", 0, 2, "is not in the trace"),
         ("BLOCKED_CALL", "cudaDeviceSynchronize", 0, 2, "Wait later and less often"),
         ("BLOCKED_CALL", "stream synchronization", 0, 2, "Wait later and less often"),
         ("BLOCKED_CALL", "cudaMalloc", 0, 2, "Allocate once and reuse"),
