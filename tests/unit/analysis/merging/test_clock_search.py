@@ -105,6 +105,8 @@ def test_few_moments_explain_themselves_within_a_millisecond() -> None:
         found = clocks.find(ours, ours + moved)
         assert found is not None
         assert (found.offset.tolist(), found.explained, found.rival) == ([0], share, 0.0)
+    near = clocks.find(ours[:1], np.array([999_999, 1_080_000], np.int64) + 10**15)  # however near calls are
+    assert near is not None and near.explained == 1.0
     three = np.append(ours, 10**15 + 25_000_000)
     found = clocks.find(three, ours)  # two of three, however many there are on one side
     assert found is not None and found.explained == pytest.approx(2 / 3) and found.rival == 0.0
