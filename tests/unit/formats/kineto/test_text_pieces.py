@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.analysis.account.rows import call, operator
-from tests.unit.analysis.conftest import Build, build, device, kernel, launch  # noqa: F401 - a fixture
+from tests.unit.analysis.conftest import Build, device, kernel, launch
 from warpsight.formats.kineto import event_text, reader, writer
 from warpsight.formats.selection import Selection
 
