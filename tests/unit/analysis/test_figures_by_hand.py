@@ -93,6 +93,7 @@ def test_collectives_without_length_or_peers_count_too(build: Build) -> None:
         collective(correlation=2, duration=400, ranks=1),
         collective(correlation=3, duration=400, ranks=2, operation="all-gather"),
         collective(correlation=4, duration=400, ranks=None, operation="send"),
+        collective(correlation=5, duration=400, ranks=1, operation="all-gather"),
     ])  # fmt: skip
     found = {(row["operation"], row["ranks"]): row for row in rows_of(communication(trace), "sized")}
     empty = found["all-reduce", 4]
@@ -102,7 +103,8 @@ def test_collectives_without_length_or_peers_count_too(build: Build) -> None:
         None,
         None,
     )
-    assert found["all-reduce", 1]["bus_bandwidth"] == 0  # one rank moves nothing over the bus
+    # One rank moves nothing over the bus.
+    assert found["all-reduce", 1]["bus_bandwidth"] == found["all-gather", 1]["bus_bandwidth"] == 0
     assert found["all-gather", 2]["bus_bandwidth"] == pytest.approx(1e9)
     assert found["send", None]["bus_bandwidth"] == pytest.approx(2e9)
 
@@ -265,6 +267,7 @@ def test_a_launch_at_the_moment_the_device_falls_idle_finds_it_empty(build: Buil
         kernels.append(kernel(begin, 50_000, 1, correlation=number))
         launches.append(launch(begin - 50_000, 20_000, number))
     kernels.append(kernel(EPOCH + 3_100_000, 10, 1, correlation=99))
+    launches.append(launch(EPOCH + 3_050_000, 20_000, 100))  # of work that never ran
     trace = build(device=[device(0)], kernel=kernels, launch=launches)
     from warpsight.analysis.account import account
 
