@@ -161,6 +161,15 @@ def test_host_code_in_a_range_becomes_shorter_where_a_call_waits_for_it(
     assert changed(before, after)["lag"] == [lag if one == 103_000 else one for one in LAG]
 
 
+def test_a_stretch_that_holds_nothing_up_has_no_share_of_the_time_asked_for(opened: Any) -> None:
+    """The host was held by something else in the second loader: all 30 µs are of the third."""
+    trace, program = opened()
+    lag = program.lag.copy()
+    lag[6] = 0
+    after = changes.apply(trace, program.but(lag=lag), parse("host:loader=10us"))
+    assert (after.lag[6], after.lag[12]) == (0, 33_000)
+
+
 def test_the_part_of_a_stretch_that_is_in_a_range_becomes_shorter(opened: Any) -> None:
     """A range from a launch on, 7 µs long: the call's own 5 µs are no host code, the 1 µs after it is."""
     trace, program = opened({0: "both", 2: "both"})
@@ -232,7 +241,7 @@ def test_kernels_of_a_stream_of_their_own_begin_after_the_step_before(
     """The last to end of one kind, and the first to begin of the other, of each pair of steps; not those that come last or first
     by another time."""
     start = np.array([0, 10, 20, 100, 130, 110])
-    end = np.array([90, 60, 95, 125, 180, 190])
+    end = np.array([99, 60, 95, 125, 180, 190])
     work = np.zeros(6)
     rows = [np.array([0, 1, 2]), np.array([3, 4, 5])]
 
@@ -252,9 +261,9 @@ def test_kernels_of_a_stream_of_their_own_begin_after_the_step_before(
     graph = SimpleNamespace(start=start, end=end, work=work)
     held: Any = SimpleNamespace(graph=graph, base=18, links=program.links, but=lambda links: links)
     links = changes._joined(trace, held, np.array([True, False, True, True, False, False]))
-    # Moved: 0 and 2, of which 2 ends last; the others of the next step begin with 5. And 1 ends, 3 begins.
+    # Moved: 0 and 2, of which 0 ends last; the others of the next step begin with 5. And 1 ends, 3 begins.
     new = list(zip(links.source.tolist(), links.target.tolist(), links.lag.tolist(), strict=True))[3:]
-    assert new == [(18 + 2, 18 + 5, 0), (18 + 1, 18 + 3, 0)]
+    assert new == [(18, 18 + 5, 0), (18 + 1, 18 + 3, 0)]
 
 
 @pytest.mark.parametrize(("lean", "call", "gap"), [(-1, 4_000, 300), (0, 8_020, 500), (1, 15_200, 1_000)])

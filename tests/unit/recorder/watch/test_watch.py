@@ -163,6 +163,16 @@ def test_threads_are_looked_at_from_half_the_limit_and_must_stay_in_one_wait(wat
     assert asked(watching, one, 160.0) == ("hang", 100.0)
 
 
+def test_a_wait_that_outlasts_a_completion_counts_from_it(watching: Watching) -> None:
+    one = watching.process(1, "a", launches=1, last_end=100)
+    watching.waiting = frozenset({"wait"})
+    assert asked(watching, one, 130.0) is None
+    watching.show("a", launches=1, last_end=140)
+    assert asked(watching, one, 175.0) is None
+    assert asked(watching, one, 199.9) is None
+    assert asked(watching, one, 200.0) == ("hang", 140.0)
+
+
 def test_another_wait_begins_anew(watching: Watching) -> None:
     one = watching.process(1, "a", launches=1, last_end=100)
     for now, waiting, suspected in (
