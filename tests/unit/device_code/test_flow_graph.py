@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sass.programs import Line, graph
-from warpsight.device_code.flow.control_flow import LARGEST_LOOP
+from warpsight.device_code.flow.control_flow import LARGEST_LOOP, ControlFlow
 from warpsight.device_code.flow.flow_graph import FlowGraph
 from warpsight.device_code.flow.liveness import liveness
 from warpsight.device_code.registers import only
@@ -209,3 +210,15 @@ def test_of_two_branches_back_to_one_head_the_nearer_one_closes_the_loop() -> No
     ])._flow  # fmt: skip
     loop = flow.loop_around(0)
     assert loop is not None and (loop.branch, loop.body) == (1, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "bits", "always"),
+    [(80, 0, True), (80, 2, True), (90, 0, True), (90, 1, False), (90, 2, False), (100, 3, False)],
+)
+def test_since_hopper_a_branch_of_a_uniform_predicate_or_by_convergence_may_go_on(
+    architecture: int, bits: int, always: bool
+) -> None:
+    low, high = 0x947 | 7 << 12 | bits << 32, 7 << 23
+    code = low.to_bytes(8, "little") + high.to_bytes(8, "little") + bytes(32)
+    assert ControlFlow(code, architecture).falls_through.tolist() == [not always, True, False]

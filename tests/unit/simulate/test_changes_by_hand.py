@@ -326,7 +326,7 @@ def test_an_iteration_begins_with_its_first_launch(opened: Any, monkeypatch: pyt
 
 
 def test_lags_below_zero_stay_below_zero_inside_a_graph(opened: Any) -> None:
-    trace, program = opened()
+    _, program = opened()
     lag = program.lag.copy()
     lag[2] = -40
     found = graphs.without_host_time(program.but(lag=lag), np.array([0]), np.array([1]))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.analysis.account.rows import call, operator
 from tests.unit.analysis.conftest import Build, device, kernel, launch
+from warpsight.formats.chrome.stream import EventStream
 from warpsight.formats.kineto import event_text, reader, writer
 from warpsight.formats.selection import Selection
 
@@ -169,45 +170,74 @@ def test_a_duration_that_is_missing_is_not_one_that_cannot_be_read(tmp_path: Pat
         ]
 
 
-def test_attributes_of_every_group_belong_to_their_own_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file is read in pieces, and a table's rows come from several groups of events."""
-    monkeypatch.setattr(reader, "PIECE_BYTES", 1 << 10)
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The events in each piece of the file that is read: of some ten kilobytes, not of many megabytes."""
+    read: list[int] = []
+    whole = reader._Reading.piece
+
+    def piece(self: Any, found: Any) -> None:
+        read.append(found.events)
+        whole(self, found)
+
+    monkeypatch.setattr(reader, "PIECE_BYTES", 1 << 14)
+    monkeypatch.setattr(EventStream, "_fill", lambda self, size=0: self._window.fill(1 << 14))
+    monkeypatch.setattr(reader._Reading, "piece", piece)
+    return read
+
+
+def test_attributes_of_every_piece_belong_to_their_own_rows(tmp_path: Path, pieces: list[int]) -> None:
     place = {"device": 0, "context": 1, "stream": 7, "grid": [1, 1, 1], "block": [1, 1, 1]}
     listed = [
         event(
-            "kernel", f"k{n}", 10 * n, args={**place, "correlation": n, **({"mine": n} if n % 3 == 0 else {})}
+            "kernel",
+            f"k{n}",
+            10 * n,
+            args={**place, "correlation": n, **({"mine": n} if n % 300 == 0 else {})},
         )
-        for n in range(60)
+        for n in range(2_000)
     ]
     with opened(tmp_path, listed) as trace:
         found = trace.sql(
             "SELECT row, value FROM attribute WHERE \"table\" = 'kernel' AND key = 'mine' ORDER BY row"
         ).fetchall()
-        assert found == [(n, str(n)) for n in range(0, 60, 3)]
-        assert trace.sql("SELECT correlation FROM kernel ORDER BY start").fetchall() == [
-            (n,) for n in range(60)
-        ]
+        assert found == [(n, str(n)) for n in range(0, 2_000, 300)]
+        rows = trace.sql("SELECT correlation FROM kernel ORDER BY start").fetchall()
+        assert rows == [(n,) for n in range(2_000)]
+    assert sum(pieces) == 2_000 and len(pieces) > 3
 
 
-def test_attributes_of_collectives_belong_to_their_own_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "PIECE_BYTES", 1 << 10)
+def test_attributes_of_collectives_belong_to_their_own_rows(tmp_path: Path, pieces: list[int]) -> None:
     place = {"device": 0, "context": 1, "stream": 7, "Collective name": "allreduce", "Group size": 2, "dtype": "Float",
              "In msg nelems": 4, "Out msg nelems": 4}  # fmt: skip
     listed = [
         event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 10 * n,
               args={**place, "correlation": n, "In split size": f"[{n}]"})
-        for n in range(40)
+        for n in range(900)
     ]  # fmt: skip
     with opened(tmp_path, listed) as trace:
-        assert trace.count("collective") == 40
+        assert trace.count("collective") == 900
         found = trace.sql(
             "SELECT row, value FROM attribute WHERE \"table\" = 'collective' AND key = 'In split size' ORDER BY row"
         ).fetchall()
-        assert [row for row, _ in found] == list(range(40))
-        assert [
-            json.loads(json.loads(value)) if value[0] == '"' else json.loads(value) for _, value in found
-        ] == [[n] for n in range(40)]
+        assert [row for row, _ in found] == list(range(900))
+        assert [value.strip('"') for _, value in found] == [f"[{n}]" for n in range(900)]
+    assert len(pieces) > 3
+
+
+def test_a_step_of_an_arrow_is_not_its_begin(tmp_path: Path) -> None:
+    """From the forward's operator to that of backward, past a third one."""
+    operators = [
+        event("cpu_op", name, at, dur=5, tid=tid, args={"External id": number})
+        for number, (name, at, tid) in enumerate(
+            (("aten::mul", 10, 2), ("between", 20, 2), ("MulBackward0", 30, 3)), 1
+        )
+    ]
+    arrows = [
+        {"ph": phase, "cat": "fwdbwd", "name": "fwdbwd", "id": 5, "pid": 1, "tid": tid, "ts": at, "bp": "e"}
+        for phase, at, tid in (("s", 10, 2), ("t", 20, 2), ("f", 30, 3))
+    ]
+    with opened(tmp_path, [*operators, *arrows]) as trace:
+        found = trace.sql("SELECT from_correlation, to_correlation FROM flow ORDER BY 2").fetchall()
+    assert found[-1] == (1, 3)
+    assert all(first == 1 for first, _ in found)
