@@ -3,6 +3,7 @@
 
 #include <elf.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 

@@ -14,6 +14,8 @@ MAXIMUM_MANGLED = 16384
 _SIGNATURE = re.compile(r"(?:[\w*&]+ )*\w+\(.*\)")
 #: Where what matching brackets look at may stand.
 _BRACKET = re.compile(r"[<>(){}\[\]]|operator")
+#: What may stand between a function's arguments and the `::` of a name that is local to it.
+_LOCAL = re.compile(r"(?: const| volatile| &&?)*(?=::)")
 _OPERATORS = ("<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">")
 
 
@@ -105,10 +107,11 @@ def _top_level(text: str) -> list[str]:
         elif text[i] == "(":
             end = _closing(text, i)
             inner = text[i:end]
+            local = _LOCAL.match(text, end)
             if inner == "(anonymous namespace)":
                 out.append(inner.replace(" ", "\0"))
-            elif text.startswith("::", end):  # arguments of the function a local name lives in
-                pass
+            elif local:  # arguments of the function a local name lives in
+                end = local.end()
             elif out and "".join(out).strip():
                 break  # the function's own arguments
             else:

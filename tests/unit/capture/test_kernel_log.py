@@ -156,6 +156,53 @@ def test_a_conversion_that_is_repeated_writes_no_line_twice(
     assert [line["kernel_launch_id"] for line in lines[1:]] == list(range(1, 11))
 
 
+def test_a_conversion_that_fails_twice_at_the_same_place_loses_no_line(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = _log(recording, tmp_path)
+    arena = recording.process(1)
+    _segment(recording, arena, 1, 5)
+    first = Converter(recording.root)
+    first.convert()
+    first.close()
+    _segment(recording, arena, 6, 5)
+    for _ in range(2):
+        again = Converter(recording.root)
+        with monkeypatch.context() as patched:
+            patched.setattr("warpsight.capture.journal.Journal.commit", _crash)
+            with pytest.raises(RuntimeError):
+                again.convert()
+        again.close()
+    Converter(recording.root).finish()
+    lines = _lines(log)
+    _check(lines)
+    assert [line["kernel_launch_id"] for line in lines[1:]] == list(range(1, 11))
+
+
+def test_lines_are_in_the_order_of_launches_and_of_one_launch_by_start(
+    recording: Recording, tmp_path: Path
+) -> None:
+    log = _log(recording, tmp_path)
+    with recording.file(recording.process(1)) as out:
+        out.write("Api", launches(1, 3))
+        out.write("Kernel", {**kernels(1, 4), "correlation": [3, 2, 1, 2], "start": [10, 40, 60, 20],
+                             "end": [15, 50, 70, 30], "stream": [1, 2, 3, 4]})  # fmt: skip
+    recording.finish().close()
+    lines = _lines(log)
+    _check(lines)
+    found = [(line["correlation_id"], line["stream_id"]) for line in lines[1:]]
+    assert found == [(1, 3), (2, 4), (2, 2), (3, 1)]
+
+
+def test_a_graph_that_was_not_expanded_has_no_line(recording: Recording, tmp_path: Path) -> None:
+    log = _log(recording, tmp_path)
+    with recording.file(recording.process(1)) as out:
+        out.write("Api", launches(1, 3))
+        out.write("Kernel", kernels(1, 3, flags=[0, 1, 0]))
+    recording.finish().close()
+    assert [line["correlation_id"] for line in _lines(log)[1:]] == [1, 3]
+
+
 def _crash(*arguments: Any) -> None:
     raise RuntimeError("crash")
 

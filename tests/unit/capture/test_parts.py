@@ -41,6 +41,7 @@ def test_each_piece_is_a_sorted_file_and_rows_are_counted(tmp_path: Path) -> Non
     writer.add("sample", 0, 0, 3, marks(5, 3, 4))
     writer.add("sample", 0, 0, 2, marks(1, 2))
     writer.add("sample", 0, 0, 0, marks())
+    writer.add("sample", 0, 0, 1, marks(7))
     parts.wait(writer.queued())
     assert writer.queued() == []
     writer.add("sample", 0, 1, 1, marks(9))
@@ -49,8 +50,8 @@ def test_each_piece_is_a_sorted_file_and_rows_are_counted(tmp_path: Path) -> Non
     found = [
         pq.read_table(file, partitioning=None)["time"].to_pylist() for file in store.parts(tmp_path, "sample")
     ]
-    assert sorted(found) == [[1, 2], [3, 4, 5], [9]]
-    assert writer.rows == {"sample": 6}
+    assert sorted(found) == [[1, 2], [3, 4, 5], [7], [9]]
+    assert writer.rows == {"sample": 7}
 
 
 def test_a_part_that_cannot_be_written_is_an_error_and_the_others_are_there(tmp_path: Path) -> None:

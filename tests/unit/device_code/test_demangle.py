@@ -42,6 +42,10 @@ SHORT = {
     "std::enable_if<(4>3), void>::type g<4>(int)": "g",
     "int A::operator int<T>() const": "A::operator int",
     "void kernel(float*) [clone .constprop.0]": "kernel",
+    "void ns::f<a->b, int>(int)": "ns::f",
+    "int &ns::f(int)": "ns::f",
+    "int const *ns::g<int>(int)": "ns::g",
+    "main::{lambda(int)#1}::operator()(int) const::{lambda(float)#2}::f()": "main::{lambda#1}::operator()::{lambda#2}::f",
     "triton_poi_fused_add_0": "triton_poi_fused_add_0",
     "ampere_sgemm_32x32_sliced1x4_tn": "ampere_sgemm_32x32_sliced1x4_tn",
     "Memcpy HtoD (Pageable -> Device)": "Memcpy HtoD (Pageable -> Device)",
@@ -61,6 +65,13 @@ def test_mangled_names_become_readable() -> None:
     readable = demangle.demangle(LAMBDA)
     assert readable.startswith("void at::native::elementwise_kernel<128, 2, ")
     assert demangle.short(readable) == "at::native::elementwise_kernel"
+
+
+@pytest.mark.skipif(demangle._library() is None, reason="no C++ runtime library on this machine")
+def test_names_up_to_a_length_become_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangle, "MAXIMUM_MANGLED", 7)
+    assert demangle.demangle("_Z3addv") == "add()"
+    assert demangle.demangle("_Z4add2v") == "_Z4add2v"
 
 
 def test_without_a_runtime_library_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

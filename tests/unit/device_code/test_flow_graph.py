@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sass.programs import Line, graph
+from warpsight.device_code.flow.control_flow import LARGEST_LOOP, ControlFlow
 from warpsight.device_code.flow.flow_graph import FlowGraph
 from warpsight.device_code.flow.liveness import liveness
 from warpsight.device_code.registers import only
@@ -185,3 +187,38 @@ def test_a_call_that_comes_back_goes_on_behind_itself() -> None:
     ])  # fmt: skip
     assert flow.following[0] == (1,)
     assert (flow.calls, flow.entries) == ({0: 2}, [0, 2])
+
+
+def test_nothing_follows_the_last_instruction_of_code_that_is_cut() -> None:
+    flow = graph([Line("MOV R1, R2"), Line("MOV R2, R3")])._flow
+    assert (flow.following(0), flow.following(1)) == ([1], [])
+    assert flow.falls_through.tolist() == [True, False]
+
+
+def test_a_loop_to_the_first_instruction_and_one_of_the_greatest_size_are_loops() -> None:
+    for size, found in ((LARGEST_LOOP, True), (LARGEST_LOOP + 1, False)):
+        lines = [*(Line("MOV R1, R2") for _ in range(size - 1)), Line("@P0 BRA 0x0", to=0), Line("EXIT")]
+        loop = graph(lines)._flow.loop_around(3)
+        assert (loop is not None) == found
+        if loop is not None:
+            assert (loop.head, loop.branch, len(loop.body)) == (0, size - 1, size)
+
+
+def test_of_two_branches_back_to_one_head_the_nearer_one_closes_the_loop() -> None:
+    flow = graph([
+        Line("MOV R1, R2"), Line("@P0 BRA 0x0", to=0), Line("@P1 BRA 0x0", to=0), Line("EXIT"),
+    ])._flow  # fmt: skip
+    loop = flow.loop_around(0)
+    assert loop is not None and (loop.branch, loop.body) == (1, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "bits", "always"),
+    [(80, 0, True), (80, 2, True), (90, 0, True), (90, 1, False), (90, 2, False), (100, 3, False)],
+)
+def test_since_hopper_a_branch_of_a_uniform_predicate_or_by_convergence_may_go_on(
+    architecture: int, bits: int, always: bool
+) -> None:
+    low, high = 0x947 | 7 << 12 | bits << 32, 7 << 23
+    code = low.to_bytes(8, "little") + high.to_bytes(8, "little") + bytes(32)
+    assert ControlFlow(code, architecture).falls_through.tolist() == [not always, True, False]

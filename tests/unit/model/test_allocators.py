@@ -17,7 +17,8 @@ from warpsight.model.allocators import changes, family
     ("allocator", "name"),
     [(None, "CUDA"), ("cudaMalloc", "CUDA"), ("cuMemAlloc_v2", "CUDA"), ("CUDA runtime", "CUDA"), ("CUDA driver", "CUDA"),
      ("clCreateBuffer", "OpenCL"), ("hipMalloc", "HIP"), ("curious", "curious"), ("my cudaMalloc", "my cudaMalloc"),
-     ("torch", "torch"), ("CUDA", "CUDA"), ("hipster", "hipster"), ("client", "client")],
+     ("torch", "torch"), ("CUDA", "CUDA"), ("hipster", "hipster"), ("client", "client"),
+     ("", ""), ("cudaMalloc of mine", "cudaMalloc of mine")],
 )  # fmt: skip
 def test_functions_belong_to_the_family_of_their_api(
     allocator: str | None, name: str, tmp_path: Path

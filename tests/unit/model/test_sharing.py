@@ -188,6 +188,19 @@ def test_what_is_asked_for_stays_but_no_secret(trace):
         assert "hunter2" not in json.dumps(other.arrow("user_event").to_pylist())
 
 
+def test_a_table_with_one_private_part_keeps_all_its_parts(tmp_path):
+    thread = {"thread": 9, "process": 0, "name": "worker"}
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for name in ("worker", "/home/margaret/run", "loader"):
+            writer.add("thread", [{**thread, "name": name}])
+    with open_trace(tmp_path / "t.warp") as whole, shared(whole) as other:
+        assert [name for (name,) in other.sql("SELECT name FROM thread ORDER BY name").fetchall()] == [
+            "loader",
+            "worker",
+            "~/run",
+        ]
+
+
 def test_its_files_go_when_it_is_closed_and_those_of_the_trace_stay(trace):
     with open_trace(trace) as whole:
         other = shared(whole)

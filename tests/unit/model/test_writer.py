@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from warpsight.errors import TraceError, UsageError
@@ -51,6 +53,29 @@ def test_rows_are_kept_per_process_and_sorted(tmp_path: Path) -> None:
     with open_trace(tmp_path / "a.warp") as trace:
         assert {p.parent.name for p in tmp_path.rglob("*.parquet")} == {"process=0", "process=1"}
         assert trace.sql("SELECT time FROM sample WHERE process = 0").fetchall() == [(5,), (9,)]
+
+
+def test_rows_of_a_single_process_are_its_own(tmp_path: Path) -> None:
+    rows = {name: values * 4 for name, values in SAMPLE.items()}
+    with TraceWriter(tmp_path / "a.warp") as writer:
+        for times in ([3, 9, 5, 7], [4, 4, 6, 8], [1, 2, 3, 0]):
+            writer.add("sample", {**rows, "time": times, "process": [3] * 4})
+    assert stat.S_IMODE((tmp_path / "a.warp").stat().st_mode) == 0o700
+    assert {p.parent.name for p in tmp_path.rglob("*.parquet")} == {"process=3"}
+    found = [pq.read_table(p, partitioning=None)["time"].to_pylist() for p in tmp_path.rglob("*.parquet")]
+    assert sorted(found) == [[0, 1, 2, 3], [3, 5, 7, 9], [4, 4, 6, 8]]
+    with open_trace(tmp_path / "a.warp") as trace:
+        assert trace.tables["sample"] == trace.count("sample") == 12
+        assert trace.manifest["rows"]["sample"] == 12
+
+
+def test_columns_of_a_shape_that_are_not_given_are_0(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "a.warp") as writer:
+        writer.shape(grid_x=5)
+    with open_trace(tmp_path / "a.warp") as trace:
+        (row,) = trace.arrow("shape").to_pylist()
+    assert (row.pop("id"), row.pop("grid_x"), row.pop("launch_type")) == (1, 5, "regular")
+    assert set(row.values()) == {0}
 
 
 def test_an_existing_trace_is_replaced_only_when_asked(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def _sequences(
     number = np.zeros(len(samples) + len(calls), np.int64)
     for mine, other in zip(ours, theirs, strict=True):
         values, place = np.unique(np.concatenate([mine, other]), return_inverse=True)
-        number = number * (len(values) + 1) + place
+        number = number * len(values) + place
     mine, other = number[: len(samples)], number[len(samples) :]
     own = np.flatnonzero(process >= 0)
     order = own[np.lexsort((moments[own], mine[own]))]

@@ -117,12 +117,10 @@ class KernelLog:
             view = view[written:]
 
     def commit(self, part: int) -> None:
-        """Remember the file's length before the conversion commits `part`."""
-        earlier = {key: state for key, state in self._states.items() if int(key) <= part}
-        last = max(earlier, key=int, default=None)
-        self._states = {str(part): [self._offset, self._launches]}
-        if last is not None and last != str(part):
-            self._states[last] = earlier[last]
+        """Remember the file's length before the conversion commits `part`, and that before: a crash goes back to it."""
+        last = max((key for key in self._states if int(key) < part), key=int, default=None)
+        kept = {} if last is None else {last: self._states[last]}
+        self._states = {**kept, str(part): [self._offset, self._launches]}
         content = {"path": self._path, "stacks": self._stacks, "states": self._states}
         manifest.write_json(self._raw / _STATE, content)
 

@@ -277,3 +277,12 @@ def test_the_share_of_kernels_that_both_sides_have_is_that_of_the_side_with_less
     assert _shared(kernels, times[::-1], Design.of([1], [2])) == pytest.approx(0.5)
     nothing = [np.zeros(4), np.zeros(4)]
     assert _shared(kernels, nothing, Design.of([1], [2])) == 1.0
+
+
+def test_runs_of_which_one_has_no_time_are_compared_without_a_test():
+    """A test on logarithms has no place for it."""
+    turns = [run_of(PROGRAM, seed) for seed in range(8)]
+    nothing = dict.fromkeys(turns[7].iteration.measures, 0.0)
+    empty = replace(turns[7], iteration=replace(turns[7].iteration, measures=nothing))
+    assert compare_runs(turns[:4], turns[4:]).verdict != "untested"
+    assert compare_runs(turns[:4], [*turns[4:7], empty]).verdict == "untested"

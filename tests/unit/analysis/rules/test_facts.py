@@ -82,6 +82,8 @@ def test_evidence_names_the_stack_that_holds_most_of_the_time() -> None:
     [
         ([1_000_000], "1 ms"),
         ([1_000_000, 1_000_000], "1 ms each"),
+        ([1_000_000, 1_100_000], "1.05 ms each"),
+        ([1_100_001, 1_000_000], "their time, 1 ms to 1.10 ms from first to last work"),
         ([1_000_000, 3_000_000], "their time, 1 ms to 3 ms from first to last work"),
     ],
 )

@@ -107,3 +107,17 @@ def test_events_without_a_time_are_counted_and_the_others_are_there(tmp_path):
     made = import_files([write(tmp_path / "one.json", events)], tmp_path / "t.warp")
     assert made.rows["op"] == 1
     assert [loss["count"] for loss in made.losses if "time" in loss["cause"]] == [2]
+
+
+@pytest.mark.parametrize(("number", "index"), [((1 << 31) - 1, (1 << 31) - 1), (1 << 31, None), (-1, None)])
+def test_a_device_has_its_number_in_the_file_as_far_as_a_column_holds_it(number, index):
+    from types import SimpleNamespace
+
+    from warpsight.formats.kineto.placing import Placing
+
+    asked = []
+    target = SimpleNamespace(scope=0, device=lambda key, **columns: asked.append((key, columns)) or 7)
+    placing = Placing.__new__(Placing)
+    placing.target, placing.devices = target, {}
+    assert placing.device(number) == placing.device(number) == 7
+    assert asked == [((0, number), {} if index is None else {"index": index})]

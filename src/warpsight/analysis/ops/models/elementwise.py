@@ -49,7 +49,7 @@ _EXACT = frozenset(_KEEPING.split())
 def _base(name: str) -> str:
     """The operator without namespace and without the `_` of one that works in place."""
     own = name.rsplit("::", 1)[-1]
-    return own[:-1] if own.endswith("_") and not own.endswith("__") else own
+    return own.removesuffix("_")
 
 
 def elementwise(call: Call) -> Estimate:
