@@ -89,29 +89,29 @@ class OpenclDevice:
     ITEMS, GROUP, UNIT = 4096, 64, 100
 
     def __init__(self) -> None:
-        from array import array
+        from warpsight.machine.opencl_session import OpenclSession
 
-        from warpsight.recorder.demo.opencl import OpenclQueue
-
-        self.queue = OpenclQueue()
+        self.session = OpenclSession()
         source = "".join(OPENCL.format(name=name) for name in KERNELS)
-        self.kernels = dict(zip(KERNELS, self.queue.build(source, *KERNELS), strict=True))
-        self.values = array("f", bytes(4 * self.ITEMS))
-        self.buffer = self.queue.buffer(4 * self.ITEMS)
-        self.queue.write(self.buffer, self.values)
+        self.size = 4 * self.ITEMS
+        self.values = ctypes.create_string_buffer(self.size)
+        self.buffer = self.session.buffer(self.size)
+        self.kernels = {name: self.session.kernel(source, name) for name in KERNELS}
+        self.write()
 
     def launch(self, kernel: str, rounds: float) -> None:
         count = float(round(rounds * self.UNIT))
-        self.queue.launch(self.kernels[kernel], (self.ITEMS,), (self.GROUP,), self.buffer, count)
+        self.session.set_arguments(self.kernels[kernel], self.buffer, count)
+        self.session.launch(self.kernels[kernel], (self.ITEMS,), (self.GROUP,))
 
     def write(self) -> None:
-        self.queue.write(self.buffer, self.values)
+        self.session.write(self.buffer, self.values, self.size)
 
     def read(self) -> None:
-        self.queue.read(self.buffer, self.values)
+        self.session.read(self.buffer, self.values, self.size)
 
     def finish(self) -> None:
-        self.queue.finish()
+        self.session.finish()
 
 
 class CudaDevice:

@@ -22,7 +22,7 @@ from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
 from warpsight.ui.render.flame import page as flame_page
 from warpsight.ui.render.report import render
-from warpsight.ui.render.report.collect import _JOBS
+from warpsight.ui.render.report.collect import questions
 
 
 def best(name: str, repeat: int, job: Callable[[], Any]) -> Any:
@@ -47,7 +47,7 @@ def inside(trace: StoredTrace, repeat: int) -> None:
     picture = Picture.of(trace)
     middle, width = (picture.begin + picture.end) // 2, (picture.end - picture.begin) // 1000
     best("zoomed picture", repeat, lambda: picture.bins(middle, middle + width, 160))
-    for name, job in _JOBS.items():
+    for name, job in questions().items():
         best(f"report: {name}", repeat, lambda job=job: job(trace, Rows()))
     page = best("report", repeat, lambda: render(trace))
     print(f"{'':24} {len(page.encode()) / 1e6:6.2f} MB")

@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.draw_top import live_screen  # noqa: E402
 from tests.conftest import browser_path  # noqa: E402
+from tests.golden.race_verdicts import checked  # noqa: E402
 from tests.integration.chromium import Chromium  # noqa: E402
-from tests.unit.race.test_check import checked  # noqa: E402
 from warpsight.ui.render.race import page as race_page  # noqa: E402
 
 GOLDEN, IMAGES = ROOT / "tests" / "golden", ROOT / "docs" / "images"

@@ -51,8 +51,32 @@ from warpsight.cluster.executor import LocalExecutor
 from warpsight.ui.cli import app
 from tests.integration.stuck_item import stay
 app.end_soon_after_interrupt()
-for outcome in LocalExecutor(2).map(stay, [sys.argv[1]] * 2):
-    pass
+try:
+    list(LocalExecutor(2).map(stay, [sys.argv[1]] * 2))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+#: Sends Ctrl-C to the whole group of processes, as a terminal does, while a worker starts: a module that Python loads first.
+STARTING = """
+import os, signal, sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    os.killpg(0, signal.SIGINT)
+"""
+#: A thread that writes, and a function for the end of the process that never returns.
+ENDLESS = """
+import atexit, sys, threading
+from warpsight.api import files
+from warpsight.ui.cli import app
+from pathlib import Path
+app.end_soon_after_interrupt()
+atexit.register(threading.Event().wait)
+def work():
+    with files.binary(Path(sys.argv[1]) / "out"), files.folder(Path(sys.argv[1]) / "folder", ".csv"):
+        print("working", flush=True)
+        threading.Event().wait()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
 """
 ENDING = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 HELLO = (
@@ -84,6 +108,16 @@ def test_threads_that_wait_do_not_hold_up_the_end_and_temporary_files_go(number)
     code, _ = interrupted(process, number)
     assert code == 128 + number
     assert not os.path.exists(folder)
+
+
+@ENDING
+def test_unfinished_output_goes_although_a_function_for_the_end_never_returns(number, tmp_path):
+    """DuckDB registers one that waits for its statement; the thread that writes may not come to its own cleaning."""
+    process = started("-c", ENDLESS, str(tmp_path))
+    assert process.stdout.readline() == "working\n"
+    assert len(os.listdir(tmp_path)) == 2
+    assert interrupted(process, number)[0] == 128 + number
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_server_that_waits_for_its_client_ends():
@@ -260,4 +294,17 @@ def test_workers_end_with_the_verb_and_their_files_go(number, library, tmp_path)
     process.send_signal(number)
     process.communicate(timeout=TIMEOUT)
     assert not os.path.exists(f"/proc/{worker}")
+    assert not os.listdir(own)
+
+
+def test_ctrl_c_while_workers_start_prints_nothing(library, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(STARTING)
+    paths = os.pathsep.join(
+        (str(tmp_path), environment(library)["PYTHONPATH"], str(Path(__file__).parents[2]))
+    )
+    done = subprocess.run([sys.executable, "-c", WORKERS, "nothing"], capture_output=True, text=True, timeout=TIMEOUT,
+                          start_new_session=True, env=environment(library, TMPDIR=str(own), PYTHONPATH=paths))  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "")
     assert not os.listdir(own)

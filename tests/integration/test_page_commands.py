@@ -193,14 +193,11 @@ class Reader:
                                        POCL_CACHE_DIR=str(folder.parent / "pocl"))  # fmt: skip
 
     def follow(self, command: Command, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-        """The exit code and all that it prints. Commands that write the same file are alternatives."""
+        """The exit code and all that it prints."""
         for name in command.files if " record " not in command.text else []:
             if golden := FILES.get(f"{self.page.name}: {name}", FILES.get(name)):
                 put_file(self.folder, name, golden)
-        code, printed = self._run(command.text.replace("4711", str(self.process.pid)), capsys)
-        if code == 1 and "exists already; -f replaces it" in printed:
-            code, printed = self._run(f"{command.text} -f", capsys)
-        return code, printed
+        return self._run(command.text.replace("4711", str(self.process.pid)), capsys)
 
     def _run(self, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
         parts = shlex.split(text)

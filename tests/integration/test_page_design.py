@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.race_verdicts import checked
 from tests.integration.chromium import Chromium
-from tests.unit.race.test_check import checked
 from warpsight.race.check import Provoked
 from warpsight.ui.render.dump import hang_html
 from warpsight.ui.render.race import page as race_page

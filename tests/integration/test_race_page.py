@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.race_verdicts import checked
 from tests.integration.chromium import Chromium
-from tests.unit.race.test_check import EXPECTED, checked
+from tests.unit.race.test_check import EXPECTED
 from warpsight.race.check import Provoked
 from warpsight.ui.render.race import page as race_page
 

@@ -44,12 +44,12 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
     try:
-        with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
-            yield file
-        _place(temporary, path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _NO_ROOM and not error.filename:
+        with private_files.unfinished(temporary):
+            with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+                yield file
+            _place(temporary, path)
+    except OSError as error:
+        if error.errno in _NO_ROOM and not error.filename:
             raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
         raise
 
@@ -74,14 +74,11 @@ def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
         made = Path(tempfile.mkdtemp(prefix=".warpsight.", dir=path.parent))
     except OSError as error:
         raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
-    try:
+    with private_files.unfinished(made):
         yield made
         if old:
             shutil.rmtree(path)
         _place(made, path)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
 
 
 @contextmanager

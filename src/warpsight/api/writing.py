@@ -190,6 +190,7 @@ class Writing(Questions):
         )  # fmt: skip
         path = Path(_trace_stem(self.path) + chosen.suffix) if out is None else out
         _check_other(path, self.path)
+        _check_suffix(path, to)
         parts = chosen.parts(self, selection)
         with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
             if parts:
@@ -349,6 +350,32 @@ def _written(out: Output, counts: Mapping[str, int]) -> Written:
         return Written(None, None, counts)
     path = Path(cast(Any, out))
     return Written(path, path.stat().st_size, counts)
+
+
+def _check_suffix(out: Output, to: str) -> None:
+    """Refuse a name that says another format than the one asked for, or a compression that there is not.
+
+    Raises:
+        UsageError: for `-o run.parquet` with `--to csv`; a name that says no format is fine.
+    """
+    from warpsight.formats.registry import EXPORTERS, exporter
+
+    if _is_stream(out):
+        return
+    name = Path(cast(Any, out)).name.lower()
+    if name.endswith(".gz") and not exporter(to).suffix.endswith(".gz"):
+        raise UsageError(f"{name} would not be compressed: a name ending with .zst is")
+    for ending in (".zst", ".zstd", ".clp", ".gz", ".zip"):
+        name = name.removesuffix(ending)
+    endings = {form: {f".{part}" for part in one.suffix.split(".") if part not in ("", "zip")}
+               for form, one in EXPORTERS.items()}  # fmt: skip
+    last = Path(name).suffix
+    meant = [form for form, own in endings.items() if last in own]
+    if meant and to in endings and to not in meant:
+        wanted = EXPORTERS[to].suffix
+        raise UsageError(
+            f"{Path(cast(Any, out)).name} is a name for {meant[0]}, not for {to}: name it NAME{wanted}, or choose --to {meant[0]}"
+        )
 
 
 def _write_parts(

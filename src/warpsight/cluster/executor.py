@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -70,6 +71,26 @@ def _run(function: Callable[[T], R], place: int, item: T) -> _ItemOutcome[R]:
 
 
 @contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Workers started inside never take Ctrl-C, not even while they are loaded; this process takes it when the block ends."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(
+        signal.SIGINT, lambda number, frame: came.append(number)
+    )  # another thread may take it
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # workers inherit this
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def _without_main() -> Iterator[None]:
     """Workers started inside do not run the user's script again, as they do where it has no `if __name__ == "__main__"`."""
     main = sys.modules["__main__"]
@@ -118,7 +139,7 @@ class LocalExecutor:
         ):
             futures: list[Future[_ItemOutcome[R]]] = []
             try:
-                with _without_main():
+                with _without_main(), _without_interrupt():
                     futures += [
                         pool.submit(_run_in_worker, function, place, item) for place, item in items.items()
                     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats.errors import FormatError, decoding
 from warpsight.formats.source import Source
+from warpsight.model import private_files
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
@@ -76,15 +77,14 @@ def import_files(
     began = time.perf_counter()
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with private_files.unfinished(made):
         with TraceWriter(made / "trace") as writer:
             files, rows, losses = _read_all(writer, paths, form, options or {})
         if target.exists():
             _check_free(target, force)
             shutil.rmtree(target)
         (made / "trace").rename(target)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    made.rmdir()
     return Imported(target, files, rows, losses, time.perf_counter() - began)
 
 

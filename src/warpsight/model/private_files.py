@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from warpsight.errors import TraceError
@@ -61,3 +65,23 @@ def keep(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[None]:
+    """Remove the file or folder unless the block completes, even where Ctrl-C ends the process while other threads compute."""
+    anchor: set[None] = set()
+    remove = weakref.finalize(anchor, _remove, path)
+    try:
+        yield
+    except BaseException:
+        remove()
+        raise
+    remove.detach()
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # a folder
+        shutil.rmtree(path, ignore_errors=True)

@@ -181,15 +181,12 @@ def replace(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        try:
+        with private_files.unfinished(temporary):
             with os.fdopen(private_files.create(temporary, new=True), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
         sync_folder(path.parent)
     except OSError as error:
         raise WarpsightError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None

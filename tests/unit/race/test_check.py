@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from warpsight.debug.sanitizer_report import findings
-from warpsight.race.check import DetectorResult, Provoked, RaceVerdict, suspicious, verdict
-from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
+from tests.golden.race_verdicts import FOLDER, checked
+from warpsight.race.check import Provoked, suspicious
+from warpsight.race.suspects import EVENTS, RACECHECK, Suspect
 from warpsight.sass.events.trace import EventTrace
-from warpsight.sass.races.detect import races
 
-FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"
 #: Program → detectors, lines of the first suspect, and what its repair says.
 EXPECTED = {
     "missing_barrier": ((EVENTS, RACECHECK), {12, 18}, ("__syncthreads()",)),
@@ -35,16 +31,6 @@ HAND_OVERS = {
     "unfenced_flag": "__threadfence_block() between the store at hand_overs.cu:52 and hand_overs.cu:53, which sets",
     "fence_of_the_block": "__threadfence() between the store at hand_overs.cu:76 and hand_overs.cu:78, which sets the flag",
 }
-
-
-def checked(name: str, provoked: Provoked | None = None) -> RaceVerdict:
-    """The verdict on a program of the golden traces."""
-    trace = EventTrace(FOLDER / f"{name}.events.zst")
-    report = FOLDER / f"{name}.racecheck.xml"
-    reported = from_racecheck(findings([report])[0]) if report.exists() else []
-    traced = from_races(races(trace).races)
-    arms = (DetectorResult(EVENTS, len(traced)), DetectorResult(RACECHECK, len(reported)))
-    return verdict([*traced, *reported], arms, [trace], provoked)
 
 
 def _lines(suspect: Suspect) -> set[int]:

@@ -104,7 +104,8 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
     one, two = first["before"], first["after"]
     spans = sentences.spans(one, two, found.loop.name)
     if not one or not two:
-        return UNTESTED, f"one side has no device work: {spans}"
+        which = "the first side has" if two else "the second side has" if one else "neither side has any"
+        return UNTESTED, f"{which} no device work: {spans}" if one or two else f"{which} device work"
     change = log(two / one)
     if found.headline is None:
         size = (

@@ -46,7 +46,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     if not force and os.path.lexists(target):
         raise TraceError(f"{target} exists already; -f replaces it")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with private_files.unfinished(temporary):
         with tempfile.TemporaryDirectory(prefix="warpsight-") as scratch:  # mode 0700
             instead, content = without_secrets(folder, Path(scratch))
             if content != manifest.read(folder):
@@ -54,9 +54,6 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
                 manifest.write_json(instead[folder / manifest.FILE], content)
             _write(temporary, folder, instead)
         temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return target.stat().st_size
 
 
@@ -96,11 +93,12 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
         manifest.read(target)
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        _extract(archive, scratch)
-        _check_rows(archive, scratch)
-        if target.is_dir():
-            shutil.rmtree(target)
-        scratch.rename(target)
+        with private_files.unfinished(scratch):
+            _extract(archive, scratch)
+            _check_rows(archive, scratch)
+            if target.is_dir():
+                shutil.rmtree(target)
+            scratch.rename(target)
     except (
         zipfile.BadZipFile,
         EOFError,
@@ -110,8 +108,6 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
         zlib.error,
     ) as error:
         raise TraceError(f"{archive} is damaged or not a packed trace: {error}") from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return target
 
 

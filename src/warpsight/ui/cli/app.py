@@ -161,6 +161,8 @@ _EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
 #: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
 _GRACE_S = 0.5
+#: Seconds that functions registered for the end of the process get once it is interrupted.
+_EXIT_FUNCTIONS_S = 0.2
 _DRAWING = ("view",)
 #: Signals that ended this process, which what is made of the exception on its way does not say.
 _came: list[int] = []
@@ -216,16 +218,22 @@ def _end(number: int, frame: object) -> None:
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
     """Let Ctrl-C end the process even while threads still compute or wait for input: nothing that they do is kept.
 
-    Python waits for its threads at the end; here temporary files are removed `grace_s` seconds after the signal, and the process
-    is left. Without grace no exception is raised first: a loop of asyncio would print it.
+    Python waits for its threads at the end; here temporary files and unfinished output are removed `grace_s` seconds after the
+    signal, and the process is left. Without grace no exception is raised first: a loop of asyncio would print it.
     """
     import signal
 
     def leave(number: int) -> None:
         import atexit
+        import threading
+        import weakref
 
         try:
-            atexit._run_exitfuncs()
+            weakref.finalize._exitfunc()  # type: ignore[attr-defined]
+            # DuckDB's function waits for a statement that is running, for minutes perhaps
+            rest = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+            rest.start()
+            rest.join(_EXIT_FUNCTIONS_S)
         finally:
             os._exit(128 + number)
 

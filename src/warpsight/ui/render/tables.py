@@ -20,9 +20,14 @@ _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 #: Columns given up first when the terminal is narrow.
 _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
                  "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
+#: Columns given up next, before an interval is cut: what is told elsewhere or matters least.
+_SECOND_LEAST_NEEDED = ("launches", "beside the rest", "clock_bound", "clock_offset", "clock", "host", "span", "copy", "compute",
+                        "transfer", "flops_own", "host_self", "device_own", "group", "reuse", "rate")  # fmt: skip
 #: Texts are not squeezed below this while columns can be given up instead.
 _TEXT_WIDTH = 36
 _LEAST_TEXT_WIDTH = 8
+#: A change with its interval says nothing when it is cut.
+_INTERVAL_WIDTH = 24
 #: A stack needs room for two or three frames.
 _STACK_WIDTH = 48
 _PLAIN_PADDING = 64
@@ -141,7 +146,7 @@ def _least(column: _Column, minimum: int) -> int:
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """The columns to show and their widths: texts shrink to 36, then columns go, then texts shrink to 8."""
+    """Columns to show and widths: texts shrink to 36, columns go, texts shrink to 24, more columns go, texts shrink to 8."""
     chosen = list(columns)
 
     def room(minimum: int) -> int:
@@ -153,19 +158,21 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
             break
         if len(chosen) > 2:
             chosen = [c for c in chosen if c.name != name] or chosen
+    for name in _SECOND_LEAST_NEEDED:
+        if room(_INTERVAL_WIDTH) >= 0:
+            break
+        if len(chosen) > 2:
+            chosen = [c for c in chosen if c.name != name] or chosen
     while len(chosen) > 1 and room(_LEAST_TEXT_WIDTH) < 0:
         chosen.pop()
     least = _TEXT_WIDTH if room(_TEXT_WIDTH) >= 0 else _LEAST_TEXT_WIDTH
     spare = max(room(least), 0)
-    widths = []
-    for column in chosen:
-        if column.right:
-            widths.append(column.width)
-            continue
-        wanted = min(column.width, _least(column, least))
-        grown = min(column.width, wanted + spare)
-        spare -= grown - wanted
-        widths.append(grown)
+    widths = [c.width if c.right else min(c.width, _least(c, least)) for c in chosen]
+    # Narrow texts whole first, such as a verdict or an interval: long names and stacks say enough when they are cut.
+    for place in sorted(range(len(chosen)), key=lambda place: chosen[place].width):
+        grown = min(chosen[place].width - widths[place], spare)
+        widths[place] += grown
+        spare -= grown
     return chosen, [max(1, min(w, width)) for w in widths]
 
 

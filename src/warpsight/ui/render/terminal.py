@@ -139,10 +139,30 @@ def let_messages_fail() -> None:
         sys.stderr = cast("TextIO", _Losable(sys.stderr))
 
 
+def wrapped(text: str, stream: IO[str], indent: str = "  ") -> str:
+    """A line as a stream shows it: on a terminal it breaks between words, and its further lines are indented."""
+    if not stream.isatty():
+        return text
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size().columns
+    if len(text) <= width:
+        return text
+    return textwrap.fill(
+        text,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+
+
 def note(text: str, *, level: int = 0) -> None:
     """One line on standard error; `level` 1 needs -v, and -q hides both."""
     if verbosity() >= level:
-        print(_secretless(text), file=sys.stderr)
+        print(wrapped(_secretless(text), sys.stderr), file=sys.stderr)
 
 
 def warning(*texts: str) -> None:

@@ -107,3 +107,23 @@ def test_in_a_pipe_a_long_name_comes_last_and_everything_else_is_in_line():
         14,
     ]
     assert lines[0].split() == ["count", "kind", "name"]
+
+
+def test_a_long_name_does_not_cut_an_interval_or_a_verdict():
+    column = tables._Column
+    columns = [column("name", ["a" * 90], False), column("before", ["2.28 ms"], True),
+               column("change", ["+19.8% (-20.7 to +81.1)"], False), column("launches", ["21"], True),
+               column("verdict", ["not shown"], False)]  # fmt: skip
+    for width in (60, 80):
+        chosen, widths = tables.fit(columns, width)
+        assert sum(widths) + 2 * (len(widths) - 1) <= width
+        whole = {c.name for c, w in zip(chosen, widths, strict=True) if w >= c.width}
+        assert {"before", "change", "verdict"} <= whole
+
+
+def test_a_narrow_terminal_gives_up_launches_before_the_verdict():
+    column = tables._Column
+    columns = [column("name", ["a" * 90], False), column("before", ["2.28 ms"], True),
+               column("launches", ["21 -> 22"], True), column("verdict", ["not shown"], False)]  # fmt: skip
+    chosen, _ = tables.fit(columns, 40)
+    assert [c.name for c in chosen] == ["name", "before", "verdict"]

@@ -33,7 +33,7 @@ def command(
 
 
 def _print(found: dict[str, Any], stream: IO[str]) -> None:
-    from warpsight.ui.render import numbers
+    from warpsight.ui.render import numbers, terminal
 
     taken = ""
     if found["realtime"] is not None:
@@ -41,11 +41,11 @@ def _print(found: dict[str, Any], stream: IO[str]) -> None:
             f", taken {datetime.fromtimestamp(found['realtime'] / 1e9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
         )
     length = "nothing timed" if found["duration"] is None else numbers.duration(found["duration"])
-    stream.write(f"{found['trace']}: {length}{taken}\n")
-    stream.write(f"warpsight {found['warpsight']}, schema {found['schema']}, {numbers.size(found['bytes'])}")
+    stream.write(terminal.wrapped(f"{found['trace']}: {length}{taken}", stream) + "\n")
+    made = f"warpsight {found['warpsight']}, schema {found['schema']}, {numbers.size(found['bytes'])}"
     if found["bytes_per_kernel"] is not None:
-        stream.write(f", {found['bytes_per_kernel']:.1f} bytes per kernel with all that belongs to it")
-    stream.write("\n")
+        made += f", {found['bytes_per_kernel']:.1f} bytes per kernel with all that belongs to it"
+    stream.write(terminal.wrapped(made, stream) + "\n")
     _loss(found, stream)
     _table(found["tables"], "Tables", stream, bytes="B")
     processes = [
@@ -78,9 +78,10 @@ def _loss(found: dict[str, Any], stream: IO[str]) -> None:
         where = "" if row["process"] is None else f", process {row['process']}"
         color = red if row["severity"] != "note" else ""
         count = f"{row['count']:,} lost" if row["severity"] == "lost" else row["severity"]
-        stream.write(f"  {color}{count} ({row['source']}{where}): {row['cause']}{plain if color else ''}\n")
+        text = terminal.wrapped(f"  {count} ({row['source']}{where}): {row['cause']}", stream, "    ")
+        stream.write(f"{color}{text}{plain if color else ''}\n")
     for text in found["known_faults"]:
-        stream.write(f"  {red}known fault: {text}{plain}\n")
+        stream.write(f"{red}{terminal.wrapped(f'  known fault: {text}', stream, '    ')}{plain}\n")
 
 
 def _table(rows: list[dict[str, Any]], title: str, stream: IO[str], **units: str) -> None:

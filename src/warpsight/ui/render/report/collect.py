@@ -64,7 +64,7 @@ def collect(trace: StoredTrace, rows: Rows) -> Material:
     material = Material(begin_of(trace))
     large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
     # What needs the account comes first, and the timeline last: its rows are as large as the work and the calls.
-    every = _jobs()
+    every = questions()
     groups = (
         [_OF_ACCOUNT, tuple(name for name in every if name not in _OF_ACCOUNT)] if large else [tuple(every)]
     )
@@ -81,7 +81,7 @@ def collect(trace: StoredTrace, rows: Rows) -> Material:
     return material
 
 
-def _jobs() -> dict[str, Callable[[StoredTrace, Rows], object]]:
+def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
     """What is collected → who answers it."""
     from warpsight.analysis.account.questions import gaps, spans
     from warpsight.analysis.flame.graph import flame
