@@ -12,7 +12,7 @@ import pytest
 
 from warpsight.ui.cli import parser
 from warpsight.ui.mcp.places import Places
-from warpsight.ui.mcp.server import _with_errors_as_answers
+from warpsight.ui.mcp.server import with_errors
 from warpsight.ui.mcp.tools import Tools
 
 TRACE = Path(__file__).parents[1] / "golden" / "planted_leak.warp.zip"
@@ -46,8 +46,9 @@ def test_what_may_not_or_cannot_run_is_one_message(
 
 @pytest.mark.parametrize("sql", [*DENIED, *FAILING])
 def test_agents_are_told_the_same(sql: str) -> None:
-    answer = _with_errors_as_answers(Tools(Places([TRACE.parent])).query)(TRACE.name, sql)
-    assert list(answer) == ["error"] and "internal error" not in answer["error"]
+    with pytest.raises(LookupError) as error:
+        with_errors(Tools(Places([TRACE.parent])).query, LookupError)(TRACE.name, sql)
+    assert "internal error" not in str(error.value)
 
 
 def test_a_sum_of_39_digits_is_a_float(capfd: pytest.CaptureFixture[str]) -> None:

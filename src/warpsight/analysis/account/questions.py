@@ -27,6 +27,8 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: Gaps whose evidence is written out.
 TOP = 20
+#: Gaps of a stretch that are listed at most.
+_MOST_GAPS = 200
 
 
 def spans(trace: StoredTrace, rows: Rows = _ALL) -> Result:
@@ -64,6 +66,18 @@ def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP, every: bool =
     if every:
         tables["gaps"] = _all(found)
     return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
+
+
+def gaps_between(trace: StoredTrace, begin: int, end: int) -> pa.Table:
+    """The gaps that reach into a stretch of time (ns), those that fill most of it first.
+
+    Returns:
+        Their whole length and causes, in the columns of table `top` of :func:`gaps`.
+    """
+    found = account(trace)
+    inside = np.minimum(found.gaps.end, end) - np.maximum(found.gaps.begin, begin)
+    rows = np.flatnonzero(inside > 0)
+    return _top(trace, found, rows[np.argsort(-inside[rows], kind="stable")][:_MOST_GAPS])
 
 
 def _longest(length: Column, top: int) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warpsight.analysis.base.result import Result, with_units
@@ -33,11 +34,20 @@ KINDS = {
     "counter": ("counter", "time", "NULL::BIGINT", "name", "device, NULL::INTEGER AS stream, "
                 "NULL::INTEGER AS thread", "value || ' ' || unit"),
 }  # fmt: skip
+#: Whether a row without a duration goes on until the end, where that is not so of all of its table.
+_ENDLESS = {"marker": '"open"', "user_event": "false"}
 #: What is listed when no kind is requested: what happened, without the calls and readings around it.
 DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 
 
-def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int | None = 50) -> Result:
+def events(
+    trace: StoredTrace,
+    rows: Rows,
+    kinds: Sequence[str] = DEFAULT,
+    limit: int | None = 50,
+    *,
+    running: bool = False,
+) -> Result:
     """Events in order of their start, times relative to the start of the recording.
 
     Args:
@@ -46,6 +56,7 @@ def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit
             the host only.
         kinds: As `export --kind` spells them.
         limit: Rows at most, the first ones; None for all.
+        running: Also those that began before the rows' `begin` and went on in it.
 
     Returns:
         Table `events`: time and duration (ns), kind, name, device, stream, thread, process, correlation, detail.
@@ -57,7 +68,9 @@ def events(trace: StoredTrace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit
         if kind not in KINDS:
             raise UsageError(f"there is no kind {kind!r}{choices(kind, KINDS)}")
     origin = begin_of(trace)
-    parts = [_part(kind, rows, origin) for kind in dict.fromkeys(kinds) if not _host_only(kind, rows)]
+    parts = [
+        _part(kind, rows, origin, running) for kind in dict.fromkeys(kinds) if not _host_only(kind, rows)
+    ]
     if not parts:
         raise UsageError(f"kinds {', '.join(kinds)} are on no device and no stream")
     condition, parameters = "true", {}
@@ -77,9 +90,14 @@ def _host_only(kind: str, rows: Rows) -> bool:
     )
 
 
-def _part(kind: str, rows: Rows, origin: int) -> str:
+def _part(kind: str, rows: Rows, origin: int, running: bool) -> str:
     table, time, duration, name, where, detail = KINDS[kind]
     condition = rows.where(time=time)  # kinds without device or stream are left out where those are chosen
+    if running and rows.begin is not None and time != "time":
+        went_on = (
+            f"{time} + {duration} > {rows.begin} OR ({duration} IS NULL AND {_ENDLESS.get(table, 'true')})"
+        )
+        condition = f"{replace(rows, begin=None).where(time=time)} AND ({time} >= {rows.begin} OR {went_on})"
     correlation = (
         "NULL::BIGINT" if table in ("marker", "op", "user_event", "overhead", "counter") else "correlation"
     )

@@ -76,6 +76,14 @@ class Places:
             self._open.move_to_end(key)
             return self._open[key]
 
+    def holds(self, file: str) -> bool:
+        """Whether a file is below a root, after links are followed."""
+        try:
+            found = Path(file).resolve()
+        except (OSError, ValueError, RuntimeError):  # no path of this system
+            return False
+        return any(found.is_relative_to(root) for root in self.roots)
+
     def blame(self, error: BaseException) -> None:
         """After an unexpected error, say whether a trace that is open is damaged, the one used last first.
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from warpsight import __version__
-from warpsight.errors import NO_MEMORY, WarpsightError, out_of_memory
+from warpsight.errors import NO_MEMORY, WarpsightError, choices, out_of_memory
 from warpsight.model.sharing.secrets import shareable
+from warpsight.ui.mcp import parameters
 from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.tools import Tools
 
 _INSTRUCTIONS = (
     "Recordings of GPU programs (CUDA, OpenCL, and files of other profilers). Begin with analyze: its verdict says where "
-    "the GPUs' time went, why they were idle, and what to change first, with evidence. Then ask stats, flame, query or "
-    "analyses by name; compare runs with diff. "
+    "the GPUs' time went, why they were idle, and what to change first, with evidence. Then look at a stretch with window, at "
+    "the program's lines with source, ask stats, flame, query or analyses by name; compare runs with diff. "
     "All times are nanoseconds; everything is read-only."
 )
 
@@ -49,25 +51,47 @@ def build(places: Places) -> Any:
             "the package mcp (2.0 or newer) is not installed: pip install 'warpsight[mcp]'"
         ) from None
     made = server("warpsight", instructions=_INSTRUCTIONS, version=__version__)
-    for method in Tools(places).all():
-        answering = _with_errors_as_answers(method, places)
+    tools = Tools(places)
+    failure = importlib.import_module("mcp.server.mcpserver.exceptions").ToolError
+    for method in tools.all():
+        answering = with_errors(method, failure, places)
         made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(answering)
+    known = {method.__name__: inspect.signature(method).parameters for method in tools.all()}
+    list_tools, call_tool = made.list_tools, made.call_tool
+
+    async def described() -> Any:
+        listed = await list_tools()
+        for tool in listed:
+            tool.input_schema = parameters.described(tool.name, tool.input_schema)
+        return listed
+
+    async def checked(name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        for argument in arguments if name in known else ():
+            if argument not in known[name]:
+                raise failure(
+                    f"{name} has no argument {argument!r}{choices(argument, known[name], 'arguments: ')}"
+                )
+        return await call_tool(name, arguments, context)
+
+    made.list_tools, made.call_tool = described, checked
     return made
 
 
-def _with_errors_as_answers(
-    method: Callable[..., dict[str, Any]], places: Places | None = None
+def with_errors(
+    method: Callable[..., dict[str, Any]], failure: Callable[[str], Exception], places: Places | None = None
 ) -> Callable[..., dict[str, Any]]:
-    """The method with errors as answers: an agent can act on the message, and needs no traceback."""
+    """The method with every error as `failure`, whose message an agent can act on without a traceback."""
 
     @functools.wraps(method)
     def call(*args: object, **kwargs: object) -> dict[str, Any]:
         try:
             return method(*args, **kwargs)
         except WarpsightError as error:
-            return {"error": shareable(str(error))}
+            raise failure(shareable(str(error))) from None
         except Exception as error:
-            return {"error": f"this {NO_MEMORY}" if out_of_memory(error) else _unexpected(error, places)}
+            raise failure(
+                f"this {NO_MEMORY}" if out_of_memory(error) else _unexpected(error, places)
+            ) from None
 
     return call
 

@@ -7,9 +7,10 @@ import pytest
 from warpsight.errors import WarpsightError
 from warpsight.model import TraceWriter
 from warpsight.ui.mcp import skill
+from warpsight.ui.mcp.bounds import MOST_BYTES, MOST_ROWS, MOST_TEXT
 from warpsight.ui.mcp.places import Places
-from warpsight.ui.mcp.server import _with_errors_as_answers
-from warpsight.ui.mcp.tools import MOST_ROWS, MOST_TEXT, Tools
+from warpsight.ui.mcp.server import with_errors
+from warpsight.ui.mcp.tools import Tools
 
 
 @pytest.fixture
@@ -52,20 +53,22 @@ def test_traces_are_listed_and_opened_by_that_name(roots):
 def test_answers_are_bounded(roots):
     tools = Tools(Places([roots]))
     brief = tools.query("run.warp", "SELECT * FROM kernel")
-    assert len(json.dumps(brief, default=str)) < 9_000
-    assert f"OFFSET {len(brief['rows'])}" in brief["more"]
+    assert len(json.dumps(brief, default=str)) <= MOST_BYTES
+    assert brief["next_cursor"] == len(brief["rows"])
+    after = tools.query("run.warp", "SELECT * FROM kernel", cursor=brief["next_cursor"])
+    assert after["rows"][0]["start"] == 1000 * len(brief["rows"])
     assert len(tools.query("run.warp", "SELECT * FROM kernel", most_bytes=0)["rows"]) == 1
     found = tools.query("run.warp", "SELECT * FROM kernel", rows=10_000, most_bytes=10**7)
     assert len(found["rows"]) == MOST_ROWS
-    assert "only the first" in found["more"]
+    assert found["next_cursor"] == MOST_ROWS
     assert len(found["rows"][0]["name"]) == MOST_TEXT
     assert tools.query("run.warp", "SELECT count(*) AS n FROM kernel") == {
         "columns": ["n"],
         "rows": [{"n": 400}],
     }
-    path = tools.analyze("run.warp", ["iterations"], rows=5)["iterations"]
-    assert len(path["tables"]["iterations"]["rows"]) == 5
-    assert path["rows_in_all"] == {"iterations": 400}
+    found = tools.analyze("run.warp", ["iterations"], rows=5)
+    assert len(found["iterations"]["tables"]["iterations"]["rows"]) == 5
+    assert (found["rows_in_all"], found["next_cursor"]) == ({"iterations.iterations": 400}, 5)
 
 
 def test_a_damaged_trace_is_named_as_such(roots):
@@ -79,8 +82,8 @@ def test_a_damaged_trace_is_named_as_such(roots):
         places.open(trace)
         raise IndexError(7)
 
-    answer = _with_errors_as_answers(sums, places)("run.warp")
-    assert "is damaged: table kernel holds string in column duration" in answer["error"]
+    with pytest.raises(WarpsightError, match="is damaged: table kernel holds string in column duration"):
+        with_errors(sums, WarpsightError, places)("run.warp")
     places.close()
 
 

@@ -20,8 +20,8 @@ def command(
 ) -> None:  # fmt: skip
     """Serve traces to agents over the Model Context Protocol (standard input and output).
 
-    Tools: list_traces, info, analyze, stats, query, flame, diff. Read-only, with bounded answers, for files below the given
-    folders.
+    Tools: list_traces, info, analyze, window, source, stats, query, flame, diff. Read-only, with bounded answers, for files
+    below the given folders.
     """
     # Front ends do not import each other; this verb is the one way in.
     if skill is not None:

@@ -38,13 +38,16 @@ class HotLine:
     excerpt: tuple[tuple[int, str], ...]
 
 
-def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool) -> list[HotLine]:
+def hot_lines(
+    graph: FlameGraph, text: Callable[[str], str], *, read: bool, most: int | None = _MOST
+) -> list[HotLine]:
     """The Python lines with the most weight of their own: those of innermost Python frames.
 
     Args:
         graph: A plain graph whose labels are as recorded.
         text: Redaction of functions and files.
         read: Embed the source around each line, where the file is on this machine.
+        most: How many; None for all.
     """
     python = [kind == "python" for kind in graph.kinds]
     label, parent = graph.label.tolist(), graph.parent.tolist()
@@ -68,16 +71,16 @@ def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool) -> l
         if match is None or own[mine] <= 0:
             continue
         number = int(match["line"])
-        excerpt = _excerpt(match["file"], number) if read else ()
+        around = excerpt(match["file"], number) if read else ()
         lines.append(
-            HotLine(text(match["function"]), text(match["file"]), number, own[mine], total[mine], excerpt)
+            HotLine(text(match["function"]), text(match["file"]), number, own[mine], total[mine], around)
         )
-        if len(lines) == _MOST:
+        if len(lines) == most:
             break
     return lines
 
 
-def _excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
+def excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
     """The lines around one, without secrets; nothing when the file is not here."""
     path = Path(file)
     if path.suffix not in _SUFFIXES or not path.is_absolute():
