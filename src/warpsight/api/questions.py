@@ -42,6 +42,15 @@ class Analyzed:
         """The result of one analysis."""
         return self.results[name]
 
+    def __str__(self) -> str:
+        """The verdict's sentences and findings, and each result, as text."""
+        parts = [str(result) for result in self.results.values()]
+        if self.verdict is not None:
+            found = self.verdict
+            listed = [f"{finding.severity}: {finding.text}" for finding in found.findings]
+            parts.insert(0, "\n".join((found.headline, found.summary, *listed)))
+        return "\n\n".join(parts)
+
 
 class Questions(StoredTrace):
     """A trace whose methods are the reading verbs."""

@@ -31,8 +31,10 @@ class Timing:
     times: tuple[int, ...]
 
     def __str__(self) -> str:
-        return (f"{self.median / 1e3:.3f} µs median, {self.minimum / 1e3:.3f} min, {self.mean / 1e3:.3f} ± "
-                f"{self.standard_deviation / 1e3:.3f} mean of {self.iterations}")  # fmt: skip
+        scales = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+        scale, unit = next((one for one in scales if self.median >= one[0]), scales[-1])
+        return (f"{self.median / scale:.3f} {unit} median, {self.minimum / scale:.3f} min, {self.mean / scale:.3f} ± "
+                f"{self.standard_deviation / scale:.3f} mean of {self.iterations}")  # fmt: skip
 
 
 @dataclass(frozen=True)

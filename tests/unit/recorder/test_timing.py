@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import warpsight as ws
+from warpsight.inside import timing
 
 
 class Framework:
@@ -125,3 +126,11 @@ def test_the_figures_are_those_of_the_calls() -> None:
 def test_nothing_to_measure_is_refused(warmup: int, iterations: int) -> None:
     with pytest.raises(ws.UsageError, match="at least one iteration"):
         ws.time(lambda: None, warmup=warmup, iterations=iterations)
+
+
+@pytest.mark.parametrize(
+    ("median", "text"),
+    [(548_837_483.0, "548.837 ms median"), (12.0, "12.000 ns median"), (2.5e9, "2.500 s median")],
+)
+def test_times_print_in_a_unit_that_suits_them(median: float, text: str) -> None:
+    assert str(timing.Timing(median, median, median, 0.0, 3, None, (), ())).startswith(text)

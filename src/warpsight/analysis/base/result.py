@@ -87,6 +87,18 @@ class Result:
             "findings": [finding.to_json() for finding in self.findings],
         }
 
+    def __repr__(self) -> str:
+        """Which tables there are; :func:`print` gives their rows."""
+        held = ", ".join(f"{name} ({len(table):,})" for name, table in self.tables.items())
+        count = len(self.findings)
+        return f"<Result: {held or 'no tables'}; {count} finding{'' if count == 1 else 's'}>"
+
+    def __str__(self) -> str:
+        """The tables as text, the first rows of each, and the findings; looked up by name as below."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.ui.render.tables").text(self))
+
     def _repr_html_(self) -> str:
         """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module

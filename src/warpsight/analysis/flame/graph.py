@@ -132,6 +132,11 @@ class FlameGraph:
         """Two traces are compared."""
         return bool(self.total.shape[1] == 2)
 
+    def __repr__(self) -> str:
+        """The weight and the size of the graph."""
+        weights = " and ".join(f"{int(total):,}" for total in self.total[0]) if len(self) else "0"
+        return f"<FlameGraph: {weights} {self.unit} in {len(self):,} nodes>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module

@@ -15,6 +15,8 @@ from warpsight.ui.render import numbers, terminal
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from warpsight.analysis.base.result import Result
+
 #: What a formula begins with, in Excel, LibreOffice and others (OWASP, "CSV injection").
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 #: Columns given up first when the terminal is narrow.
@@ -31,6 +33,8 @@ _INTERVAL_WIDTH = 24
 #: A stack needs room for two or three frames.
 _STACK_WIDTH = 48
 _PLAIN_PADDING = 64
+#: Rows of each table of a result that is printed in Python.
+_TEXT_ROWS = 20
 _GAP = 2
 #: `function (file:line)` of a frame.
 _FRAME = re.compile(r" \((?:[^()]*[/\\])?[^()/\\:]*(?::(\d+))?\)")
@@ -52,18 +56,42 @@ def show(table: pa.Table, *, title: str | None = None, top: int | None = None, s
     """Print a table, its first `top` rows, with units from the columns' metadata."""
     target = stream or sys.stdout
     shown = table if top is None else table.slice(0, top)
-    columns = _columns(shown)
     if target.isatty():
-        columns = [
-            _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
-            for c in columns
-        ]
-        _fitted(columns, title, target)
+        _fitted(_on_terminal(shown), title, target)
     else:
-        _plain(columns, title, target, header)
+        _plain(_columns(shown), title, target, header)
     left = len(table) - len(shown)
     if left:
         terminal.note(f"… {left:,} more rows; --top {len(table)} shows all")
+
+
+def text(result: Result) -> str:
+    """A result as text that fits the terminal: the first rows of each table, then the findings."""
+    lines: list[str] = []
+    for name, table in result.tables.items():
+        shown = table.slice(0, _TEXT_ROWS)
+        columns = _on_terminal(shown)
+        chosen, widths = fit(columns, shutil.get_terminal_size((120, 24)).columns)
+        cut = [_cut(c, width) for c, width in zip(chosen, widths, strict=True)]
+        lines += [
+            name,
+            *(_line(row, chosen, widths) for row in ([c.name for c in chosen], *zip(*cut, strict=True))),
+        ]
+        if len(shown) < len(table):
+            lines.append(f"… {len(table) - len(shown):,} more rows")
+        if len(chosen) < len(columns):
+            lines.append(f"columns that did not fit: {', '.join(c.name for c in columns if c not in chosen)}")
+        lines.append("")
+    lines += [f"{finding.severity}: {finding.text}" for finding in result.findings]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _on_terminal(table: pa.Table) -> list[_Column]:
+    """Columns with what people read: stacks without files, names without the return type that every kernel has."""
+    return [
+        _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
+        for c in _columns(table)
+    ]
 
 
 def _columns(table: pa.Table) -> list[_Column]:

@@ -3,7 +3,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from warpsight.analysis.base.result import with_units
+from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.ui.render import numbers, tables
 
 
@@ -127,3 +127,15 @@ def test_a_narrow_terminal_gives_up_launches_before_the_verdict():
                column("launches", ["21 -> 22"], True), column("verdict", ["not shown"], False)]  # fmt: skip
     chosen, _ = tables.fit(columns, 40)
     assert [c.name for c in chosen] == ["name", "before", "verdict"]
+
+
+def test_results_print_as_tables_that_fit_and_show_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = pa.table({"name": [f"void kernel_{'x' * 80}_{n}" for n in range(30)], "total": range(30)})
+    result = Result({"kernels": with_units(rows, total="ns")}, (Finding("note", "all of it is new"),))
+    lines = str(result).splitlines()
+    assert lines[0] == "kernels"
+    assert max(map(len, lines)) <= 60
+    assert "… 10 more rows" in lines
+    assert lines[-1] == "note: all of it is new"
+    assert repr(result) == "<Result: kernels (30); 1 finding>"
