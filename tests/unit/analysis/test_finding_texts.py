@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.unit.analysis.conftest import Build, copy, device, kernel, launch
+from warpsight.analysis.base import words
 from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.verdict import verdict
 
@@ -64,3 +66,18 @@ def test_half_of_the_time() -> None:
     assert half(np.array([10, 10, 10, 10])) == 10
     assert half(np.array([3])) == 3
     assert half(np.array([0, 0])) == half(np.array([], np.int64)) == 0
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0%"),
+        (0.003, "less than 1%"),
+        (0.005, "1%"),
+        (0.994, "99%"),
+        (0.996, "more than 99%"),
+        (1, "100%"),
+    ],
+)
+def test_what_is_neither_nothing_nor_all_is_not_called_that(share: float, text: str) -> None:
+    assert words.percent(share) == text

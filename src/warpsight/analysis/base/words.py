@@ -26,6 +26,13 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def percent(share: float) -> str:
+    """12%; what is neither nothing nor all is not called 0% or 100%."""
+    if 0 < share < 0.005:
+        return "less than 1%"
+    return "more than 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
 def times(count: int) -> str:
     """once, twice, 1,234 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")

@@ -97,18 +97,18 @@ def _text(facts: Facts, kind: int, shown: dict[str, str], time: int, top: Entry,
     name = shown[top.name] if kind == COMPUTE else top.name
     if kind == COMMUNICATION:
         name = kernel_names.short(name)
-    share = time / found.span
+    share = words.percent(time / found.span)
     part = "" if top.time >= _ALL * time else f"{top.time / time:.0%} of it "
     times = words.times(top.count)
-    idle = f"the GPU is idle for {share:.0%} of the time"
+    idle = f"the GPU is idle for {share} of the time"
     if kind == COMPUTE and name == kernel_names.UNNAMED:
-        return f"{share:.0%} of the time is in kernels whose names are not in the trace ({times})"
+        return f"{share} of the time is in kernels whose names are not in the trace ({times})"
     if kind == COMPUTE:
         one = "one kernel" if top.kernels == 1 else f"{top.kernels:,} kernels of one template"
         if first:
-            return f"{share:.0%} of the time is in {one}, {name} ({times})"
+            return f"{share} of the time is in {one}, {name} ({times})"
         of = "" if top.kernels == 1 else f"{one}, "
-        return f"{name} takes {share:.0%} of the time ({of}{times})"
+        return f"{name} takes {share} of the time ({of}{times})"
     if kind == UNKNOWN and name == MIGRATION:
         return f"{idle} before {name}"
     if kind == UNKNOWN:
@@ -116,8 +116,8 @@ def _text(facts: Facts, kind: int, shown: dict[str, str], time: int, top: Entry,
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
     stretch = evidence.one_stretch(facts, kind) if kind in (HOST, LAUNCH) else ""
     texts = {
-        COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({part}{name})",
-        COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({part}{name}, {times})",
+        COMMUNICATION: f"exposed communication: {share} of the time is in collectives that no kernel hides ({part}{name})",
+        COPY: f"{share} of the time is in copies and fills that no kernel hides ({part}{name}, {times})",
         BLOCKED_CALL: f"{idle} while the host is held in {name} ({times})",
         HOST: f"{idle} while the host runs code between two launches{evidence.where(found)}{stretch}",
         LAUNCH: f"{idle} in launch calls and on the way from them to the device ({part}{name}){stretch}",

@@ -168,14 +168,14 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
         return _without_device(facts)
     count = len(account.devices)
     who = "the GPU was" if count == 1 else f"{count} GPUs were"
-    text = f"{who} busy {1 - account.share(*IDLE):.0%} of {_spans([one['span'] for one in account.devices.values()])}"
+    text = f"{who} busy {words.percent(1 - account.share(*IDLE))} of {_spans([one['span'] for one in account.devices.values()])}"
     if loop is None:
         return text
     found = f"of {words.duration(loop.median_ns)} ({loop.source})"
     if loop.steady is None:
         return f"{text}; {loop.count:,} iteration{'s' if loop.count > 1 else ''} {found}"
     some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
-    text = f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
+    text = f"{text}, and {words.percent(loop.busy)} of the loop's steady state: {some} iterations {found}"
     return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"
 
 
