@@ -28,9 +28,10 @@ def size(count: float) -> str:
 
 def percent(share: float) -> str:
     """12%; what is neither nothing nor all is not called 0% or 100%."""
-    if 0 < share < 0.005:
+    text = f"{share:.0%}"
+    if text == "0%" and share > 0:
         return "less than 1%"
-    return "more than 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+    return "more than 99%" if text == "100%" and share < 1 else text
 
 
 def times(count: int) -> str:
