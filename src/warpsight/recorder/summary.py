@@ -47,6 +47,11 @@ def amount(count: float, units: tuple[str, ...] = ("", " thousand", " million", 
     return f"{count:.3g}{units[step]}"
 
 
+def amount_of(count: float, noun: str, plural: str = "") -> str:
+    """A count with what it counts: `1 kernel`, `12.3 million kernels`."""
+    return f"{amount(count)} {noun if count == 1 else plural or noun + 's'}"
+
+
 def size(count: float) -> str:
     """Bytes with a decimal unit."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -16,10 +16,10 @@ def test_a_report_that_is_written_again_replaces_the_first_and_another_is_added(
     rows: list[dict[str, Any]] = []
     log = LossLog(rows, 3)
     counter = ("1f", 2, 7, 100)
-    log.add("ring", "full", 5, start=10, end=20, told=counter)
-    log.add("ring", "full", 9, start=10, end=30, told=counter)
-    log.add("ring", "full", 4, start=10, end=25, told=counter)
-    log.add("ring", "full", 1, start=40, end=50, told=(*counter[:3], 200))
+    log.add("ring", "full", 5, start=10, end=20, report=counter)
+    log.add("ring", "full", 9, start=10, end=30, report=counter)
+    log.add("ring", "full", 4, start=10, end=25, report=counter)
+    log.add("ring", "full", 1, start=40, end=50, report=(*counter[:3], 200))
     log.add("ring", "full", 1, start=40, end=50)
     log.add("ring", "full", 1, start=40, end=50)
     assert [(row["count"], row["start"], row["end"], row["process"]) for row in rows] == [
@@ -29,12 +29,12 @@ def test_a_report_that_is_written_again_replaces_the_first_and_another_is_added(
 
 def test_a_log_goes_on_after_its_rows_went_through_a_file() -> None:
     rows: list[dict[str, Any]] = []
-    LossLog(rows, 0).add("ring", "full", 5, told=("1f", 2, 7, 100))
+    LossLog(rows, 0).add("ring", "full", 5, report=("1f", 2, 7, 100))
     LossLog(rows, 0).count("converter", "late", 2, "kernel", "note", start=5, end=9, worst=40)
     LossLog(rows, 1).count("converter", "late", 20, "kernel", "note")
     again = json.loads(json.dumps(rows))
     log = LossLog(again, 0)
-    log.add("ring", "full", 6, told=("1f", 2, 7, 100))
+    log.add("ring", "full", 6, report=("1f", 2, 7, 100))
     log.count("converter", "late", 3, "kernel", "note", start=2, end=7, worst=30)
     log.count("converter", "late", 1, "kernel", "lost")
     found = [

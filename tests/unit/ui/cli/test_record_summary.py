@@ -30,3 +30,11 @@ def test_places_below_the_working_directory_are_relative(tmp_path, monkeypatch, 
     assert "(train.py:24)" in said and f"({here}" not in said
     where = said.index("  first:")
     assert all(len(line) <= 60 for line in said[where : said.index("  own cost:")].splitlines())
+
+
+def test_one_of_something_is_not_many(tmp_path: Path) -> None:
+    rows = {"kernel": 1, "memcpy": 1, "launch": 1, "api": 1, "stack": 1, "sample": 2}
+    text = "\n".join(record_summary.lines(RecordingSummary(tmp_path, 1, 1, {"rows": rows}, {}, 1), None))
+    assert "1 process\n" in text
+    assert "1 kernel, 1 copy or set\n" in text
+    assert "1 launch, 1 other call, 1 stack, 2 samples" in text

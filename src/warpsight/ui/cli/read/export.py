@@ -106,10 +106,11 @@ def _print_result(written: Written, form: str, as_json: bool) -> None:
         summary = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "unplaced")
         if "tracks" in counts:
             summary = (
-                f"{counts['slices']:,} slices and {counts['samples']:,} samples on {counts['tracks']} tracks"
+                f"{_counted(counts['slices'], 'slice')} and {_counted(counts['samples'], 'sample')} "
+                f"on {_counted(counts['tracks'], 'track')}"
             )
         if "files" in counts:
-            summary = f"{counts['files']} files, {summary}"
+            summary = f"{_counted(counts['files'], 'file')}, {summary}"
         terminal.note(f"{written.path or '-'}: {summary}{'' if size is None else ', ' + numbers.size(size)}")
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
@@ -117,3 +118,7 @@ def _print_result(written: Written, form: str, as_json: bool) -> None:
         terminal.warning(
             f"{counts['unplaced']:,} kernels that never finished have no time and are not in the file"
         )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

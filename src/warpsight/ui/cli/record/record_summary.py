@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder.summary import RecordingSummary, amount, seconds, size
+from warpsight.recorder.summary import RecordingSummary, amount, amount_of, seconds, size
 from warpsight.ui.cli.record.record_highlights import Highlights, highlights
 from warpsight.ui.render import numbers, terminal
 
@@ -63,13 +63,13 @@ def lines(summary: RecordingSummary, found: Highlights | None) -> list[str]:
     bytes_ = int(summary.finished.get("bytes", 0))
     kernels = rows.get("kernel", 0)
     copies = rows.get("memcpy", 0) + rows.get("memset", 0)
-    plural = "es" if summary.processes != 1 else ""
     out = [
         f"recorded {summary.path} ({size(bytes_)}; written {seconds(summary.conversion)} after the program's end)",
-        f"  time:       {seconds(summary.duration)}, {summary.processes} process{plural}",
-        f"  device:     {amount(kernels)} kernels, {amount(copies)} copies and sets",
-        f"  host:       {amount(rows.get('launch', 0))} launches, {amount(rows.get('api', 0))} other calls, "
-        f"{amount(found.stacks if found else rows.get('stack', 0))} stacks, {amount(rows.get('sample', 0))} samples",
+        f"  time:       {seconds(summary.duration)}, {amount_of(summary.processes, 'process', 'processes')}",
+        f"  device:     {amount_of(kernels, 'kernel')}, {amount_of(copies, 'copy or set', 'copies and sets')}",
+        f"  host:       {amount_of(rows.get('launch', 0), 'launch', 'launches')}, "
+        f"{amount_of(rows.get('api', 0), 'other call')}, "
+        f"{amount_of(found.stacks if found else rows.get('stack', 0), 'stack')}, {amount_of(rows.get('sample', 0), 'sample')}",
     ]
     said = (("marker", "ranges and marks"), ("op", "operators"), ("user_event", "events of its own"))
     if amounts := [f"{amount(rows[table])} {what}" for table, what in said if rows.get(table)]:
