@@ -32,7 +32,7 @@ READING: dict[str, list[str]] = {
     "report": ["report", TRACE, "-o", "{page.html}"],
     "flame": ["flame", TRACE, "-o", "{flame.html}"],
     "flame svg": ["flame", TRACE, "-o", "{flame.svg}"],
-    "export chrome": ["export", TRACE, "-o", "{trace.json}"],
+    "export chrome": ["export", TRACE, "--to", "chrome", "-o", "{trace.json}"],
     "export perfetto": ["export", TRACE, "-o", "{trace.pftrace}"],
     "import": ["import", str(GOLDEN / "recorded" / "kineto_h200.json.gz"), "-o", "{imported.warp}"],
     "imported": ["info", "{imported.warp}"],
