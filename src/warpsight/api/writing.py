@@ -365,17 +365,20 @@ def _check_suffix(out: Output, to: str) -> None:
     name = Path(cast(Any, out)).name.lower()
     if name.endswith(".gz") and not exporter(to).suffix.endswith(".gz"):
         raise UsageError(f"{name} would not be compressed: a name ending with .zst is")
-    for ending in (".zst", ".zstd", ".clp", ".gz", ".zip"):
-        name = name.removesuffix(ending)
-    endings = {form: {f".{part}" for part in one.suffix.split(".") if part not in ("", "zip")}
-               for form, one in EXPORTERS.items()}  # fmt: skip
-    last = Path(name).suffix
-    meant = [form for form, own in endings.items() if last in own]
+    endings = {form: _last_suffix(f"x{one.suffix}") for form, one in EXPORTERS.items()}
+    meant = [form for form, ending in endings.items() if ending and ending == _last_suffix(name)]
     if meant and to in endings and to not in meant:
         wanted = EXPORTERS[to].suffix
         raise UsageError(
             f"{Path(cast(Any, out)).name} is a name for {meant[0]}, not for {to}: name it NAME{wanted}, or choose --to {meant[0]}"
         )
+
+
+def _last_suffix(name: str) -> str:
+    """The suffix of a file's content, before that of its compression."""
+    for ending in (".zst", ".zstd", ".clp", ".gz", ".zip"):
+        name = name.removesuffix(ending)
+    return Path(name).suffix
 
 
 def _write_parts(

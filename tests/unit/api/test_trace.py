@@ -156,3 +156,25 @@ def test_a_closed_trace_says_so(path: Path) -> None:
         pass
     with pytest.raises(ws.TraceError, match="is closed"):
         trace.stats()
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("perfetto", "run.trace"), ("perfetto", "run"), ("folded", "run.txt"), ("kineto", "run.json"), ("csv", "run.csv.zip"),
+     ("perfetto", "run.pftrace.zst")],
+)  # fmt: skip
+def test_names_that_say_no_other_format_are_taken(
+    trace: ws.Trace, tmp_path: Path, form: str, name: str
+) -> None:
+    assert trace.export(form, tmp_path / name).path == tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("csv", "run.parquet"), ("perfetto", "run.json"), ("chrome", "run.pftrace.zst"), ("csv", "run.csv.gz")]
+)  # fmt: skip
+def test_names_that_say_another_format_are_refused(
+    trace: ws.Trace, tmp_path: Path, form: str, name: str
+) -> None:
+    with pytest.raises(ws.UsageError, match=name):
+        trace.export(form, tmp_path / name)
+    assert not (tmp_path / name).exists()

@@ -50,7 +50,7 @@ class Tools:
             lambda page: {"roots": roots, "traces": page.of("traces", names)}, MOST_ROWS, cursor, MOST_BYTES
         )
 
-    def info(self, trace: str, most_bytes: int = MOST_BYTES) -> Answer:
+    def info(self, trace: str, cursor: int = 0, most_bytes: int = MOST_BYTES) -> Answer:
         """What a trace holds: tables with row counts and columns, length, devices, processes, and what is missing."""
         from warpsight.analysis.stats.contents import contents
         from warpsight.model.schema import TABLES
@@ -67,7 +67,7 @@ class Tools:
         lists = {"devices": list(found["devices"]), "loss": list(found["loss"]), "processes": processes}
         return fitted(
             lambda page: {**plain, **{name: page.of(name, rows) for name, rows in lists.items()}, "columns": columns},
-            MOST_ROWS, 0, most_bytes,
+            MOST_ROWS, cursor, most_bytes,
         )  # fmt: skip
 
     def analyze(

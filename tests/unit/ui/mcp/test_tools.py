@@ -119,3 +119,16 @@ def test_a_statement_that_does_not_end_is_ended(roots):
     with pytest.raises(WarpsightError, match=r"not finished after 0\.2 s"):
         Tools(places, query_s=0.2).query("run.warp", endless)
     assert Tools(places).query("run.warp", "SELECT count(*) AS n FROM kernel")["rows"] == [{"n": 400}]
+
+
+def test_info_goes_on_where_it_stopped(tmp_path):
+    with TraceWriter(tmp_path / "run.warp") as writer:
+        writer.add("process", [{"process": n, "pid": n, "host": "h", "command": "x", "executable": "x", "start": 0}
+                               for n in range(900)])  # fmt: skip
+    tools, seen, cursor = Tools(Places([tmp_path])), [], 0
+    while cursor is not None:
+        found = tools.info("run.warp", cursor=cursor)
+        assert len(json.dumps(found)) <= MOST_BYTES
+        seen += [row["process"] for row in found["processes"]]
+        cursor = found.get("next_cursor")
+    assert seen == list(range(900))
