@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,18 @@ from warpsight.analysis.account.naming import UNNAMED
 from warpsight.analysis.base import words
 from warpsight.cluster.job import Job
 from warpsight.cluster.steps import Steps
+from warpsight.model.naming import kernel_names
 
 Column = NDArray[Any]
 #: Kernels run at one speed of a rank where this share of their time is that much slower by about the same factor.
 _UNIFORM, _SLOWER = 0.7, 1.04
 #: A device's clock is low where it is below the other ranks' by this factor.
 _LOW_CLOCK = 0.97
+#: The share that is most of something; counts are alike when they differ by so little, and times by more are longer.
+_MOST, _ALIKE, _LONGER = 0.5, 0.02, 1.1
+
+
+_LINE = re.compile(r":\d+\)$")
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,44 @@ def cause(job: Job, steps: Steps, rank: int, chosen: Column) -> Cause | None:
     count = int(chosen.sum())
     if kind == COMPUTE:
         return _compute(job, rank, name, int(by_class[kind]), mine, others, count)
+    if kind == HOST:
+        name = _host_place(job, steps, rank, chosen, (mine[kind, name][0], more, int(by_class[kind]), name))
     return _idle(kind, name, more, int(by_class[kind]), count)
+
+
+def _host_place(job: Job, steps: Steps, rank: int, chosen: Column, named: tuple[int, int, int, str]) -> str:
+    """What the host of a rank runs while the others' do not: the most specific place that most of its additional time is at.
+
+    `named` is what the account has most of: its time, how much of that is more than the others', how much of the whole class is,
+    and its name. Places are those on the stacks of samples, which all contain the program's entry; that one has as much on
+    every rank beside the additional time, so the least time among those with most of the excess belongs to the most specific.
+    """
+    time, more, whole, name = named
+    sums = [_at_places(job, steps, place, chosen) for place in range(len(job.summaries))]
+    mine, others = sums[rank], [one for place, one in enumerate(sums) if place != rank]
+    excess = {
+        place: length - float(np.median([one.get(place, 0.0) for one in others]))
+        for place, length in mine.items()
+    }
+    total = excess.pop("", 0.0)
+    good = [place for place in excess if excess[place] >= _MOST * total]
+    if not len(job.summaries[rank].host_places):
+        return name
+    if total <= 0 or not good:
+        return _LINE.sub(")", name)  # the line has most of the whole recording's time
+    best = min(good, key=lambda place: (mine[place], ", at " not in place, place))
+    if more >= _MOST * whole and time * total <= mine[best] * whole:
+        return name  # a range that is as specific, and was named by people
+    return best
+
+
+def _at_places(job: Job, steps: Steps, place: int, chosen: Column) -> dict[str, float]:
+    """Host time of one rank in the chosen steps by place on its stacks, ns."""
+    rows = job.summaries[place].host_places
+    step = steps.stretches[place][rows["interval"].to_numpy()]
+    rows = rows.filter(np.append(chosen, not len(chosen))[np.minimum(step, len(chosen))])
+    sums = rows.group_by("place").aggregate([("time", "sum")]).to_pylist()
+    return {row["place"]: row["time_sum"] for row in sums}
 
 
 _Sums = dict[tuple[int, str], tuple[int, int]]
@@ -125,12 +169,20 @@ def _compute(
     key = (COMPUTE, name)
     count = mine[key][1]
     usual_count = float(np.median([one.get(key, (0, 0))[1] for one in others]))
+    if not usual_count and (instead := _instead(mine, others)):
+        text = f"it computes {per_step} more in other kernels: {kernel_names.short(name)} where the others run {instead}"
+        advice = ("It launches as many kernels and those of one name take as long: compare the ranks' precision (TF32), memory "
+                  "layout, shapes and library versions.")  # fmt: skip
+        return Cause("kernels", name, text, in_class, lines, advice)
     if count > 1.02 * usual_count:
-        text = f"it computes {per_step} more: {count:,} times {_short(name)}, the others {usual_count:,.0f} times"
+        text = (f"it computes {per_step} more: {count:,} times {kernel_names.short(name)}, the others "
+                f"{usual_count:,.0f} times")  # fmt: skip
         advice = "It has more work: balance sequence lengths, experts or shards between the ranks."
         return Cause("imbalance", name, text, in_class, lines, advice)
     ratio = mine[key][0] / max(float(np.median([one.get(key, (0, 0))[0] for one in others])), 1.0)
-    text = f"{_short(name)} takes {ratio:.2f} times as long as on the other ranks ({per_step} more)"
+    text = (
+        f"{kernel_names.short(name)} takes {ratio:.2f} times as long as on the other ranks ({per_step} more)"
+    )
     return Cause(
         "compute",
         name,
@@ -141,9 +193,27 @@ def _compute(
     )
 
 
-def _short(name: str) -> str:
-    """A kernel's name without arguments, template arguments and the path to it."""
-    return name.removeprefix("void ").split("<")[0].split("(")[0] or name
+def _instead(mine: _Sums, others: Sequence[_Sums]) -> str:
+    """The kernel that the others run in place of a rank's own, "" where it does not launch as many, or has more data.
+
+    More data makes kernels of one name, which all ranks launch equally often, longer; another precision or layout does not.
+    """
+    usual = {
+        name: tuple(float(np.median([one.get((COMPUTE, name), (0, 0))[i] for one in others])) for i in (0, 1))
+        for name in {name for one in others for kind, name in one if kind == COMPUTE}
+    }
+    own = {name: sums for (kind, name), sums in mine.items() if kind == COMPUTE}
+    launched, theirs = sum(count for _, count in own.values()), sum(count for _, count in usual.values())
+    common = [
+        name
+        for name in own.keys() & usual.keys()
+        if abs(own[name][1] - usual[name][1]) <= _ALIKE * usual[name][1]
+    ]
+    length, their_length = sum(own[name][0] for name in common), sum(usual[name][0] for name in common)
+    if abs(launched - theirs) > _ALIKE * theirs or length > _LONGER * their_length:
+        return ""
+    less = {name: time - own.get(name, (0, 0))[0] for name, (time, _) in usual.items() if name not in own}
+    return kernel_names.short(max(less, key=lambda name: less[name])) if less else ""
 
 
 def _slowdown(job: Job, rank: int) -> tuple[float, float, tuple[str, ...]]:
@@ -171,7 +241,7 @@ def _slowdown(job: Job, rank: int) -> tuple[float, float, tuple[str, ...]]:
     order = np.argsort(ratio)
     factor = float(ratio[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
     near = (ratio > 1 + 0.5 * (factor - 1)) & (ratio < 1 + 2 * max(factor - 1, 0.01))
-    lines = tuple(f"{_short(name)}: {own[name]['median'] / 1e3:,.1f} µs, {ratio:.2f} times the others'"
+    lines = tuple(f"{kernel_names.short(name)}: {own[name]['median'] / 1e3:,.1f} µs, {ratio:.2f} times the others'"
                   for ratio, _, name in sorted(pairs, key=lambda p: -p[1])[:2])  # fmt: skip
     return factor, float(weight[near].sum() / max(weight.sum(), 1.0)), lines
 

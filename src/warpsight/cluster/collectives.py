@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.tables import table
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
@@ -31,6 +32,9 @@ Column = NDArray[Any]
 _Row = dict[str, Any]
 COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
     members:string peer:int32 rank:int32 kernel:string algorithm:string"""
+#: Operations that a rank asked for and whose kernels never ended; `place` is the user's function that asked.
+UNFINISHED = """start:int64:ns operation:string bytes:int64:B dtype:string group:string sequence:int64 peer:int32 rank:int32
+    place:string"""
 _READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer",
          "rank", "algorithm", "channels", "call", "id", "process"]  # fmt: skip
 #: Fields of the payloads of NCCL's NVTX ranges (`nccl/src/include/nvtx_payload_schemas.h`).
@@ -62,6 +66,34 @@ def collectives(trace: StoredTrace, process: int) -> pa.Table:
         found = _of_ranges(trace, process, work, kernels, names)
     found.sort(key=lambda row: (row["start"], row["end"]))
     return table(COLUMNS, found)
+
+
+def unfinished(trace: StoredTrace, process: int) -> pa.Table:
+    """The operations of a process that did not end while it was recorded, with columns :data:`UNFINISHED`, in order.
+
+    CUPTI delivers a kernel when it has ended. Rows of table `collective` without a kernel that come after the last one of their
+    group that has one are operations that still ran, or waited for their turn; the record of one before it was lost.
+    """
+    if not trace.count("collective"):
+        return table(UNFINISHED, [])
+    sql = f"SELECT count(*) FROM collective WHERE process = {int(process)} AND duration IS NULL"
+    if not trace.sql(sql).fetchall()[0][0]:
+        return table(UNFINISHED, [])
+    rows = _recorded(trace, process)
+    work = device_work.load(trace, Rows(processes=(process,)))
+    ended = set(work.correlation[work.kind == COMMUNICATION].tolist())
+    last: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        if row["duration"] is not None or row["correlation"] in ended:
+            last[row["group"]] = number
+    left = [row for number, row in enumerate(rows) if number > last.get(row["group"], -1)]
+    asked = sorted({row["correlation"] for row in left if row["correlation"] is not None})
+    sql = "SELECT correlation, stack FROM launch WHERE process = $p AND stack IS NOT NULL AND list_contains($c, correlation)"
+    of_call = dict(trace.sql(sql, p=process, c=asked).fetchall()) if asked else {}
+    stacks = trace.stacks(list(of_call.values()))
+    for row in left:
+        row["place"] = user_frames(stacks.get(of_call.get(row["correlation"], -1), ()), 1) or None
+    return table(UNFINISHED, left)
 
 
 def _recorded(trace: StoredTrace, process: int) -> list[_Row]:

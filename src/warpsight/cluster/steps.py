@@ -52,15 +52,23 @@ class Steps:
         first, usual = int(self.end[0]) - self.begin, float(np.median(np.diff(self.end)))
         return int(self.end[0]) if first > _WARM_UP * usual else self.begin
 
+    def judges(self, entry: Column) -> Column:
+        """Which moments (ns, reference clock) are in the judged part: what follows the steps, as a last barrier, is not."""
+        inside: Column = entry > self.judged_from
+        return inside & (entry <= self.end[-1] + _slack(self.end)) if len(self.end) >= _FEW else inside
+
 
 def steps(waiting: Waiting) -> Steps:
     """Steps that the ranks announced, else the period with which the operations of the largest group repeat."""
-    largest = next((met for met in waiting.groups if len(met.rows) and not met.paired.all()), None)
+    joining = [met for met in waiting.groups if len(met.rows) and not met.paired.all()]
+    # A barrier at the end joins no steps.
+    largest = next((met for met in joining if (~met.paired).sum() >= _FEW), None)
     found = None if largest is None else _announced(waiting, largest)
     if not found and (own := _own(waiting)) is not None:
         return own
     if largest is None and (own := _messages(waiting)) is not None:
         return own
+    largest = largest or next(iter(joining), None)
     if largest is None:
         return Steps(
             0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
@@ -151,7 +159,7 @@ def _messages(waiting: Waiting) -> Steps | None:
 def _repeating(waiting: Waiting, met: GroupOperations) -> tuple[int, Column, str]:
     end, period = _repeated(waiting, met.group.ranks[0])
     return (
-        int(met.entry[0]),
+        min(int(met.entry[0]), int(end[0])),
         end,
         f"every {period} collectives, which repeat" if period > 1 else "every collective",
     )
@@ -163,22 +171,44 @@ def _repeated(waiting: Waiting, rank: int) -> tuple[Column, int]:
     known = [codes(listed[name])[0] for name in ("group", "members", "operation")]
     numbers = [listed[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("bytes", "peer")]
     code, _ = numbered([*known, *numbers])
-    period = _period(code)
-    final = np.arange(period - 1, len(code), period)
+    period, first = _period(code)
+    # What comes before the operations repeat, as while a framework warms up, is a step of its own.
+    final = np.arange(first - 1 if first else period - 1, len(code), period)
     if not len(final):
         final = np.arange(len(code))[-1:]
     return np.sort(waiting.job.clocks.corrected(rank, listed["end"].to_numpy()[final])), period
 
 
-def _period(code: Column) -> int:
-    """The least distance at which nearly all codes repeat, the rare ones too; 1 where none does."""
-    count = np.bincount(code) if len(code) else code
+def _period(code: Column) -> tuple[int, int]:
+    """The least distance at which nearly all codes repeat, the rare ones too, and the place from which on they do.
+
+    That is the first place where it can be, else one in the first half; a period of 1 from the first on where there is none.
+    """
+    half = len(code) // 2
+    for most in (0, half):
+        for period in range(1, min(half, _MOST_PERIOD) + 1):
+            same = code[period:] == code[:-period]
+            first = _regular_from(same, most)
+            if first >= 0 and _all_repeat(code[first:], same[first:], period):
+                return period, first
+    return 1, 0
+
+
+def _regular_from(same: Column, most: int) -> int:
+    """The first place, `most` at most, from which on nearly all is the same; -1 where there is none."""
+    if float(same.mean()) >= _REPEATED:
+        return 0
+    if not most or float(same[most:].mean()) < _REPEATED:
+        return -1
+    share = np.cumsum(same[::-1])[::-1] / np.arange(len(same), 0, -1)
+    return int(np.flatnonzero((share >= _REPEATED) & same)[0])
+
+
+def _all_repeat(code: Column, same: Column, period: int) -> bool:
+    """Whether each frequent code repeats mostly."""
+    count = np.bincount(code)
     often = count >= _FEW
-    for period in range(1, min(len(code) // 2, _MOST_PERIOD) + 1):
-        same = code[period:] == code[:-period]
-        if float(same.mean()) < _REPEATED:
-            continue
-        beside = np.bincount(code[period:], same, len(count))[often]
-        if (beside >= _RARE * (count[often] - np.bincount(code[:period], minlength=len(count))[often])).all():
-            return period
-    return 1
+    beside = np.bincount(code[period:], same, len(count))[often]
+    return bool(
+        (beside >= _RARE * (count[often] - np.bincount(code[:period], minlength=len(count))[often])).all()
+    )

@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from warpsight.analysis import account
-from warpsight.analysis.account import Account
-from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
-from warpsight.analysis.base.frames import user_frames
+from warpsight.analysis.account import Account, stacks_over
+from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY, HOST
+from warpsight.analysis.base.frames import is_library, user_frames
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.steps import iterations
-from warpsight.cluster.collectives import collectives
+from warpsight.cluster.collectives import collectives, unfinished
 from warpsight.model.naming import kernel_names
 from warpsight.model.naming.clock_reasons import REASONS
 from warpsight.model.selection import Rows
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 8
+VERSION = 9
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 _OTHERS = "others"
 #: A row per stretch between two collectives (`interval`), class of the account and name.
 _ACCOUNT = "interval:int32 class:int16 name:string time:int64:ns count:int64"
+#: A row per stretch and place in the program on the host's stacks: the host's time there, ns; place "" is all of it.
+_HOST_PLACES = "interval:int32 place:string time:float64:ns"
 _KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
 _STEPS = "start:int64:ns duration:int64:ns label:string"
 #: How iterations are called that a program counts: `range 'ProfilerStep#'`, or its own marks of steps.
@@ -61,6 +63,7 @@ class About:
         afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
         link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
         gpu: UUID of its device; "" unknown.
+        last_seen: The last moment at which the process is known to have lived, ns; 0 unknown.
     """
 
     path: str
@@ -83,17 +86,23 @@ class About:
     afterwards: tuple[str, int]
     link_speed: float | None = None
     gpu: str = ""
+    last_seen: int = 0
 
 
 @dataclass(frozen=True)
 class RankSummary:
-    """One rank's summary; `account` numbers the stretches that end at each distinct end of `collectives`."""
+    """One rank's summary; `account` and `host_places` number the stretches that end at each distinct end of `collectives`."""
 
     about: About
     collectives: pa.Table
     account: pa.Table
     kernels: pa.Table
     steps: pa.Table
+    unfinished: pa.Table
+    host_places: pa.Table
+
+
+_TABLES = ("collectives", "account", "kernels", "steps", "unfinished", "host_places")
 
 
 def summarize(trace: StoredTrace, path: str) -> list[RankSummary]:
@@ -136,10 +145,12 @@ def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
         path, process, _rank(row, path), row["world_size"], row["host"], row["pid"], _device(trace, found.work),
         row["command"], *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
-        _link_speed(trace, found.work), _uuid(trace, found.work),
+        _link_speed(trace, found.work), _uuid(trace, found.work), _last_seen(trace, process),
     )  # fmt: skip
-    accounted = _accounted(trace, found, listed)
-    return RankSummary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
+    return RankSummary(
+        about, encoded(listed), encoded(_accounted(trace, found, listed)), _kernels(trace, found.work), _steps(steps),
+        unfinished(trace, process), encoded(_host_places(trace, found, listed)),
+    )  # fmt: skip
 
 
 def encoded(data: pa.Table) -> pa.Table:
@@ -242,6 +253,24 @@ def _clocks_of(trace: StoredTrace, work: Work) -> tuple[float | None, tuple[tupl
     return clock, tuple(sorted(reasons, key=lambda one: -one[1]))
 
 
+def _last_seen(trace: StoredTrace, process: int) -> int:
+    """The end of the last call, sample or work of a process, ns."""
+    moments = {
+        "api": "start + coalesce(duration, 0)",
+        "sample": "time",
+        "launch": "start + coalesce(duration, 0)",
+    }
+    parts = [
+        f"SELECT max({moment}) AS t FROM {name} WHERE process = {int(process)}"
+        for name, moment in moments.items()
+        if trace.count(name)
+    ]
+    moment = (
+        trace.sql(f"SELECT max(t) FROM ({' UNION ALL '.join(parts)})").fetchall()[0][0] if parts else None
+    )
+    return int(moment or 0)
+
+
 def _afterwards(trace: StoredTrace, row: dict[str, Any], end: int) -> tuple[str, int]:
     """The user's innermost function in most samples of the main thread from some moment on, and the time they span."""
     sql = """SELECT stack, count(*), max(time) FROM sample WHERE process = $p AND thread = $t AND time > $e AND stack IS NOT NULL
@@ -330,6 +359,46 @@ def _idle(found: Account) -> _Part:
     return pieces.end, pieces.kind.astype(np.int64), onto[label], own, texts
 
 
+def _host_places(trace: StoredTrace, found: Account, listed: pa.Table) -> pa.Table:
+    """Where the host was in its part of the idle time, inclusive: every place of the user's program on its stacks.
+
+    What the innermost of them calls of a library is a place, too: `DataLoader.__next__, at train (train.py:9)`. Where there are
+    samples they alone count: the stacks of launches show what was running before and after a stretch, not in it.
+    """
+    rows = found.pieces.of(HOST)
+    if not len(rows) or not trace.count("stack"):
+        return table(_HOST_PLACES, [])
+    held = stacks_over.of_pieces(trace, found.calls, found.gaps, found.pieces, rows)
+    chosen = np.flatnonzero(held.sampled) if held.sampled.any() else np.arange(len(held.time))
+    interval = np.searchsorted(edges_of(listed), found.pieces.end[held.piece[chosen]], "left")
+    group, (stretch, stack) = numbered([interval, held.stack[chosen].astype(np.int64)])
+    time = np.bincount(group, held.time[chosen], len(stretch))
+    texts = trace.stacks(set(stack.tolist()) - {0})
+    sums: dict[tuple[int, str], float] = {}
+    for at, number, length in zip(stretch.tolist(), stack.tolist(), time.tolist(), strict=True):
+        for place in ("", *_places_on(texts.get(number, ()))):
+            sums[at, place] = sums.get((at, place), 0.0) + length
+    total: dict[str, float] = {}
+    for (_, place), length in sums.items():
+        total[place] = total.get(place, 0.0) + length
+    kept = set(sorted(total, key=lambda place: -total[place])[:_NAMES])
+    rows_of = [
+        {"interval": at, "place": place, "time": length}
+        for (at, place), length in sums.items()
+        if place in kept
+    ]
+    return table(_HOST_PLACES, rows_of)
+
+
+def _places_on(frames: tuple[str, ...]) -> set[str]:
+    """The user's places on a stack (outermost frame first), and the library's function that the innermost of them calls."""
+    own = [place for place, frame in enumerate(frames) if not is_library(frame)]
+    out = {frames[place] for place in own}
+    if own and own[-1] + 1 < len(frames):
+        out.add(f"{frames[own[-1] + 1].split(' (')[0]}, at {frames[own[-1]]}")
+    return out
+
+
 def _kernels(trace: StoredTrace, work: Work) -> pa.Table:
     """Count, total and median of the kernels by name, the most time first."""
     mine = np.flatnonzero(work.kind == KERNEL)
@@ -364,7 +433,7 @@ def to_bytes(one: RankSummary) -> dict[str, bytes]:
     from dataclasses import asdict
 
     out = {"about.json": json.dumps({"version": VERSION, **asdict(one.about)}).encode()}
-    for name in ("collectives", "account", "kernels", "steps"):
+    for name in _TABLES:
         sink = pa.BufferOutputStream()
         data: pa.Table = getattr(one, name)
         with pa.ipc.new_stream(sink, data.schema) as writer:
@@ -380,8 +449,5 @@ def from_bytes(files: dict[str, bytes]) -> RankSummary | None:
         return None
     about["afterwards"] = tuple(about["afterwards"])
     about["throttled"] = tuple((text, share) for text, share in about["throttled"])
-    tables = {
-        name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all()
-        for name in ("collectives", "account", "kernels", "steps")
-    }
+    tables = {name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all() for name in _TABLES}
     return RankSummary(About(**about), **tables)

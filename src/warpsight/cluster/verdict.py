@@ -224,7 +224,7 @@ def _per_step(waiting: Waiting, listed: Steps) -> Column:
     """What each rank (row) cost in each step (column), ns of the mean other rank's time."""
     out = np.zeros((len(waiting.job.summaries), max(len(listed), 1)))
     for met, blamed in zip(waiting.groups, blame(waiting), strict=True):
-        own = np.flatnonzero((blamed > 0) & (met.entry > listed.judged_from))
+        own = np.flatnonzero((blamed > 0) & listed.judges(met.entry))
         # Starts decide, not ends: a step's last collective may end a little after the step's end on this clock.
         step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), out.shape[1] - 1)
         np.add.at(out, (np.array(met.group.ranks)[met.last[own]], step), blamed[own])
@@ -386,7 +386,7 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
     """Exposed waiting of each rank (row) in sends and receives in each step (column), ns."""
     out = np.zeros((len(waiting.job.summaries), len(listed)), np.int64)
     for met in waiting.groups:
-        own = np.flatnonzero(met.paired & (met.entry > listed.judged_from))
+        own = np.flatnonzero(met.paired & listed.judges(met.entry))
         step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), len(listed) - 1)
         for column, rank in enumerate(met.group.ranks):
             np.add.at(out[rank], step, met.exposed[own, column])

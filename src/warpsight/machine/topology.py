@@ -39,8 +39,10 @@ class GpuLinks:
 
     @property
     def speed(self) -> float | None:
-        """Its send rate over its fastest kind of link, B/s."""
-        return self.nvlinks * self.nvlink_speed if self.nvlinks and self.nvlink_speed else self.pcie_speed
+        """Its send rate over its fastest kind of link, B/s; None where it has NVLinks of unknown speed."""
+        if self.nvlinks:
+            return self.nvlinks * self.nvlink_speed if self.nvlink_speed else None
+        return self.pcie_speed
 
 
 @dataclass(frozen=True)

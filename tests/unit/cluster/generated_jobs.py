@@ -34,6 +34,9 @@ class Job:
         source: `table` (collectives in the table), `ranges` (NCCL's NVTX ranges), `names` (kernels alone) or `titles`
             (all-to-alls of sends and receives, in the ranges that PyTorch makes).
         mismatch: rank, step, and what it does there instead: `operation` or `size`.
+        warm_up: So many all-reduces of other sizes come first.
+        other_name: One kernel of a rank has another name there.
+        sampled: The host is sampled every millisecond, and has no ranges.
     """
 
     ranks: int = 4
@@ -51,6 +54,9 @@ class Job:
     clock: dict[int, tuple[int, float]] = field(default_factory=dict)
     source: str = "table"
     mismatch: tuple[int, int, str] | None = None
+    warm_up: int = 0
+    other_name: dict[int, tuple[str, str]] = field(default_factory=dict)
+    sampled: bool = False
     clock_mhz: dict[int, float] = field(default_factory=dict)
     seed: int = 1
 
@@ -69,6 +75,13 @@ class Job:
         random = np.random.default_rng(self.seed)
         ready = np.full(self.ranks, 1e9)
         out: list[list[dict[str, Any]]] = [[] for _ in range(self.ranks)]
+        for number in range(self.warm_up):
+            done = ready.max() + self.transfer
+            for rank in range(self.ranks):
+                out[rank].append(
+                    {"what": "all-reduce", "start": ready[rank], "end": done, "bytes": 512 * (number + 1)}
+                )
+            ready[:] = done + self.compute
         for step in range(self.steps):
             for rank in range(self.ranks):
                 host = 20_000.0
@@ -123,7 +136,10 @@ class Job:
             kernels = [row for row in rows if row["what"] != "load"]
             self._kernels(writer, rank, kernels)
             loads = [row for row in rows if row["what"] == "load"]
-            self._markers(writer, rank, loads, kernels)
+            if self.sampled:
+                self._samples(writer, rank, rows)
+            else:
+                self._markers(writer, rank, loads, kernels)
             if rank in self.clock_mhz or self.clock_mhz:
                 times = np.linspace(
                     self._shown(rank, kernels[0]["start"]), self._shown(rank, kernels[-1]["end"]), 50
@@ -136,16 +152,17 @@ class Job:
             "all-reduce": SEND_RECEIVE if self.source == "titles" else ALL_REDUCE,
             "all-gather": ALL_GATHER,
         }
-        ids = {what: writer.name(names.get(what, what)) for what in (*KERNELS, *names)}
+        names |= dict([self.other_name[rank]]) if rank in self.other_name else {}
+        ids = {what: writer.name(names.get(what, what)) for what in (*KERNELS, "all-reduce", "all-gather")}
         device, launches, collectives = [], [], []
         for number, row in enumerate(kernels, 1):
             start, end = self._shown(rank, row["start"]), self._shown(rank, row["end"])
-            stream = 20 if row["what"] in names else 7
+            stream = 20 if row["what"] in ("all-reduce", "all-gather") else 7
             device.append({"start": start, "duration": end - start, "name_id": ids[row["what"]], "device": 0, "context": 1,
                            "stream": stream, "correlation": number, "process": 0, "graph_level": False})  # fmt: skip
             launches.append({"start": start - 5_000, "duration": 2_000, "function": "cudaLaunchKernel", "thread": 1,
                              "correlation": number, "process": 0, "captured": False})  # fmt: skip
-            if row["what"] in names:
+            if row["what"] in ("all-reduce", "all-gather"):
                 collectives.append({"start": start, "duration": end - start, "operation": row["what"], "bytes": row["bytes"],
                                     "dtype": "Float", "ranks": self.ranks, "group": "0", "correlation": number, "process": 0,
                                     "members": json.dumps(list(range(self.ranks)))})  # fmt: skip
@@ -153,6 +170,15 @@ class Job:
         writer.add("launch", launches)
         if self.source == "table":
             writer.add("collective", collectives)
+
+    def _samples(self, writer: TraceWriter, rank: int, rows: list[dict[str, Any]]) -> None:
+        loading = writer.stack(["main (train.py:30)", "train (train.py:9)",
+                                "DataLoader.__next__ (site-packages/torch/utils/data/dataloader.py:7)"])  # fmt: skip
+        working = writer.stack(["main (train.py:30)", "train (train.py:12)"])
+        moments = np.arange(rows[0]["start"], rows[-1]["end"], 1e6)
+        inside = [any(r["what"] == "load" and r["start"] <= t < r["end"] for r in rows) for t in moments]
+        writer.add("sample", [{"time": self._shown(rank, t), "thread": 1, "process": 0, "stack": loading if load else working,
+                               "state": "R", "gil": True} for t, load in zip(moments, inside, strict=True)])  # fmt: skip
 
     def _markers(
         self, writer: TraceWriter, rank: int, loads: list[dict[str, Any]], kernels: list[dict[str, Any]]

@@ -10,6 +10,7 @@ import numpy as np
 from warpsight.model import TraceWriter
 
 MESSAGE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 TRANSFER = 30_000
 
 
@@ -22,6 +23,8 @@ class Pipeline:
         uneven: In each step one stage, another each time, takes so many times as long: its sequences are longer.
         late: The first stage's host takes so much longer to load each batch.
         same_gpu: All stages run on one device.
+        announced: The program marks its steps.
+        barrier: All stages meet in one all-reduce at the end.
     """
 
     stages: int = 4
@@ -33,6 +36,8 @@ class Pipeline:
     uneven: float = 1.0
     late: int = 0
     same_gpu: bool = False
+    announced: bool = True
+    barrier: bool = False
 
     def write(self, folder: Path) -> list[Path]:
         """Make the traces; `folder/rank=00001` is one."""
@@ -56,6 +61,10 @@ class Pipeline:
                         self._kernel(rank, step)
                         arrived[batch] = self._ready[rank]
                         self._message(rank, way, arrived[batch])
+        if self.barrier:
+            end = round(self._ready.max())
+            for rank in range(self.stages):
+                self._rows[rank].append(("all-reduce", -1, round(self._ready[rank]), end + TRANSFER))
         folder.mkdir(parents=True, exist_ok=True)
         return [self._trace(folder / f"rank={rank:05d}", rank, marks[rank]) for rank in range(self.stages)]
 
@@ -88,7 +97,7 @@ class Pipeline:
             writer.add("clock", [{"monotonic": 0, "realtime": 1_790_000_000_000_000_000}])
             kernels, launches, messages = [], [], []
             for number, (what, peer, start, end) in enumerate(self._rows[rank], 1):
-                name = "layer" if what == "layer" else MESSAGE
+                name = what if what == "layer" else ALL_REDUCE if what == "all-reduce" else MESSAGE
                 kernels.append({"start": start, "duration": end - start, "name_id": writer.name(name), "device": 0,
                                 "context": 1, "stream": 7, "correlation": number, "process": 0,
                                 "graph_level": False})  # fmt: skip
@@ -97,12 +106,12 @@ class Pipeline:
                 if what != "layer":
                     messages.append({"start": start, "duration": end - start, "operation": what, "bytes": 1 << 20,
                                      "dtype": "Float", "ranks": 2, "group": "p2p", "correlation": number, "process": 0,
-                                     "peer": peer})  # fmt: skip
+                                     "peer": peer if peer >= 0 else None})  # fmt: skip
             writer.add("kernel", kernels)
             writer.add("launch", launches)
             writer.add("collective", messages)
             ranges = []
-            for number, (start, end) in enumerate(marks):
+            for number, (start, end) in enumerate(marks if self.announced else ()):
                 until = marks[number + 1][0] if number + 1 < len(marks) else self._ready[rank]
                 ranges.append((f"ProfilerStep#{number}", start, until))
                 ranges.append(("load batch", start, end))

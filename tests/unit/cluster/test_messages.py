@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsight.analysis.base.tables import table
 from warpsight.cluster.clocks import synchronize
-from warpsight.cluster.collectives import COLUMNS, _coalesced
+from warpsight.cluster.collectives import COLUMNS, UNFINISHED, _coalesced
 from warpsight.cluster.matching import match
 from warpsight.cluster.summary import About, RankSummary, encoded
 
@@ -42,8 +42,9 @@ def summary(rank: int, rows: list[dict[str, Any]]) -> RankSummary:
     )
     none = table("interval:int32 class:int16 name:string time:int64:ns count:int64", [])
     return RankSummary(
-        about, listed, none, table("name:string", []), table("start:int64 duration:int64 label:string", [])
-    )
+        about, listed, none, table("name:string", []), table("start:int64 duration:int64 label:string", []),
+        table(UNFINISHED, []), table("interval:int32 place:string time:float64:ns", []),
+    )  # fmt: skip
 
 
 def pipeline(offsets: tuple[int, ...], drift: float) -> list[RankSummary]:

@@ -26,6 +26,14 @@ def test_the_slow_stage_is_named_with_the_step_it_became_slow_in(tmp_path: Path,
     assert first.values["cause"] == "throttled"
 
 
+def test_a_barrier_at_the_end_is_not_taken_for_what_joins_the_steps(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Pipeline(stages=2, slow=(0, 2.0), announced=False, barrier=True))
+    assert found.steps == 24 and found.length > 0 and "the messages' period" in found.summary
+    first = found.findings[0]
+    assert (first.rule, first.values["rank"]) == ("cluster/bubble", 0)
+    assert "the stage of rank 0 (GPU 0) sets the pace" in first.text
+
+
 @pytest.mark.parametrize("stage", [1, 3])
 def test_a_stage_that_is_slower_by_little_sets_the_pace_of_a_long_bubble(tmp_path: Path, stage: int) -> None:
     """It waits only a little less than the others, who wait half of their time even without it."""

@@ -214,3 +214,29 @@ def test_time_that_may_be_waiting_for_a_missing_rank_is_not_called_transfer(tmp_
     found = judge(load([tmp_path], LocalExecutor(1)))
     assert "or waits for a rank without a recording" in found.headline
     assert any("1 of 4 ranks have no recording that can be read (2)" in one.text for one in found.findings)
+
+
+def test_steps_are_found_though_the_first_iteration_reduces_other_buckets(tmp_path: Path) -> None:
+    """As DistributedDataParallel does, which orders its buckets anew after the first backward pass; the job was short."""
+    found = verdict(tmp_path, Job(steps=12, buckets=4, warm_up=5, factor={2: 1.5}, since=6, clock=CLOCKS))
+    assert found.steps == 13 and "every 4 collectives" in found.summary
+    assert found.findings[0].values["rank"] == 2
+    assert found.findings[0].values["first_step"] == 7  # the other buckets are a step of their own
+
+
+def test_a_rank_whose_kernels_are_others_is_not_said_to_have_more_work(tmp_path: Path) -> None:
+    job = Job(
+        slow_kernel={1: ("gemm_forward", 4.0)},
+        other_name={1: ("gemm_forward", "simt_gemm_forward")},
+        clock=CLOCKS,
+    )
+    first = verdict(tmp_path, job).findings[0]
+    assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 1, "kernels")
+    assert "in other kernels: simt_gemm_forward where the others run gemm_forward" in first.text
+
+
+def test_a_place_in_a_loader_of_one_rank_is_named_from_samples(tmp_path: Path) -> None:
+    """The function around everything is on every rank's stacks, and has most of the whole time: it says nothing."""
+    first = verdict(tmp_path, Job(loading={1: 12_000_000}, sampled=True, clock=CLOCKS)).findings[0]
+    assert (first.values["rank"], first.values["cause"]) == (1, "host")
+    assert first.values["name"] == "DataLoader.__next__, at train (train.py:9)"

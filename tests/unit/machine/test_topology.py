@@ -86,6 +86,16 @@ def test_without_nvlink_the_slot_limits() -> None:
     assert found.gpus[0].speed == found.gpus[0].pcie_speed
 
 
+def test_nvlinks_of_unknown_speed_do_not_carry_what_the_slot_does() -> None:
+    """As in a virtual machine, whose NVML names the links and not their speed."""
+    known = FakeNvml([[(2, 200)] * 18, [(2, 200)] * 18])
+    known.nvmlDeviceGetFieldValues = known.refused
+    found = topology.of_nvml(known)
+    assert (
+        found.gpus[0].pcie_speed and found.gpus[0].speed is None and found.pairs[0].bytes_per_second is None
+    )
+
+
 def test_the_best_path_goes_over_a_gpu_where_that_is_faster() -> None:
     links = [[(0, 1)] * 8, [(0, 0)] * 8 + [(0, 2)] * 8, [(0, 1)] * 8]
     path, speed = topology.best_path(topology.of_nvml(FakeNvml(links)), 0, 2)

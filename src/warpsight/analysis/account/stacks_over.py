@@ -7,12 +7,13 @@ shorter than the time between two samples stand for it: else a long piece, which
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.account import calls_held
 from warpsight.analysis.account.calls_held import Axis
 from warpsight.model import calls as host_calls
 from warpsight.model import stacks as model_stacks
@@ -20,6 +21,8 @@ from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 
 if TYPE_CHECKING:
+    from warpsight.analysis.account.gaps import Gaps
+    from warpsight.analysis.account.pieces import Pieces
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
@@ -84,12 +87,16 @@ def _functions(trace: StoredTrace) -> FunctionTree:
 
 @dataclass(frozen=True)
 class StackedTime:
-    """Host time by stack node: `time` of each entry (ns) spent at `node` or deeper, and the stack it was read from."""
+    """Host time by stack node: `time` of each entry (ns) spent at `node` or deeper, in one of the pieces asked for.
+
+    `stack` is what it was read from, `sampled` whether a sample shows it.
+    """
 
     node: Column
     time: Column
     stack: Column
     sampled: Column
+    piece: Column
 
 
 def over(
@@ -118,7 +125,17 @@ def over(
         np.concatenate([weight, (ends - begins)[left].astype(float)]),
         np.concatenate([seen, after]),
         np.concatenate([np.ones(len(seen), bool), np.zeros(len(left), bool)]),
+        np.concatenate([which, left]),
     )
+
+
+def of_pieces(trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, rows: Column) -> StackedTime:
+    """The stacks in some pieces of host time, given by their places; `piece` of the answer is one of these."""
+    call = gaps.call[pieces.gap[rows]]
+    process, thread = calls.process[call], calls.thread[call]
+    on = calls_held.axis(process, thread, int(pieces.begin[rows].min()), int(pieces.end[rows].max()))
+    found = over(trace, on, calls, on.number(process, thread), pieces.begin[rows], pieces.end[rows], call)
+    return replace(found, piece=rows[found.piece])
 
 
 def _stands_for(at: Column, weight: Column) -> Column:
