@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,14 +69,26 @@ def cause(job: Job, steps: Steps, rank: int, chosen: Column) -> Cause | None:
     kind = max(known or by_class, key=lambda one: by_class[one])
     if by_class[kind] <= 0:
         kind = max(by_class, key=lambda one: by_class[one])
-    name = max((key for key in excess if key[0] == kind), key=lambda key: excess[key])[1]
-    more = max(int(excess[kind, name]), 1)
     count = int(chosen.sum())
-    if kind == COMPUTE:
-        return _compute(job, rank, name, int(by_class[kind]), mine, others, count)
-    if kind == HOST:
-        name = _host_place(job, steps, rank, chosen, (mine[kind, name][0], more, int(by_class[kind]), name))
-    return _idle(kind, name, more, int(by_class[kind]), count)
+
+    def of_class(kind: int) -> Cause:
+        name = max((key for key in excess if key[0] == kind), key=lambda key: excess[key])[1]
+        more = max(int(excess[kind, name]), 1)
+        if kind == COMPUTE:
+            return _compute(job, rank, name, int(by_class[kind]), mine, others, count)
+        if kind == HOST:
+            name = _host_place(
+                job, steps, rank, chosen, (mine[kind, name][0], more, int(by_class[kind]), name)
+            )
+        return _idle(kind, name, more, int(by_class[kind]), count)
+
+    found = of_class(kind)
+    also = [
+        of_class(one).text
+        for one, time in by_class.items()
+        if one not in (kind, UNKNOWN) and time >= _MOST * by_class[kind]
+    ]
+    return replace(found, evidence=(*(f"besides, {text}" for text in also), *found.evidence))
 
 
 def _host_place(job: Job, steps: Steps, rank: int, chosen: Column, named: tuple[int, int, int, str]) -> str:

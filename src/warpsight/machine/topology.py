@@ -122,12 +122,13 @@ def _ends(nvml: ModuleType, handle: object) -> list[tuple[int, str]]:
 
 
 def _nvlink_speed(nvml: ModuleType, handle: object) -> float | None:
-    found = by_nvml.ask(
-        nvml, nvml.nvmlDeviceGetFieldValues, handle, [nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON]
-    )
-    if not found or found[0].nvmlReturn != 0 or not found[0].value.uiVal:
-        return None
-    return float(found[0].value.uiVal) * 1e6
+    """One link's rate in one direction; virtual machines answer only the newer of the two questions."""
+    asked = [nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, getattr(nvml, "NVML_FI_DEV_NVLINK_GET_SPEED", None)]
+    for field in asked:
+        found = field and by_nvml.ask(nvml, nvml.nvmlDeviceGetFieldValues, handle, [field])
+        if found and found[0].nvmlReturn == 0 and found[0].value.uiVal:
+            return float(found[0].value.uiVal) * 1e6
+    return None
 
 
 def _pcie_speed(nvml: ModuleType, handle: object) -> float | None:

@@ -240,3 +240,11 @@ def test_a_place_in_a_loader_of_one_rank_is_named_from_samples(tmp_path: Path) -
     first = verdict(tmp_path, Job(loading={1: 12_000_000}, sampled=True, clock=CLOCKS)).findings[0]
     assert (first.values["rank"], first.values["cause"]) == (1, "host")
     assert first.values["name"] == "DataLoader.__next__, at train (train.py:9)"
+
+
+def test_a_rank_that_is_late_for_two_reasons_has_both(tmp_path: Path) -> None:
+    first = verdict(
+        tmp_path, Job(loading={1: 6_000_000}, slow_kernel={1: ("softmax", 3.0)}, clock=CLOCKS)
+    ).findings[0]
+    assert (first.values["rank"], first.values["cause"]) == (1, "host")
+    assert any(line.startswith("besides, softmax takes 3.00 times as long") for line in first.evidence)

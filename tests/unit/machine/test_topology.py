@@ -96,6 +96,15 @@ def test_nvlinks_of_unknown_speed_do_not_carry_what_the_slot_does() -> None:
     )
 
 
+def test_the_speed_of_nvlinks_is_asked_for_link_by_link_where_there_is_no_common_one() -> None:
+    known = FakeNvml([[(2, 200)] * 18, [(2, 200)] * 18])
+    known.NVML_FI_DEV_NVLINK_GET_SPEED = 164
+    answers = {90: SimpleNamespace(nvmlReturn=3, value=SimpleNamespace(uiVal=0)),
+               164: SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=26562))}  # fmt: skip
+    known.nvmlDeviceGetFieldValues = lambda handle, fields: [answers[field] for field in fields]
+    assert topology.of_nvml(known).gpus[0].speed == pytest.approx(18 * 26.562e9)
+
+
 def test_the_best_path_goes_over_a_gpu_where_that_is_faster() -> None:
     links = [[(0, 1)] * 8, [(0, 0)] * 8 + [(0, 2)] * 8, [(0, 1)] * 8]
     path, speed = topology.best_path(topology.of_nvml(FakeNvml(links)), 0, 2)
