@@ -261,17 +261,20 @@ def plain(value: object, key: str = "") -> Any:
 def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """A column of texts without secrets, or the column itself; costs one pass over the distinct texts."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    from warpsight.model import arrow
+
+    coded = values if pa.types.is_dictionary(values.type) else arrow.encoded(values)
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.unify_dictionaries().combine_chunks()
         if isinstance(coded, pa.ChunkedArray):  # no rows
             return values
-    texts = coded.dictionary.cast(pa.string())
+    texts = arrow.cast(coded.dictionary, pa.string())
     change = command if name == "command" else secretless
     old = texts.to_pylist()
     if name != "command" and len(old) > _FEW:
+        import pyarrow.compute as pc
+
         doubtful = pc.match_substring_regex(texts, _SUSPICIOUS, ignore_case=True).to_pylist()
         if not any(doubtful):
             return values
