@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 try:  # not public: the names that `pyarrow.compute` passes on
-    from pyarrow._compute import CastOptions, SortOptions, call_function
+    from pyarrow._compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
 except ImportError:
-    from pyarrow.compute import CastOptions, SortOptions, call_function
+    from pyarrow.compute import CastOptions, MatchSubstringOptions, SortOptions, call_function
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -53,6 +53,13 @@ def cast(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
         pyarrow.ArrowInvalid: for a value that the type cannot hold.
     """
     return column if column.type == kind else call_function("cast", [column], CastOptions.safe(kind))
+
+
+def matched(texts: pa.Array, expression: str) -> Any:
+    """In which texts an expression in RE2's syntax finds something, without case."""
+    return call_function(
+        "match_substring_regex", [texts], MatchSubstringOptions(expression, ignore_case=True)
+    )
 
 
 def in_order(table: pa.Table, column: str) -> pa.Table:

@@ -36,6 +36,10 @@ def test_answers_are_those_of_arrow() -> None:
     assert [f(NUMBERS).as_py() for f in (arrow.least, arrow.most, arrow.total)] == [1, 3, 7]
 
 
+def test_texts_with_a_word() -> None:
+    assert arrow.matched(pa.array(["my Key", None, "other"]), "key|tok").to_pylist() == [True, None, False]
+
+
 def test_a_filled_column_keeps_its_type() -> None:
     assert arrow.fill_null(pa.array([1, None], pa.int16()), 0).equals(pa.array([1, 0], pa.int16()))
 

@@ -138,8 +138,8 @@ _LOGIN = r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$"
 _LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth", "--login"})
 #: Answers for texts up to this length are kept.
 _SHORT = 1024
-#: Up to so many texts are looked up one by one, where RE2 would be faster for texts that were never seen.
-_FEW = 2048
+#: Up to so many texts are looked at one by one, which takes as long as RE2 needs to compile its expression.
+_FEW = 64
 #: Texts that detect-secrets may find something in, RE2's syntax.
 _LONG_WORD = r"[A-Za-z0-9+/_=.-]{20,}|://|AKC|AP[0-9A-F]"
 #: Rules of detect-secrets that are not about secrets, or find only their first line.
@@ -156,10 +156,11 @@ def each(texts: Sequence[str]) -> list[str]:
     if len(texts) <= _FEW:
         return [secretless(text) for text in texts]
     import pyarrow as pa
-    import pyarrow.compute as pc
+
+    from warpsight.model import arrow
 
     try:
-        found = pc.match_substring_regex(pa.array(texts, pa.string()), _SUSPICIOUS, ignore_case=True)
+        found = arrow.matched(pa.array(texts, pa.string()), _SUSPICIOUS)
     except UnicodeEncodeError:  # names of files that are not text
         return [secretless(text) for text in texts]
     return [secretless(text) if look else text for text, look in zip(texts, found.to_pylist(), strict=True)]
@@ -287,9 +288,7 @@ def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | p
     change = command if name == "command" else secretless
     old = texts.to_pylist()
     if name != "command" and len(old) > _FEW:
-        import pyarrow.compute as pc
-
-        doubtful = pc.match_substring_regex(texts, _SUSPICIOUS, ignore_case=True).to_pylist()
+        doubtful = arrow.matched(texts, _SUSPICIOUS).to_pylist()
         if not any(doubtful):
             return values
     else:
