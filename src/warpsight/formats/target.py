@@ -176,26 +176,27 @@ class Target:
 
     def _without_gaps(self, table: str, rows: pa.Table) -> pa.Table:
         """The rows that have a value wherever the table needs one; the others are counted as lost."""
-        import pyarrow.compute as pc
+        from warpsight.model import arrow
 
         for column in TABLES[table].columns:
             if column.nullable or column.name not in rows.column_names or not rows[column.name].null_count:
                 continue
             self.lost(rows[column.name].null_count, f"rows without a value in {column.name}", table)
-            rows = rows.filter(pc.is_valid(rows[column.name]))
+            rows = arrow.keep(rows, arrow.is_valid(rows[column.name]))
         return rows
 
     def _without_negative_durations(self, table: str, data: pa.Table) -> pa.Table:
         import pyarrow as pa
-        import pyarrow.compute as pc
+
+        from warpsight.model import arrow
 
         durations = data["duration"]
-        least = pc.min(durations).as_py()
+        least = arrow.least(durations).as_py()
         if least is None or least >= 0:
             return data
-        negative = pc.less(durations, 0)
-        self.negative_durations(pc.sum(negative).as_py(), table)
-        kept = pc.if_else(negative, pa.scalar(0, durations.type), durations)
+        negative = arrow.less(durations, 0)
+        self.negative_durations(arrow.total(negative).as_py(), table)
+        kept = arrow.if_else(negative, pa.scalar(0, durations.type), durations)
         return data.set_column(data.column_names.index("duration"), "duration", kept)
 
     def negative_durations(self, count: int, kind: str) -> None:
@@ -283,7 +284,7 @@ class Target:
 
     def _notice(self, table: str, data: pa.Table) -> None:
         """Widen the time span of the processes that the rows belong to."""
-        import pyarrow.compute as pc
+        from warpsight.model import arrow
 
         names = data.column_names
         column = _TIME.get(table, "start")
@@ -292,16 +293,16 @@ class Target:
         end = data[column]
         if "duration" in names:
             duration = data["duration"]
-            end = pc.add(end, pc.fill_null(duration, 0) if duration.null_count else duration)
-        found = pc.unique(data["process"]).to_pylist()
+            end = arrow.add(end, arrow.fill_null(duration, 0) if duration.null_count else duration)
+        found = arrow.distinct(data["process"]).to_pylist()
         for process in found:
             if process is None:
                 continue
             start, last = data[column], end
             if len(found) > 1:
-                chosen = pc.equal(data["process"], process)
-                start, last = start.filter(chosen), last.filter(chosen)
-            least, most = pc.min(start).as_py(), pc.max(last).as_py()
+                chosen = arrow.equal(data["process"], process)
+                start, last = arrow.keep(start, chosen), arrow.keep(last, chosen)
+            least, most = arrow.least(start).as_py(), arrow.most(last).as_py()
             if least is None:
                 continue
             with self._lock:

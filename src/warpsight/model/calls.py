@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,11 @@ class Calls:
 
     def of(self, process: Column, correlation: Column) -> Column:
         """For each (process, correlation) the index of its call, or -1."""
-        return _found(process, correlation, self.process, self.correlation, self.places)
+        return _found(process, correlation, self._processes, self.process, self.correlation, self.places)
+
+    @cached_property
+    def _processes(self) -> list[int]:
+        return _processes(self.process)
 
 
 _NUMBERS = {"start": 0, "duration": NO_DURATION, "thread": 0, "process": 0, "correlation": -1, "stack": 0}
@@ -171,7 +176,7 @@ def joined(process: Column, key: Column, other_process: Column, other_key: Colum
 
     Keys below 0 match nothing. Correlations are dense, so a pair is found by its place in a table, not by hashing.
     """
-    return _found(process, key, other_process, other_key, {})
+    return _found(process, key, _processes(other_process), other_process, other_key, {})
 
 
 class _KeyPlaces:
@@ -213,10 +218,15 @@ class _KeyPlaces:
 
 
 def _found(
-    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, _KeyPlaces]
+    process: Column,
+    key: Column,
+    have: list[int],
+    other_process: Column,
+    other_key: Column,
+    places: dict[int, _KeyPlaces],
 ) -> Column:
     out = np.full(len(key), -1, np.int32 if len(other_key) < 1 << 31 else np.int64)
-    wanted, have = _processes(process), _processes(other_process)
+    wanted = _processes(process)
     for number in wanted:
         if number not in have:
             continue
@@ -241,5 +251,8 @@ def _processes(column: Column) -> list[int]:
     if high - low > len(column) + 1024:
         found: list[int] = np.unique(column).tolist()
     else:
-        found = (np.flatnonzero(np.bincount(column - low)) + low).tolist()
+        there = np.zeros(high - low + 1, bool)
+        for block in work.blocks(len(column)):
+            there[column[block] - low] = True
+        found = (np.flatnonzero(there) + low).tolist()
     return found

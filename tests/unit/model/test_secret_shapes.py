@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from warpsight.model.sharing import secrets
@@ -52,16 +54,16 @@ def letters(some: str, count: int) -> str:
 def test_a_token_of_one_part(begin: str, some: str, least: int) -> None:
     token = begin + letters(some, least)
     assert any(hint in token.lower() for hint in SHAPE_HINTS)
-    found = SHAPES.search(f"run {token} now")
+    found = re.search(SHAPES, f"run {token} now")
     assert found is not None and found[0] == token
-    assert SHAPES.fullmatch(token[:-1]) is None
+    assert re.fullmatch(SHAPES, token[:-1]) is None
     assert token not in secrets.secretless(f"run {token} now")
 
 
 @pytest.mark.parametrize(("begin", "one", "size", "middle", "two", "rest"), PARTS)
 def test_a_token_of_two_parts(begin: str, one: str, size: int, middle: str, two: str, rest: int) -> None:
     token = begin + letters(one, size) + middle + letters(two, rest)
-    found = SHAPES.search(f"run {token} now")
+    found = re.search(SHAPES, f"run {token} now")
     assert found is not None and found[0] == token
     assert token not in secrets.secretless(f"run {token} now")
 
@@ -84,4 +86,4 @@ def test_addresses_that_are_secrets(address: str) -> None:
     "text", ["xsk-" + "a1" * 12, "0AKIA" + "A1" * 8, "ghq_" + "a1" * 20, "glxx-" + "a1" * 20]
 )
 def test_other_words_with_such_letters_stay(text: str) -> None:
-    assert SHAPES.search(text) is None
+    assert re.search(SHAPES, text) is None

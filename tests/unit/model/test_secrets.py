@@ -88,3 +88,12 @@ def test_no_text_takes_time_that_grows_with_its_square(text: str) -> None:
     began = time.process_time()
     secrets.shareable(text)
     assert time.process_time() - began < 30  # the square would take minutes
+
+
+@pytest.mark.parametrize("count", [3, secrets._FEW + 3])
+def test_many_texts_at_once(count: int) -> None:
+    texts = [*(canary.text for canary in CANARIES), *INNOCENT, "a name \udcff of bytes"]
+    texts = (texts * (count // len(texts) + 1))[:count]
+    assert secrets.each(texts) == [secrets.secretless(text) for text in texts]
+    whole = [text for text in texts if "\udcff" not in text]
+    assert secrets.each(whole) == [secrets.secretless(text) for text in whole]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model.work import blocks
+
 
 def half(lengths: NDArray[Any]) -> int:
     """The length of the piece at which half of the time is reached, counted from the longest down; 0 without time.
@@ -18,10 +20,22 @@ def half(lengths: NDArray[Any]) -> int:
     if total <= 0:
         return 0
     # Only lengths of about the right size are sorted: a float's upper bits count as its size does.
-    size = lengths.astype(np.float64).view(np.int64) >> 44
-    size -= size.min()
-    held = np.bincount(size, weights=lengths)[::-1].cumsum()
+    least, most = (int(_size(edge)) for edge in (lengths.min(), lengths.max()))
+    held = np.zeros(most - least + 1)
+    for block in blocks(len(lengths)):
+        size = _size(lengths[block])
+        low = int(size.min())
+        sums = np.bincount(size - low, weights=lengths[block])
+        held[low - least : low - least + len(sums)] += sums
+    held = held[::-1].cumsum()
     place = int(np.searchsorted(2 * held, total))
-    down = np.sort(lengths[size == len(held) - 1 - place])[::-1]
+    wanted = most - place
+    parts = [lengths[block][_size(lengths[block]) == wanted] for block in blocks(len(lengths))]
+    down = np.sort(np.concatenate(parts))[::-1]
     reached = np.cumsum(down) + int(held[place] - down.sum())
     return int(down[np.searchsorted(2 * reached, total)])
+
+
+def _size(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    size: NDArray[np.int64] = lengths.astype(np.float64).view(np.int64) >> 44
+    return size

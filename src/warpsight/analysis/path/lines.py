@@ -93,16 +93,16 @@ class Lines:
             a, b = self.places(queue)
             before[a] = -1
             before[a + 1 : b] = self.latest[a : b - 1]
-            begins = start[self.order[a:b]]
-            former = np.maximum(before[a:b], a)
-            shorter = np.minimum(self.ends[former] - start[self.order[former]], self.ends[a:b] - begins)
-            over = self.ends[former] - begins
-            late = a + np.flatnonzero((over > 0) & ((over > CLOSE) | (2 * over > shorter)))
-            late = late[late > a]
+            late = a + 1 + np.flatnonzero(self.ends[before[a + 1 : b]] > start[self.order[a + 1 : b]])
+            former, node = before[late], self.order[late]
+            over = self.ends[former] - start[node]
+            shorter = np.minimum(self.ends[former] - start[self.order[former]], self.ends[late] - start[node])
+            late = late[(over > CLOSE) | (2 * over > shorter)]
             if not len(late):
                 continue
+            begins = start[self.order[late]]
             by_end = a + np.argsort(self.ends[a:b], kind="stable")
-            at = np.searchsorted(self.ends[by_end], begins[late - a], side="right") - 1
+            at = np.searchsorted(self.ends[by_end], begins, side="right") - 1
             found = by_end[np.maximum(at, 0)]
             good = (at >= 0) & (found < late)
             # Side by side in one launch nothing held it back there: what released the launch did.

@@ -71,13 +71,14 @@ def one_stretch(facts: Facts, kind: int) -> str:
     mine, length = pieces.held(kind)
     if not len(mine):
         return ""
-    held = summed(pieces.gap[mine], length, len(gaps))
-    gap = int(np.argmax(held))
-    part = int(held[gap]) / int(held.sum())
+    total = int(length.sum())
+    long = np.flatnonzero(gaps.end - gaps.begin >= _ONE * total)
+    held, gap = max(((int(length[pieces.gap[mine] == g].sum()), -g) for g in long.tolist()), default=(0, 0))
+    part, gap = held / total, -gap
     if part < _ONE:
         return ""
     whole = int(gaps.end[gap] - gaps.begin[gap])
-    if int(held[gap]) < _ONE * whole:
+    if held < _ONE * whole:
         return ""  # the stretch is another class's
     lasts = words.duration(whole)
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
@@ -155,6 +156,8 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
 
 def paged(facts: Facts, rows: Column) -> bool:
     """Whether pages moved for a good part of the time of some kernels: they wait for each page that they fault on."""
+    if not len(facts.migrated):
+        return False
     work = facts.account.work
     taken = int((work.end[rows] - work.start[rows]).sum())
     moved = int(intervals.coverage(facts.migrated, work.start[rows], work.end[rows]).sum())
@@ -166,23 +169,20 @@ def transfers(facts: Facts, kind: int, rows: Column) -> Transfers:
     if kind not in (COMMUNICATION, COPY):
         return Transfers()
     work = facts.account.work
-    length = work.end - work.start
-    chosen = np.zeros(len(work), bool)
-    chosen[rows] = True
-    exposed, alone, any_kernel = np.zeros(len(work), np.int64), np.zeros(len(work), bool), False
-    for _, mine in work.per_device():
-        kernels, own = mine[work.kind[mine] == KERNEL], mine[chosen[mine]]
-        any_kernel |= len(kernels) > 0
-        hidden = intervals.union(work.start[kernels], work.end[kernels])
-        exposed[own] = length[own] - intervals.coverage(hidden, work.start[own], work.end[own])
-        time = summed(work.queue[kernels], length[kernels], len(work.queues))
-        alone[own] = (time < _COMPUTES * max(int(time.sum()), 1))[work.queue[own]]
-    own_stream = bool(2 * int(exposed[alone].sum()) > int(exposed.sum())) if any_kernel else None
-    copied = rows[work.kind[rows] == MEMCPY]
+    others, time = facts.exposed
+    exposed = time[np.searchsorted(others, rows)]
+    alone = np.zeros(len(work.queues), bool)
+    count, time = facts.kernels_of_queues
+    for mine in work.devices.values():
+        alone[mine] = time[mine] < _COMPUTES * max(int(time[mine].sum()), 1)
+    own_time = int(exposed[alone[work.queue[rows]]].sum())
+    own_stream = 2 * own_time > int(exposed.sum()) if count.any() else None
+    copied = np.flatnonzero(work.kind[rows] == MEMCPY)
     if kind == COMMUNICATION or len(copied) < _SOME:
         return Transfers(own_stream)
-    few = copies.sizes(facts.trace, work, copied) < SMALL
-    return Transfers(own_stream, bool(2 * int(exposed[copied[few]].sum()) > int(exposed[copied].sum())))
+    exposed = exposed[copied]
+    few = copies.sizes(facts.trace, work, rows[copied]) < SMALL
+    return Transfers(own_stream, 2 * int(exposed[few].sum()) > int(exposed.sum()))
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:

@@ -19,7 +19,7 @@ from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows, begin_of
-from warpsight.model.work import COPY, Work
+from warpsight.model.work import COPY, KERNEL, Work
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -55,6 +55,33 @@ class Facts:
         copied = np.flatnonzero(work.kind == COPY)
         moved = copied[copies.migrations(self.trace, work, copied)]
         return intervals.union(work.start[moved], work.end[moved])
+
+    @cached_property
+    def kernels_of_queues(self) -> tuple[Column, Column]:
+        """How many kernels ran on each queue, and for how long (ns)."""
+        work = self.work
+        count, time = np.zeros((2, len(work.queues)), np.int64)
+        for block in device_work.blocks(len(work)):
+            kernel = work.kind[block] == KERNEL
+            queue = work.queue[block][kernel]
+            count += np.bincount(queue, minlength=len(count))
+            time += device_work.summed(queue, (work.end[block] - work.start[block])[kernel], len(time))
+        return count, time
+
+    @cached_property
+    def exposed(self) -> tuple[Column, Column]:
+        """The rows of collectives, copies and fills, and the time of each (ns) in which no kernel of its device ran."""
+        work = self.account.work
+        rows = np.flatnonzero(work.kind != KERNEL)
+        time = work.end[rows] - work.start[rows]
+        for _, mine in work.per_device():
+            kernel = work.kind[mine] == KERNEL
+            kernels, others = mine[kernel], mine[~kernel]
+            ran = intervals.union(work.start[kernels], work.end[kernels])
+            time[np.searchsorted(rows, others)] -= intervals.coverage(
+                ran, work.start[others], work.end[others]
+            )
+        return rows, time
 
     @cached_property
     def kernels(self) -> Intervals:
@@ -124,7 +151,8 @@ class Facts:
     def host_window(self) -> tuple[int, int]:
         """The time in which the host issued the work of the steady state: it runs ahead of the device."""
         begin, end = self.loop_window
-        call = self.call[(self.work.start >= begin) & (self.work.start < end)]
+        first, stop = np.searchsorted(self.work.start, [begin, end])
+        call = self.call[first:stop]
         call = call[call >= 0]
         if not len(call):
             return begin, end

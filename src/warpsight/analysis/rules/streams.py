@@ -14,7 +14,7 @@ from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
-from warpsight.model.work import KERNEL, Work, split, summed
+from warpsight.model.work import KERNEL, Work, split
 
 Column = npt.NDArray[Any]
 #: A stream takes part when it has this share of the device's kernel time.
@@ -26,16 +26,13 @@ _OVERLAPPED = 0.1
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about streams that wait for each other, one per device."""
     work = facts.work
+    count, time = facts.kernels_of_queues  # collectives beside nothing are exposed communication
     for device, index in work.per_device():
-        index = index[work.kind[index] == KERNEL]  # collectives beside nothing are exposed communication
-        if len(index) < 20:
+        queues = np.array(work.devices[device])
+        streams = queues[time[queues] >= _PART * time[queues].sum()]
+        if int(count[queues].sum()) < 20 or len(streams) < 2:
             continue
-        length = work.end[index] - work.start[index]
-        total = summed(work.queue[index], length, len(work.queues))
-        streams = np.flatnonzero(total >= _PART * total.sum())
-        if len(streams) < 2:
-            continue
-        yield from _device(facts, device, index, streams)
+        yield from _device(facts, device, index[work.kind[index] == KERNEL], np.sort(streams))
 
 
 def _device(facts: Facts, device: int | None, index: Column, streams: Column) -> Iterator[Finding]:

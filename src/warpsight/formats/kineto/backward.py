@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.formats.kineto.ordered import Ordered
+from warpsight.model import arrow
 from warpsight.model.definitions import Definitions, Frame
 from warpsight.model.intervals import containing
 
@@ -132,6 +132,6 @@ def accumulates(name: str) -> bool:
 def _ints(column: pa.ChunkedArray) -> Int64:
     """A column as numbers; null is -1."""
     filled: Int64 = (
-        pc.fill_null(column, -1).to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else column
+        arrow.fill_null(column, -1).to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else column
     )
     return filled.astype(np.int64, copy=False)

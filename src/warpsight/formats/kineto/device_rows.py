@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.group import EventGroup, integer, json_text, text, value
 from warpsight.formats.kineto.placing import Placing, is_triple
+from warpsight.model import arrow
 from warpsight.model.naming.memory_names import MEMCPY_KINDS, MEMORY_KINDS
 
 Columns = dict[str, Any]
@@ -99,14 +99,14 @@ def number(raw: bytes | None) -> int | None:
 
 def _some(column: pa.Array) -> pa.Array:
     """A column in which 0 stands for nothing."""
-    return pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
+    return arrow.if_else(arrow.equal(column, 0), pa.scalar(None, column.type), column)
 
 
 def _graph(group: EventGroup) -> Columns:
     if "graph id" not in group and "graph node id" not in group:
         return {}
     return {
-        "graph": _some(group.integers("graph id").cast(pa.int32())),
+        "graph": _some(arrow.cast(group.integers("graph id"), pa.int32())),
         "graph_node": _some(group.integers("graph node id")),
     }
 
@@ -128,7 +128,7 @@ def memcpys(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table memcpy but the times; peer devices by the number in the file."""
     codes, names = group.codes(".name")
     parsed = [_copy(text(raw) or "") for raw in names] + [_copy("")]
-    kinds = [pa.array([p[i] for p in parsed]).take(pa.array(codes % len(parsed))) for i in range(3)]
+    kinds = [arrow.take(pa.array([p[i] for p in parsed]), pa.array(codes % len(parsed))) for i in range(3)]
 
     def peer(raw: bytes | None) -> int | None:
         found = integer(raw)
@@ -209,7 +209,7 @@ def syncs(group: EventGroup, placing: Placing) -> Columns:
 def recorded(group: EventGroup, placing: Placing) -> Columns:
     """Columns of table event but the time."""
     return {
-        "event": pc.fill_null(group.integers("event_id"), 0),
+        "event": arrow.fill_null(group.integers("event_id"), 0),
         "event_sync": group.integers("correlation"),
         **placing.streams(group),
         "correlation": group.integers("correlation"),
@@ -316,7 +316,7 @@ def _mtia_waits(group: EventGroup, placing: Placing) -> Columns:
 
 def _mtia_records(group: EventGroup, placing: Placing) -> Columns:
     return {
-        "event": pc.fill_null(group.integers("seq_num"), 0),
+        "event": arrow.fill_null(group.integers("seq_num"), 0),
         "event_sync": pa.nulls(group.rows, pa.int64()),
         **placing.streams(group),
         "correlation": group.integers("correlation"),

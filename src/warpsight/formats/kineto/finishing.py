@@ -6,7 +6,6 @@ from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.formats.kineto.backward import BackwardStacks, accumulates
@@ -16,6 +15,7 @@ from warpsight.formats.kineto.held import HeldTables
 from warpsight.formats.kineto.ordered import Ordered
 from warpsight.formats.kineto.placing import Placing
 from warpsight.formats.kineto.stacks import PythonCallStacks
+from warpsight.model import arrow
 
 Int64 = NDArray[np.int64]
 
@@ -150,12 +150,12 @@ def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Order
     for rows in held.tables("op"):
         operators.add(_ints(rows["_thread"]), _ints(rows["start"]), _ints(rows["correlation"]) + 1)
     for rows in held.tables("flow"):
-        first = rows.filter(rows["begins"])
+        first = arrow.keep(rows, rows["begins"])
         found = operators.find(_ints(first["_thread"]), _ints(first["start"]))
         begins.add(np.zeros(len(found), np.int64), _ints(first["id"]), found, -1)
     missing = 0
     for rows in held.tables("flow"):
-        second = rows.filter(pc.invert(rows["begins"]))
+        second = arrow.keep(rows, arrow.invert(rows["begins"]))
         origin = _found(begins, _ints(second["id"]))
         found = operators.find(_ints(second["_thread"]), _ints(second["start"]))
         linked = (origin > 0) & (found > 0)
@@ -174,7 +174,7 @@ def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Order
 def _ints(column: pa.ChunkedArray) -> Int64:
     """A column as numbers; null is -1."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    filled: Int64 = values.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    filled: Int64 = arrow.fill_null(values, -1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return filled
 
 

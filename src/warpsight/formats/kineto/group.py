@@ -15,6 +15,7 @@ from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.kineto import digits
 from warpsight.formats.kineto.digits import Words8
 from warpsight.formats.kineto.layouts import OWN, LayoutEvents, Piece
+from warpsight.model import arrow
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -99,7 +100,7 @@ class EventGroup:
     def mapped(self, make: Callable[..., Any], kind: pa.DataType, *fields: str) -> pa.Array:
         """A column made from distinct combinations of fields; `make` takes their JSON texts (None: absent)."""
         codes, listed = self.combinations(*fields)
-        return pa.array([make(*row) for row in listed], kind).take(pa.array(codes))
+        return arrow.take(pa.array([make(*row) for row in listed], kind), pa.array(codes))
 
     def integers(self, field: str) -> pa.Array:
         """A field as int64; null where it is absent, null, or not an integer."""
@@ -241,9 +242,9 @@ def _group(text: Text, found: Sequence[LayoutEvents]) -> EventGroup:
 def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[Int32, list[bytes]]:
     """The distinct texts of spans, and per span which one it has."""
     if int((ends - starts).max(initial=0)) <= digits.SHORT:
-        found = pa.array(digits.short(words, starts, ends)).dictionary_encode()
+        found = arrow.encoded(pa.array(digits.short(words, starts, ends)))
         return found.indices.to_numpy(), [digits.of_short(word) for word in found.dictionary.to_pylist()]
-    found = _texts(text, starts, ends).dictionary_encode()
+    found = arrow.encoded(_texts(text, starts, ends))
     return found.indices.to_numpy(), found.dictionary.to_pylist()
 
 
@@ -260,7 +261,7 @@ def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
     borders[1::2] = ends
     borders[-1] = min(int(starts[0]) + 2 * int((ends - starts).sum()), len(text))
     every = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(text)])
-    return every.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    return arrow.take(every, pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
 
 def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], list[int]]:

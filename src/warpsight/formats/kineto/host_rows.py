@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.device_rows import KNOWN
 from warpsight.formats.kineto.group import Bools, EventGroup, integer, json_text, text
 from warpsight.formats.kineto.layouts import OWN
 from warpsight.formats.kineto.placing import Placing
+from warpsight.model import arrow
 
 Columns = dict[str, Any]
 _LAUNCH = re.compile(r"[Ll]aunch(?!HostFunc)")
@@ -140,10 +140,10 @@ def memory(group: EventGroup, placing: Placing) -> Columns:
     def allocator(kind: bytes | None) -> str:
         return "cpu" if integer(kind) == _CPU else "caching allocator"
 
-    sizes = pc.fill_null(group.integers("Bytes"), 0).to_numpy()
-    address = pc.fill_null(group.integers("Addr"), 0).to_numpy()
+    sizes = arrow.fill_null(group.integers("Bytes"), 0).to_numpy()
+    address = arrow.fill_null(group.integers("Addr"), 0).to_numpy()
     return {
-        "operation": pa.array(["free", "allocate"]).take(pa.array((sizes >= 0).astype(np.int8))),
+        "operation": arrow.take(pa.array(["free", "allocate"]), pa.array((sizes >= 0).astype(np.int8))),
         "address": address.view(np.uint64),
         "bytes": np.abs(sizes),
         "kind": constant("reported", group.rows),

@@ -31,6 +31,7 @@ from warpsight.formats.kineto.stacks import PythonCallStacks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
+from warpsight.model import arrow
 
 COVERAGE = Coverage(
     kept=(
@@ -346,8 +347,8 @@ class _Reading:
         if not ids.null_count:
             known: Times = ids.to_numpy()
             return known
-        found: Times = ids.fill_null(0).to_numpy().copy()
-        for row in np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False)).tolist():
+        found: Times = arrow.fill_null(ids, 0).to_numpy().copy()
+        for row in np.flatnonzero(arrow.is_null(ids).to_numpy(zero_copy_only=False)).tolist():
             found[row] = self._flow_ids.setdefault(group.raw(".id", row), len(self._flow_ids) - (1 << 63))
         return found
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.formats.kineto.group import EventGroup, text
 from warpsight.formats.kineto.ordered import Ordered
+from warpsight.model import arrow
 from warpsight.model.definitions import Definitions, Frame
 
 Int64 = NDArray[np.int64]
@@ -84,8 +84,8 @@ class PythonCallStacks:
 
     def add(self, group: EventGroup, threads: Int64, start: Int64, duration: Int64) -> Int32:
         """Add functions; `threads` are keys of threads. Returns the stack of each."""
-        ids = pc.fill_null(group.integers("Python id"), -1).to_numpy()
-        callers = pc.fill_null(group.integers("Python parent id"), -1).to_numpy()
+        ids = arrow.fill_null(group.integers("Python id"), -1).to_numpy()
+        callers = arrow.fill_null(group.integers("Python parent id"), -1).to_numpy()
         stacks, parents = self._interned(self._frame_ids(group), ids, callers)
         self._by_id.keep(ids, stacks)
         # At one moment functions return before others begin; inner ones return first and begin last.

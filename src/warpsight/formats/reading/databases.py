@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from warpsight.model import arrow
 
 if TYPE_CHECKING:
     from warpsight.formats.errors import FormatError
@@ -43,11 +44,11 @@ class ForeignRows:
 
     def numbers(self, name: str, fill: int = 0) -> Array:
         """An integer column as NumPy; nulls are `fill`."""
-        return np.asarray(pc.fill_null(self.data[name], fill))
+        return np.asarray(arrow.fill_null(self.data[name], fill))
 
     def null(self, name: str) -> Array:
         """Which rows have no value."""
-        return np.asarray(pc.is_null(self.data[name]))
+        return np.asarray(arrow.is_null(self.data[name]))
 
     def given(self, name: str) -> bool:
         """Whether any row has a value."""

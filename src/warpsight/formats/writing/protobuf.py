@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from warpsight.formats import varint
 from warpsight.formats.varint import Column, encode_one
@@ -59,6 +58,8 @@ def varints(values: Column) -> pa.Array:
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
     """The pieces of a message joined; a bytes piece is the same in every row."""
+    import pyarrow.compute as pc
+
     arrays = [
         pa.scalar(p, pa.large_binary()) if isinstance(p, bytes) else p.cast(pa.large_binary()) for p in pieces
     ]
@@ -72,6 +73,8 @@ def number_column(field: int, values: Column) -> pa.Array:
 
 def data_column(field: int, values: pa.Array, *, optional: bool = False) -> pa.Array:
     """A message, bytes or string field in every message; with `optional` empty values are left out."""
+    import pyarrow.compute as pc
+
     content = values.cast(pa.large_binary())
     found = joined(encode_one(field << 3 | _LENGTH), delimited(content))
     if not optional:
@@ -81,6 +84,8 @@ def data_column(field: int, values: pa.Array, *, optional: bool = False) -> pa.A
 
 def delimited(messages: pa.Array) -> pa.Array:
     """Messages with their length before them."""
+    import pyarrow.compute as pc
+
     sizes = pc.binary_length(messages).to_numpy(zero_copy_only=False).astype(np.int64)
     return joined(varints(sizes), messages)
 

@@ -60,8 +60,8 @@ _OTHERS: tuple[tuple[str, str], ...] = (
 )
 #: A text in lower case that holds none of these holds no token but Discord's.
 SHAPE_HINTS = tuple(sorted({*(begin.lower() for begin, _ in _SERVICES), *(hint for hint, _ in _OTHERS)}))
-#: Tokens of all of these services.
-SHAPES = re.compile(
+#: Tokens of all of these services, as a regular expression.
+SHAPES = (
     "(?<![A-Za-z0-9])(?:"
     + "|".join(
         [

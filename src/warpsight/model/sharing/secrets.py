@@ -11,6 +11,7 @@ import base64
 import json
 import re
 import shlex
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ _SECRET_NAME = (
     r"|signing|ssh|storage|subscription|webhook)[-_]?key|shared[-_]?access[-_]?signature|credential|authorization|bearer|requirepass)"
     + _PART
 )
-_WHOLE_NAME = re.compile(_SECRET_NAME, re.IGNORECASE)
+_WHOLE_NAME = "(?i)" + _SECRET_NAME
 #: Short names that mean a secret only before `=` (or as a quoted key) and something that looks like one.
 _SHORT_NAME = (
     r"(?:(?:[A-Za-z0-9]{1,20}[_-]){0,4}_?(?:pass|pwd|pw|sig|signature|cookie|session[-_]?id|auth|creds?|login|otp|salt|pepper|mnemonic)"
@@ -45,58 +46,47 @@ _SHORT_NAME = (
 _QUOTED = r'[bBrRuUfF]{0,2}(?:"(?:[^"\\]|\\.)*"?|\'[^\']*\'?)|\\{1,16}"[^"\\]*\\{0,16}"?'
 _QUOTE = r"\\{0,16}[\"']"
 _VALUE = rf"(?:{_QUOTED}|[^\s\"',;&]+)"
-_SECRET_PAIR = re.compile(
-    rf"(?<![A-Za-z0-9_.-])({_SECRET_NAME})(\\{{0,16}}[\"']?\s*(?::?=(?!=)>?|:(?!:))\s*)(?!\s)({_VALUE})",
-    re.IGNORECASE,
+_SECRET_PAIR = (
+    rf"(?i)(?<![A-Za-z0-9_.-])({_SECRET_NAME})(\\{{0,16}}[\"']?\s*(?::?=(?!=)>?|:(?!:))\s*)(?!\s)({_VALUE})"
 )
-_SHORT_PAIR = re.compile(
-    rf"(?<![A-Za-z0-9_.-])(-{{0,2}}{_SHORT_NAME})(\s?=(?!=)\s?|\\{{0,16}}[\"']\s*[=:]\s*)(?!\s)({_VALUE})",
-    re.IGNORECASE,
+_SHORT_PAIR = (
+    rf"(?i)(?<![A-Za-z0-9_.-])(-{{0,2}}{_SHORT_NAME})(\s?=(?!=)\s?|\\{{0,16}}[\"']\s*[=:]\s*)(?!\s)({_VALUE})"
 )
 #: `Authorization: Bearer X`: the scheme stays, what follows it goes.
-_SCHEME = re.compile(
-    r"((?:authorization|api-?key)[\"']?\s*[:=]\s*[\"']?(?:basic|token|digest|negotiate|apikey)\s+|\bbearer[\s:=]+)([A-Za-z0-9._~+/=-]{6,})",
-    re.IGNORECASE,
+_SCHEME = (
+    r"(?i)((?:authorization|api-?key)[\"']?\s*[:=]\s*[\"']?(?:basic|token|digest|negotiate|apikey)\s+|\bbearer[\s:=]+)"
+    r"([A-Za-z0-9._~+/=-]{6,})"
 )
 #: The same option inside a longer text: `--password X`.
-_SECRET_WORDS = re.compile(
-    rf"(?<![^\s\"'\[(,;])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})", re.IGNORECASE
-)
+_SECRET_WORDS = rf"(?i)(?<![^\s\"'\[(,;])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})"
 #: A line of a PEM file, as a word of its own.
-_PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_PEM_BODY = r"[A-Za-z0-9+/=]{16,}"
 #: Options whose values are secret if they look like it.
-_DOUBTFUL_OPTION = re.compile(r"--?(?:[a-z]{1,20}[-_])?(?:key|pw|pwd|pass|passw|tok)$", re.IGNORECASE)
-_SECRET_OPTION = re.compile(rf"^(--?{_SECRET_NAME})(?:=(.*))?$", re.IGNORECASE | re.DOTALL)
+_DOUBTFUL_OPTION = r"(?i)--?(?:[a-z]{1,20}[-_])?(?:key|pw|pwd|pass|passw|tok)$"
+_SECRET_OPTION = rf"(?is)^(--?{_SECRET_NAME})(?:=(.*))?$"
 #: A key of something like JSON whose value is the next word.
-_SECRET_KEY = re.compile(rf"^\W*{_SECRET_NAME}\W*:$", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(
-    r"(-{4,5} ?BEGIN[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-Lines: \d+).*?"
-    r"(?:(-{4,5} ?END[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-MAC)|\Z)",
-    re.DOTALL,
+_SECRET_KEY = rf"(?i)^\W*{_SECRET_NAME}\W*:$"
+_PRIVATE_KEY = (
+    r"(?s)(-{4,5} ?BEGIN[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-Lines: \d+).*?"
+    r"(?:(-{4,5} ?END[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-MAC)|\Z)"
 )
 #: What people put into a URL between `//` and `@`: a password may hold a slash or an @ that should have been quoted.
-_URL_LOGIN = re.compile(
-    r"(\b[a-z][a-z0-9+.-]{0,30}(?:://|%3A%2F%2F))"
-    r"(?:[^/\s\"'<>]{1,512}@|[^/\s:@\"'<>]{0,64}:(?!\d+/)[^\s@\"'<>]{1,256}@|(?:(?!%40)[^/\s\"'<>]){1,512}%40)",
-    re.IGNORECASE,
+_URL_LOGIN = (
+    r"(?i)(\b[a-z][a-z0-9+.-]{0,30}(?:://|%3A%2F%2F))"
+    r"(?:[^/\s\"'<>]{1,512}@|[^/\s:@\"'<>]{0,64}:(?!\d+/)[^\s@\"'<>]{1,256}@|(?:(?!%40)[^/\s\"'<>]){1,512}%40)"
 )
-_COOKIES = re.compile(
-    r"\b((?:set-)?cookies?[\"']?\s*:\s*[\"']?)(?=[^\s=;\"']{1,64}=)[^\r\n\"']+", re.IGNORECASE
-)
-_BASIC = re.compile(r"\b(basic\s+)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/=])", re.IGNORECASE)
+_COOKIES = r"(?i)\b((?:set-)?cookies?[\"']?\s*:\s*[\"']?)(?=[^\s=;\"']{1,64}=)[^\r\n\"']+"
+_BASIC = r"(?i)\b(basic\s+)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/=])"
 #: What is a secret only if it looks like one: behind another separator than `=` and `:`.
-_DOUBTFUL = re.compile(
-    rf"(?<![A-Za-z0-9_.-])({_SECRET_NAME}|key)"
+_DOUBTFUL = (
+    rf"(?i)(?<![A-Za-z0-9_.-])({_SECRET_NAME}|key)"
     rf"({_QUOTE}\s*,\s*(?:{_QUOTE}?value{_QUOTE}?\s*[:=]\s*)?|{_QUOTE}\s+value=|\s*==\s*|\s+is\s+"
     rf"|{_QUOTE}?\s*:\s*\{{\s*{_QUOTE}\w+{_QUOTE}\s*:\s*)({_VALUE})"
-    rf"|((?:[?&]|\s--)(?:key|code)[=\s]|(?<![^\s\"'\[(,;])--?(?:key|pw|pwd|pass|passw|tok|[a-z-]{{1,20}}-tok)[\"']?,?\s+|\b(?:[\w-]{{0,30}}[_-])?(?:pass|pwd|pw):\s*)()({_VALUE})",
-    re.IGNORECASE,
+    rf"|((?:[?&]|\s--)(?:key|code)[=\s]|(?<![^\s\"'\[(,;])--?(?:key|pw|pwd|pass|passw|tok|[a-z-]{{1,20}}-tok)[\"']?,?\s+|\b(?:[\w-]{{0,30}}[_-])?(?:pass|pwd|pw):\s*)()({_VALUE})"
 )
-_ELEMENT = re.compile(
-    rf"(<{_SECRET_NAME}(?:\s[^<>]*)?>|<key>{_SECRET_NAME}</key>\s*<string>)[^<]+", re.IGNORECASE
-)
+_ELEMENT = rf"(?i)(<{_SECRET_NAME}(?:\s[^<>]*)?>|<key>{_SECRET_NAME}</key>\s*<string>)[^<]+"
 #: Passwords where a program or file format has its own place for them: netrc, Oracle, sshpass.
-_IN_PLACE = re.compile(
+_IN_PLACE = (
     r"(\blogin\s+\S{1,64}\s+(?:password|passwd)\s+|\b(?:sqlplus|sqlldr|rman|thin:)(?:\s+-\S{1,20})*\s*[^\s/]{1,64}/"
     r"|\bsshpass\s+-p\s*)[^\s@\"']+"
 )
@@ -106,6 +96,20 @@ _HINTS = (
     "sig", "cookie", "session", "://", "%3a%2f%2f", "?code=", "&code=", "-u", "--user", "--login", "--proxy-user", "-p", "otp",
     "salt", "pepper", "mnemonic", "contrase", "senha", *_FOREIGN, "private", "sqlplus", "thin:", *SHAPE_HINTS,
 )  # fmt: skip
+#: One of these is in each :data:`_SECRET_NAME`.
+_NAMED = (
+    "pass",
+    "contrase",
+    "senha",
+    *_FOREIGN,
+    "secret",
+    "token",
+    "key",
+    "signature",
+    "credential",
+    "authorization",
+    "bearer",
+)
 #: The same as one expression in RE2's syntax, without case.
 _SUSPICIOUS = "|".join([*map(re.escape, _HINTS), DISCORD])
 #: Words after a name that are not secret, and forms of a value that only stand for one.
@@ -114,29 +118,28 @@ _HARMLESS = frozenset(
     "bytes", "tensor",
      "optional", "auto", "default", "required", "hidden", HIDDEN}
 )  # fmt: skip
-_LONG_HEX = re.compile(r"[0-9a-fA-F]{32,}")
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?$", re.IGNORECASE)
-_STANDS_FOR = re.compile(
-    r"(?:\$\w+|\$\{.*\}|\{.*\}?|<.*>|%\w|\*+|\[.*|\(.*|0x[0-9a-f]+)$", re.IGNORECASE | re.DOTALL
-)
+_LONG_HEX = r"[0-9a-fA-F]{32,}"
+_NUMBER = r"(?i)[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?$"
+_STANDS_FOR = r"(?is)(?:\$\w+|\$\{.*\}|\{.*\}?|<.*>|%\w|\*+|\[.*|\(.*|0x[0-9a-f]+)$"
 #: `-u name:X` and `-pX` inside a longer text, where X must look like more than a word or a number.
-_LOGIN_WORDS = re.compile(
-    r"(?<![^\s\"'\[(,;])((?:-[uU]\s?|(?:--user|--proxy-user|--auth|--login)(?=[\"'=\s])=?)[\"']?,?\s*[\"']?(?!\d+:\d+\b)[^:/\s]{1,64}:)[^:/\s\"',]+"
+_LOGIN_WORDS = (
+    r"(?<![^\s\"'\[(,;])((?:-[uU]\s?|(?:--user|--proxy-user|--auth|--login)(?=[\"'=\s])=?)[\"']?,?\s*[\"']?"
+    r"(?!\d+:\d+\b)[^:/\s]{1,64}:)[^:/\s\"',]+"
 )
-_PASSWORD_WORD = re.compile(r"(?<![^\s\"'\[(,;])-p(?=[^\s\"',]*\d)(?=[^\s\"',]*[A-Za-z])[^\s=/\"',]{6,}")
+_PASSWORD_WORD = r"(?<![^\s\"'\[(,;])-p(?=[^\s\"',]*\d)(?=[^\s\"',]*[A-Za-z])[^\s=/\"',]{6,}"
 #: Programs to which `-p X`, `-a X` give a password.
 _PASSWORD_LETTER = {"sshpass": "-p", "redis-cli": "-a", "docker": "-p", "podman": "-p"}
 #: `-pX`: of mysql and others; letters alone are another option's name, digits alone a port.
-_PASSWORD_GLUED = re.compile(r"^-p(?=.*[^A-Za-z_=./,-])(?!\d+(?:[:,.-]\d+)*$)([^=/]{4,})$", re.DOTALL)
+_PASSWORD_GLUED = r"(?s)^-p(?=.*[^A-Za-z_=./,-])(?!\d+(?:[:,.-]\d+)*$)([^=/]{4,})$"
 _DISCORD_LIKE = re.compile(DISCORD)
-_QUOTING = re.compile(r"[^\w@%+=:,./*-]")
+_QUOTING = r"[^\w@%+=:,./*-]"
 #: `-u name:X`
-_LOGIN = re.compile(r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$")
+_LOGIN = r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$"
 _LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth", "--login"})
 #: Answers for texts up to this length are kept.
 _SHORT = 1024
-#: Up to so many texts are looked up one by one, where RE2 would be faster for texts that were never seen.
-_FEW = 2048
+#: Up to so many texts are looked at one by one, which takes as long as RE2 needs to compile its expression.
+_FEW = 64
 #: Texts that detect-secrets may find something in, RE2's syntax.
 _LONG_WORD = r"[A-Za-z0-9+/_=.-]{20,}|://|AKC|AP[0-9A-F]"
 #: Rules of detect-secrets that are not about secrets, or find only their first line.
@@ -148,6 +151,21 @@ def secretless(text: str) -> str:
     return _of_short(text) if len(text) <= _SHORT else _hidden(text)
 
 
+def each(texts: Sequence[str]) -> list[str]:
+    """Texts with the values of secrets replaced by `***`; among many, RE2 finds those to look at."""
+    if len(texts) <= _FEW:
+        return [secretless(text) for text in texts]
+    import pyarrow as pa
+
+    from warpsight.model import arrow
+
+    try:
+        found = arrow.matched(pa.array(texts, pa.string()), _SUSPICIOUS)
+    except UnicodeEncodeError:  # names of files that are not text
+        return [secretless(text) for text in texts]
+    return [secretless(text) if look else text for text, look in zip(texts, found.to_pylist(), strict=True)]
+
+
 @lru_cache(maxsize=8192)
 def _of_short(text: str) -> str:
     """The same names stand in several columns of a trace, and in the traces of all ranks of a job."""
@@ -157,32 +175,23 @@ def _of_short(text: str) -> str:
 def _hidden(text: str) -> str:
     if not suspicious(text):
         return text
-    if "PRIVATE" in text or "Private-Lines" in text:
-        text = _PRIVATE_KEY.sub(lambda m: f"{m[1]}{HIDDEN}{m[2] or ''}", text)
-    text = _URL_LOGIN.sub(rf"\1{HIDDEN}@", text)
-    text = _SCHEME.sub(rf"\1{HIDDEN}", text)
-    text = _BASIC.sub(_hidden_login, text)
-    text = _COOKIES.sub(rf"\1{HIDDEN}", text)
-    text = _ELEMENT.sub(rf"\1{HIDDEN}", text)
-    text = _IN_PLACE.sub(rf"\1{HIDDEN}", text)
-    text = _SECRET_PAIR.sub(_hidden_value, text)
-    text = _SHORT_PAIR.sub(_hidden_short, text)
-    text = _DOUBTFUL.sub(_hidden_doubtful, text)
-    text = _SECRET_WORDS.sub(_hidden_value, text)
-    text = _LOGIN_WORDS.sub(rf"\1{HIDDEN}", text)
-    text = _PASSWORD_WORD.sub(f"-p{HIDDEN}", text)
-    return SHAPES.sub(HIDDEN, text)
+    lower = text.casefold()
+    for needs, expression, replacement in _REPLACED:
+        if all(any(map(lower.__contains__, words)) for words in needs):
+            text = re.sub(expression, replacement, text)
+    return without_tokens(text)
 
 
 def suspicious(text: str) -> bool:
     """Whether a text could hold a secret: it has a word that all of them have."""
-    lower = text.lower()
-    return any(hint in lower for hint in _HINTS) or _DISCORD_LIKE.search(text) is not None
+    return any(map(text.casefold().__contains__, _HINTS)) or _DISCORD_LIKE.search(text) is not None
 
 
 def without_tokens(text: str) -> str:
     """A text without the tokens of known services, whatever else it holds: code, a page."""
-    return SHAPES.sub(HIDDEN, text)
+    if any(map(text.casefold().__contains__, SHAPE_HINTS)) or _DISCORD_LIKE.search(text):
+        return re.sub(SHAPES, HIDDEN, text)
+    return text
 
 
 def shareable(text: str) -> str:
@@ -203,7 +212,7 @@ def command(text: str) -> str:
 def joined(words: list[str]) -> str:
     """Arguments as a shell would take them, except for quotes that only the asterisks need."""
     return " ".join(
-        word if HIDDEN in word and not _QUOTING.search(word) else shlex.quote(word) for word in words
+        word if HIDDEN in word and not re.search(_QUOTING, word) else shlex.quote(word) for word in words
     )
 
 
@@ -215,8 +224,11 @@ def arguments(words: list[str]) -> list[str]:
     hide, key, before = False, False, ""
     for word in words:
         key = (key or word == "-----BEGIN") and word != "-----END"
-        option = _SECRET_OPTION.match(word)
-        if (key and _PEM_BODY.fullmatch(word)) or (_DOUBTFUL_OPTION.match(before) and _random(word, 8)):
+        named = _may_name(word)
+        option = re.match(_SECRET_OPTION, word) if named else None
+        if (key and re.fullmatch(_PEM_BODY, word)) or (
+            re.match(_DOUBTFUL_OPTION, before) and _random(word, 8)
+        ):
             out.append(HIDDEN)
         elif hide and not (word.startswith("-") and len(word) < 24):
             out.append(_instead(before, word))
@@ -225,16 +237,16 @@ def arguments(words: list[str]) -> list[str]:
                 continue
         elif option and option[2] is not None:
             out.append(f"{option[1]}={_instead(option[1], option[2])}")
-        elif before in _LOGIN_OPTIONS and (login := _LOGIN.match(word)):
+        elif before in _LOGIN_OPTIONS and (login := re.match(_LOGIN, word)):
             out.append(login[1] + HIDDEN)
-        elif out and _PASSWORD_GLUED.match(word):
+        elif out and re.match(_PASSWORD_GLUED, word):
             out.append("-p" + HIDDEN)
         else:
             out.append(secretless(word))
         hide = (
             (option is not None and option[2] is None)
             or word in letters
-            or _SECRET_KEY.match(word) is not None
+            or (named and re.match(_SECRET_KEY, word) is not None)
         )
         before = word
     return out
@@ -264,18 +276,19 @@ def plain(value: object, key: str = "") -> Any:
 def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """A column of texts without secrets, or the column itself; costs one pass over the distinct texts."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    from warpsight.model import arrow
+
+    coded = values if pa.types.is_dictionary(values.type) else arrow.encoded(values)
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.unify_dictionaries().combine_chunks()
         if isinstance(coded, pa.ChunkedArray):  # no rows
             return values
-    texts = coded.dictionary.cast(pa.string())
+    texts = arrow.cast(coded.dictionary, pa.string())
     change = command if name == "command" else secretless
     old = texts.to_pylist()
     if name != "command" and len(old) > _FEW:
-        doubtful = pc.match_substring_regex(texts, _SUSPICIOUS, ignore_case=True).to_pylist()
+        doubtful = arrow.matched(texts, _SUSPICIOUS).to_pylist()
         if not any(doubtful):
             return values
     else:
@@ -290,8 +303,12 @@ def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | p
     )
 
 
+def _may_name(text: str) -> bool:
+    return any(map(text.casefold().__contains__, _NAMED))
+
+
 def _names_secret(key: str) -> bool:
-    return bool(key) and _WHOLE_NAME.fullmatch(key) is not None
+    return _may_name(key) and re.fullmatch(_WHOLE_NAME, key) is not None
 
 
 def _hidden_value(match: re.Match[str]) -> str:
@@ -332,18 +349,37 @@ def _random(text: str, least: int) -> bool:
     """Whether a text looks made by a machine: digits and letters of both cases, or hexadecimal and long."""
     digits = any(map(str.isdigit, text))
     cases = any(map(str.islower, text)) and any(map(str.isupper, text))
-    return len(text) >= least and digits and (cases or bool(_LONG_HEX.fullmatch(text)))
+    return len(text) >= least and digits and (cases or bool(re.fullmatch(_LONG_HEX, text)))
 
 
 def _instead(name: str, value: str) -> str:
     """The replacement for a value after a secret's name; quotes stay."""
     bare = value.strip("\\\"'")
-    if not bare or bare.lower() in _HARMLESS or _STANDS_FOR.match(bare):
+    if not bare or bare.lower() in _HARMLESS or re.match(_STANDS_FOR, bare):
         return value
-    if _NUMBER.match(bare) and not re.search("pass|secret|otp", name, re.IGNORECASE):
+    if re.match(_NUMBER, bare) and not re.search("pass|secret|otp", name, re.IGNORECASE):
         return value
     quote = re.match(r"\\*[\"']", value)
     return f"{quote[0]}{HIDDEN}{quote[0]}" if quote else HIDDEN
+
+
+#: What is replaced, in this order: words of which a match has one of each tuple, in lower case (compiling an expression takes a
+#: millisecond or more, and most traces need none), the expression, and what stands in its place.
+_REPLACED: tuple[tuple[tuple[tuple[str, ...], ...], str, str | Callable[[re.Match[str]], str]], ...] = (
+    ((("private",),), _PRIVATE_KEY, lambda m: f"{m[1]}{HIDDEN}{m[2] or ''}"),
+    ((("@", "%40"),), _URL_LOGIN, rf"\1{HIDDEN}@"),
+    ((("authorization", "apikey", "api-key", "bearer"),), _SCHEME, rf"\1{HIDDEN}"),
+    ((("basic",),), _BASIC, _hidden_login),
+    ((("cookie",),), _COOKIES, rf"\1{HIDDEN}"),
+    ((("<",), _NAMED), _ELEMENT, rf"\1{HIDDEN}"),
+    ((("login", "sqlplus", "sqlldr", "rman", "thin:", "sshpass"),), _IN_PLACE, rf"\1{HIDDEN}"),
+    ((("=", ":"), _NAMED), _SECRET_PAIR, _hidden_value),
+    ((("=", "'", '"'),), _SHORT_PAIR, _hidden_short),
+    (((*_NAMED, "code", "pw", "tok"),), _DOUBTFUL, _hidden_doubtful),
+    ((("-",), _NAMED), _SECRET_WORDS, _hidden_value),
+    ((("-u", "--auth", "--login", "--proxy-user"), (":",)), _LOGIN_WORDS, rf"\1{HIDDEN}"),
+    ((("-p",),), _PASSWORD_WORD, f"-p{HIDDEN}"),
+)
 
 
 @lru_cache(maxsize=1)
@@ -366,7 +402,6 @@ def _rules() -> tuple[re.Pattern[str], ...]:
     )
 
 
-_MAYBE = re.compile(_LONG_WORD)
 #: Some of detect-secrets' expressions take time that grows with the square of a text's length: they see pieces of so many
 #: characters, which share so many.
 _WINDOW, _OVERLAP = 4096, 512
@@ -376,7 +411,7 @@ _SHORTEST = 8
 
 @lru_cache(maxsize=65_536)
 def _by_rules(text: str) -> str:
-    if not _MAYBE.search(text):
+    if not re.search(_LONG_WORD, text):
         return text
     pieces = [text[place : place + _WINDOW] for place in range(0, len(text), _WINDOW - _OVERLAP)]
     found = {

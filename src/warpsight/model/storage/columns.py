@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from warpsight.model.schema import Table
 
 Column = NDArray[Any]
-#: Rows decoded at once: what reading needs beside the columns.
-BATCH_ROWS = 1 << 20
+#: Rows decoded at once, a row group. Larger batches cost more: their memory goes back to the system and is cleared anew.
+BATCH_ROWS = 1 << 18
 #: Code of a text that is not there.
 NO_TEXT = -1
 

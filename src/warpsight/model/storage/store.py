@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warpsight.model import private_files
+from warpsight.model import arrow, private_files
 from warpsight.model.schema import Table
 from warpsight.model.storage.layout import part_number as part_number
 from warpsight.model.storage.layout import part_path as part_path
@@ -126,8 +126,8 @@ def conform(table: Table, data: pa.Table) -> pa.Table:
             continue
         values = data.column(column.name)
         if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        arrays.append(values if values.type == field.type else values.cast(field.type))
+            values = arrow.cast(values, values.type.value_type)
+        arrays.append(arrow.cast(values, field.type))
         if not column.nullable and values.null_count:
             raise pa.ArrowInvalid(f"{table.name}.{column.name} holds a null")
     return pa.Table.from_arrays(arrays, schema=schema)

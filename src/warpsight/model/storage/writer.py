@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from warpsight.errors import TraceError, UsageError
+from warpsight.model import arrow
 from warpsight.model.definitions import Definitions, Frame
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import manifest, store
@@ -126,22 +126,20 @@ class TraceWriter:
         if table in _TRACE_WIDE or "process" not in data.column_names:
             self._write(table, None, data)
             return
-        found = pa.compute.unique(data["process"]).to_pylist()
+        found = arrow.distinct(data["process"]).to_pylist()
         if len(found) == 1:
             self._write(table, found[0], data)
             return
         for process in found:
             chosen = (
-                pa.compute.is_null(data["process"])
-                if process is None
-                else pa.compute.equal(data["process"], process)
+                arrow.is_null(data["process"]) if process is None else arrow.equal(data["process"], process)
             )
-            self._write(table, process, data.filter(chosen))
+            self._write(table, process, arrow.keep(data, chosen))
 
     def _write(self, table: str, process: int | None, data: pa.Table) -> None:
         model = TABLES[table]
         if model.sort and not _ascending(data.column(model.sort)):
-            data = data.sort_by(model.sort)
+            data = arrow.in_order(data, model.sort)
         part = self._parts.get((table, process), 0)
         store.write_part(store.part_path(self.path, table, process, part), model, data)
         self._parts[table, process] = part + 1

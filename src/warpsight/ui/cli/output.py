@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -42,6 +43,15 @@ class _Json(str):
     """JSON without secrets; to look for them in its text could break it."""
 
 
+#: Texts in which secrets are looked for together.
+_TOGETHER = 10_000
+
+
+def _lines(text: str) -> list[str]:
+    """What is looked at by itself: a line, but a key of many lines as a whole."""
+    return [text] if "PRIVATE" in text or "Private-" in text else text.splitlines(keepends=True)
+
+
 class _Secretless:
     """A text stream without secrets: JSON of :func:`json_text` has none, in the code of a page only tokens are looked for."""
 
@@ -53,13 +63,18 @@ class _Secretless:
         if self._page:
             text = secrets.without_tokens(text)
         elif not isinstance(text, _Json):
-            lines = [text] if "PRIVATE" in text or "Private-" in text else text.splitlines(keepends=True)
-            text = "".join(map(secrets.secretless, lines))
+            text = "".join(secrets.each(_lines(text)))
         return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.write(line)
+        """Write texts; secrets are looked for in many at once."""
+        left = iter(lines)
+        while some := list(islice(left, _TOGETHER)):
+            if self._page or any(isinstance(text, _Json) for text in some):
+                for text in some:
+                    self.write(text)
+            else:
+                self._stream.writelines(secrets.each([line for text in some for line in _lines(text)]))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -26,3 +26,16 @@ def test_a_name_that_is_nearly_too_long_is_written(tmp_path):
     with output.text(path) as stream:
         stream.write("there")
     assert path.read_text() == "there" and os.listdir(tmp_path) == [path.name]
+
+
+def test_lines_and_texts_lose_the_same_secrets(tmp_path):
+    lines = ["main;run 5\n", "token=hunter2hunter2 3\n", "a\npassword=hunter2 and more\n", "no end"]
+    lines.append("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\n")
+    with output.text(tmp_path / "one") as stream:
+        for line in lines:
+            stream.write(line)
+    with output.text(tmp_path / "other") as stream:
+        stream.writelines(lines)
+    written = (tmp_path / "one").read_text()
+    assert (tmp_path / "other").read_text() == written
+    assert "hunter2" not in written and "abc" not in written and "main;run 5" in written

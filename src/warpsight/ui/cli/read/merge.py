@@ -91,7 +91,10 @@ def command(
         else:
             with output.text(out, force) as stream:
                 lines = sorted(merged.folded(weight or "time").items())
-                stream.writelines(f"{_secretless(stack)} {value}\n" for stack, value in lines)
+                stacks = _secretless([stack for stack, _ in lines])
+                stream.writelines(
+                    f"{stack} {value}\n" for stack, (_, value) in zip(stacks, lines, strict=True)
+                )
         if as_json:
             found = {
                 "cpu": cpu,
@@ -156,11 +159,13 @@ def _print_result(merged: Merged, full: bool) -> None:
     loss.findings(result.findings)
 
 
-def _secretless(stacks: str) -> str:
+def _secretless(stacks: list[str]) -> list[str]:
     """Folded stacks without secrets, which are looked for in each frame."""
     from warpsight.model.sharing import secrets
 
-    return ";".join(map(secrets.secretless, stacks.split(";")))
+    frames = list({frame: None for stack in stacks for frame in stack.split(";")})
+    clean = dict(zip(frames, secrets.each(frames), strict=True))
+    return [";".join(clean[frame] for frame in stack.split(";")) for stack in stacks]
 
 
 def _compat(cpu: str, gpu: str, out: Path | None, tolerance: float, summary: bool, force: bool) -> None:
@@ -169,6 +174,6 @@ def _compat(cpu: str, gpu: str, out: Path | None, tolerance: float, summary: boo
     path = out or Path("merged_trace.folded")
     printed_output = compat.merge(cpu, gpu, str(path), tolerance, summary)
     with output.binary(path, force) as stream:
-        stream.write(_secretless(printed_output.folded).encode("utf-8", "surrogateescape"))
+        stream.write(_secretless([printed_output.folded])[0].encode("utf-8", "surrogateescape"))
     if str(path) != "-":
         sys.stdout.write("".join(f"{line}\n" for line in printed_output.lines))
