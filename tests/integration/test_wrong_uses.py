@@ -72,7 +72,7 @@ _USES = {
         "query T --format parket": "did you mean parquet?",
         "export T --to perfeto": "did you mean perfetto?",
         "export T --to csv -o x.parquet": "choose --to parquet",
-        "export T -o x.json": "choose --to chrome",
+        "export T --to perfetto -o x.json": "choose --to chrome",
         "export T --to kineto -o x.json.gz": "ending with .zst",
         "export T --kind kernels": "did you mean kernel?",
         "export T --from 2s --until 1s": "window is empty",

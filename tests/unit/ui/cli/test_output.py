@@ -26,3 +26,14 @@ def test_a_name_that_is_nearly_too_long_is_written(tmp_path):
     with output.text(path) as stream:
         stream.write("there")
     assert path.read_text() == "there" and os.listdir(tmp_path) == [path.name]
+
+
+def test_what_was_written_is_said_once_it_is_whole(tmp_path, capsys):
+    for name, more in (("a.txt", ""), ("a.html", "; open it in any browser")):
+        with output.text(tmp_path / name) as stream:
+            stream.write("there")
+            assert capsys.readouterr().err == ""
+        assert capsys.readouterr().err == f"{tmp_path / name}: 5 B{more}\n"
+    with output.text(None) as stream:
+        stream.write("there")
+    assert capsys.readouterr() == ("there", "")
