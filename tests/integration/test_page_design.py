@@ -138,6 +138,7 @@ def test_the_recorders_own_threads_are_last_and_folded(page, tmp_path):
     threads = page.evaluate("""[...document.querySelectorAll('#host .thread')].map((t) =>
         [t.querySelector('h4').textContent.split(' ')[2], t.querySelector('details').open])""")
     assert threads == [["train:", True], ["warpsight-cupti:", False]]
+    assert page.evaluate("document.querySelector('#host summary').textContent") == "1 native frame"
 
 
 def _hang():
