@@ -102,6 +102,18 @@ def test_the_verdict_gives_each_cause_a_sentence(page, slow_step):
     assert second.startswith("Slow iteration: step 27")
 
 
+def test_commands_in_advice_are_set_as_code_and_shares_are_not_nothing(page, tmp_path):
+    report = made(tmp_path, "report", str(_GOLDEN / "counters" / "h100_metrics.warp.zip"))
+    page.open(report, "window.report")
+    assert page.evaluate("document.querySelector('.tiles dd').innerText") == "<0.1%"
+    shown = page.evaluate("[...document.querySelectorAll('.parts li .n')].map((n) => n.innerText)")
+    assert "<0.1%" in shown and "0.0%" not in shown
+    (folder := tmp_path / "hot").mkdir()
+    page.open(made(folder, "report", str(_GOLDEN / "h100_hot_lines.warp.zip")), "window.report")
+    advice = page.evaluate("[...document.querySelectorAll('.advice')].map((p) => p.innerHTML).join()")
+    assert "<code>warpsight diff</code>" in advice and "`" not in advice
+
+
 def test_tables_of_a_report_fit_a_small_window(page, slow_step):
     page.resize(1100, 800)
     page.open(slow_step, "window.report")

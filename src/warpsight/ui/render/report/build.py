@@ -177,7 +177,7 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
         busy = sum(row[name] for row in rows for name in ("compute", "communication", "copy"))
         of = f" on each of {len(rows)} GPUs" if len(rows) > 1 else ""
         note = f"of {numbers.duration(span // len(rows))}{of}"
-        add("GPU busy", numbers.cell(100 * busy / span, "%"), note, busy / span)
+        add("GPU busy", shares.percent(busy / span), note, busy / span)
         add("GPU idle", numbers.duration(span - busy), "from first to last work")
     kernels = material.kernels.tables.get("kernels")
     if kernels is not None and len(kernels):
