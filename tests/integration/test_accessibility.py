@@ -10,7 +10,8 @@ import pytest
 
 from tests.integration.chromium import Chromium
 
-_TRACE = Path(__file__).parents[1] / "golden" / "planted_slow_step.warp.zip"
+_GOLDEN = Path(__file__).parents[1] / "golden"
+_TRACE = _GOLDEN / "planted_slow_step.warp.zip"
 _RUN = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
     .filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.help}: ${v.nodes[0].html}`))"""
 
@@ -41,3 +42,24 @@ def test_pages_have_no_serious_findings(verb, axe, browser, tmp_path):
                 assert opened.evaluate(_RUN) == []
                 opened.evaluate("report.timeline.details.selection(6e9, 6.1e9)")
                 assert opened.evaluate(_RUN) == []
+
+
+@pytest.mark.browser
+def test_no_page_about_kernels_has_findings_at_all(axe, browser, tmp_path):
+    events = str(_GOLDEN / "events" / "truth.events.zst")
+    every = _RUN.replace("    .filter(v => ['serious', 'critical'].includes(v.impact))", "    ")
+    with Chromium(browser) as opened:
+        opened.resize(390, 844)
+        for verb, *words in (
+            ("list", str(_GOLDEN / "h100_hot_lines.warp.zip"), "tail"),
+            ("memory", events),
+            ("values", events),
+        ):
+            page = tmp_path / f"{verb}.html"
+            made = [sys.executable, "-m", "warpsight", "sass", verb, *words, "-o", str(page)]
+            assert subprocess.run(made, capture_output=True, timeout=120).returncode == 0
+            for scheme in ("light", "dark"):
+                opened.colors(scheme)
+                opened.open(page.as_uri())
+                opened.evaluate(f"(0, eval)({json.dumps(axe)}), 0")
+                assert opened.evaluate(every) == [], (verb, scheme)

@@ -136,3 +136,16 @@ def test_diff_of_two_programs_and_of_one_with_itself(tmp_path: Path) -> None:
     run("diff", TINY, LEAK, "--fail-if-slower", "5", "--untested", "-o", str(tmp_path / "d.txt"), code=4)
     assert "slower" in " ".join((tmp_path / "d.txt").read_text().split())
     assert "--by is one of" in run("diff", LEAK, LEAK, "--by", "colour", code=2).stderr
+
+
+def test_a_table_of_a_diff_without_rows_says_what_that_means() -> None:
+    text = run("diff", LEAK, LEAK, "--by", "sequence").stdout
+    assert text.endswith("\n\nThe typical iterations of both sides run the same kernels in the same order.\n")
+    assert "kernels_before" in run("diff", LEAK, TINY, "--by", "sequence").stdout
+
+
+def test_a_name_of_one_format_chooses_it(tmp_path: Path) -> None:
+    out = tmp_path / "t.json"
+    done = run("export", TINY, "-o", str(out))
+    assert "traceEvents" in json.loads(out.read_text())
+    assert done.stderr.endswith("its name chose the format chrome; --to chooses another\n")

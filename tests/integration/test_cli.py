@@ -194,7 +194,7 @@ def test_every_output_holds_the_rows(trace, tmp_path, form, compress):
     out = tmp_path / "out"
     options = ["--head", "7", "--fields", "start,short", "--format", form, "--compress", compress]
     done = warpsight("query", trace, *options, "-o", out)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1) and done.stderr.startswith(f"{out}: ")
     import pyarrow as pa
 
     with pa.input_stream(str(out), compression=None if compress == "none" else compress) as stream:

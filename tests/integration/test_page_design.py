@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,18 @@ def test_the_verdict_gives_each_cause_a_sentence(page, slow_step):
     assert second.startswith("Slow iteration: step 27")
 
 
+def test_commands_in_advice_are_set_as_code_and_shares_are_not_nothing(page, tmp_path):
+    report = made(tmp_path, "report", str(_GOLDEN / "counters" / "h100_metrics.warp.zip"))
+    page.open(report, "window.report")
+    assert page.evaluate("document.querySelector('.tiles dd').innerText") == "<0.1%"
+    shown = page.evaluate("[...document.querySelectorAll('.parts li .n')].map((n) => n.innerText)")
+    assert "<0.1%" in shown and "0.0%" not in shown
+    (folder := tmp_path / "hot").mkdir()
+    page.open(made(folder, "report", str(_GOLDEN / "h100_hot_lines.warp.zip")), "window.report")
+    advice = page.evaluate("[...document.querySelectorAll('.advice')].map((p) => p.innerHTML).join()")
+    assert "<code>warpsight diff</code>" in advice and "`" not in advice
+
+
 def test_tables_of_a_report_fit_a_small_window(page, slow_step):
     page.resize(1100, 800)
     page.open(slow_step, "window.report")
@@ -137,6 +150,7 @@ def test_the_recorders_own_threads_are_last_and_folded(page, tmp_path):
     threads = page.evaluate("""[...document.querySelectorAll('#host .thread')].map((t) =>
         [t.querySelector('h4').textContent.split(' ')[2], t.querySelector('details').open])""")
     assert threads == [["train:", True], ["warpsight-cupti:", False]]
+    assert page.evaluate("document.querySelector('#host summary').textContent") == "1 native frame"
 
 
 def _hang():
@@ -150,3 +164,83 @@ def _hang():
             "gathered_s": 0.4, "evidence": [], "suspects": [], "trace": None, "notes": [], "dumps": [], "errors": [],
             "launches": [launch], "launches_total": 1, "timeline": None, "last_work": [], "open_ranges": [],
             "processes": [{"pid": 6, "command": "./train", "threads": threads}]}  # fmt: skip
+
+
+def kineto(folder: Path, events: list[dict], **more: object) -> str:
+    """The report of a Kineto file with these events."""
+    trace = folder / "trace.json"
+    device = {"id": 0, "name": "NVIDIA H200", "numSms": 132, "totalGlobalMem": 1 << 37}
+    trace.write_text(
+        json.dumps({"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events} | more)
+    )
+    return made(folder, "report", str(trace))
+
+
+def _kernel(at: float, length: float, device: int = 0) -> dict:
+    return {"ph": "X", "cat": "kernel", "name": "only", "pid": device, "tid": 7, "ts": at, "dur": length,
+            "args": {"device": device, "stream": 7, "correlation": device + 1}}  # fmt: skip
+
+
+def test_a_trace_without_device_work_opens_on_all_of_it(page, tmp_path):
+    host = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::nothing",
+        "pid": 1,
+        "tid": 1,
+        "ts": 10,
+        "dur": 5,
+        "args": {},
+    }
+    page.open(kineto(tmp_path, [host]), "window.report")
+    begin, end = page.evaluate("report.data.timeline.window")
+    assert (begin, end) == (0, 5000)
+    assert page.evaluate("document.querySelector('.timeline code.told').innerText").endswith(
+        "--until 0.000005000s"
+    )
+
+
+def test_devices_without_a_name_are_counted_beside_named_ones(page, tmp_path):
+    page.open(kineto(tmp_path, [_kernel(10, 5, d) for d in range(3)]), "window.report")
+    assert page.evaluate("document.querySelector('.eyebrow').innerText") == "NVIDIA H200, 2 more"
+    assert "1 name" in page.evaluate("document.querySelector('.tiles').innerText").split("\n")
+
+
+@pytest.mark.parametrize("width", [390, 1100, 1440])
+def test_counters_with_long_names_and_units_are_legible(page, tmp_path, width):
+    page.resize(width, 900)
+    page.open(made(tmp_path, "report", str(_GOLDEN / "counters" / "h100_samples.warp.zip")), "window.report")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    captions = page.evaluate("""[...document.querySelectorAll('.chart figcaption')].map((c) =>
+        [c.offsetHeight, c.scrollWidth - c.clientWidth])""")
+    assert max(height for height, _ in captions) <= 64 and max(beyond for _, beyond in captions) <= 0
+    ends = page.evaluate("""report.charts.filter((c) => !c.flat).map((c) => {
+        const g = c.canvas.getContext('2d'); g.font = `11px ${WS.color('--sans')}`;
+        return [c.title, g.measureText(WS.axis(c.most, c.data.unit)).width]; })""")
+    assert [title for title, wide in ends if wide > 58] == []
+    shown = page.evaluate(
+        "report.charts.filter((c) => !c.flat).map((c) => [WS.axis(c.most, c.data.unit), c.note])"
+    )
+    assert [one for one in shown if one[0] in ("0.0%", "0") or one[1].endswith("peak 0.0%")] == []
+
+
+def test_a_section_whose_series_never_changed_shows_them(page, slow_step):
+    """A panel with nothing but a closed fold looks empty."""
+    page.open(slow_step, "window.report")
+    for chosen, opened in (("(l) => l.flat", True), ("() => true", False)):
+        shown = page.evaluate(f"""(() => {{
+            const host = document.body.appendChild(WS.el("div")).appendChild(WS.el("div"));
+            const data = report.charts.filter({chosen}).map((l) => l.data);
+            WS.charts(host, data, [0, 1e9], "--kernel");
+            return host.parentElement.querySelector("details").open; }})()""")
+        assert shown is opened
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_folds_are_large_enough_to_touch(page, slow_step, width):
+    page.resize(width, 900)
+    page.open(slow_step, "window.report")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('summary')].map((s) => s.getBoundingClientRect().height).filter(Boolean)"
+    )
+    assert heights and min(heights) >= 24

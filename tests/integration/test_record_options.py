@@ -149,6 +149,16 @@ def test_a_pattern_that_matched_nothing_is_a_warning_in_process(library: Path, t
     assert "kernel pattern 'gemm*' matched no kernel" in done.stderr and "'to*'" not in done.stderr
 
 
+def test_what_only_cuda_has_is_told_of_an_opencl_program(library: Path, tmp_path: Path) -> None:
+    found = run(library, tmp_path, "launch('touch')", "--metrics", "dram__bytes.sum", "--trace", "kernel,unified_memory",
+                "--cubins", "--nccl", "off")  # fmt: skip
+    told = "only CUDA has --cubins, --metrics, --trace unified_memory: the program used OpenCL alone"
+    assert found.err.count(f"note:       {told}\n") == 1
+    assert (told,) in found.sql("SELECT cause FROM loss WHERE severity = 'note'")
+    found = record(library, tmp_path / "b.warp", program("launch('touch')"), *QUIET, "--trace", "kernel")
+    assert "only CUDA has" not in found.err
+
+
 @pytest.mark.parametrize(("option", "variable", "value"), [
     ("--api", "WARPSIGHT_API", "clFinnish"), ("--counters", "WARPSIGHT_COUNTERS", "powr"),
     ("--trace", "WARPSIGHT_TRACE", "kernle"), ("--stacks", "WARPSIGHT_STACKS", "nosuch"),
@@ -317,3 +327,25 @@ def test_variables_of_print_env_carry_every_option(library: Path, tmp_path: Path
     assert kernels(found) == {"touch": 3}
     assert found.sql("SELECT DISTINCT s.depth FROM launch l JOIN stack s ON l.stack = s.id") == [(2,)]
     assert [line["type"] for line in lines(log)] == ["callstack_def"] + ["kernel_launch"] * 3
+
+
+@pytest.mark.parametrize(
+    ("then", "code", "told"),
+    [
+        ("sys.exit(7)", 7, "ended with exit code 7: no exact counts"),
+        (
+            "launch('touch')",
+            1,
+            "no exact counts: no kernel of it ran on an NVIDIA GPU whose counters are free; see what",
+        ),
+    ],
+)
+def test_a_program_without_counts_is_named_and_no_temporary_folder(
+    library: Path, then: str, code: int, told: str
+) -> None:
+    command = [sys.executable, "-m", "warpsight", "sass", "counts", "--", *program(then)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment(library), timeout=TIMEOUT, check=False
+    )
+    assert done.returncode == code and told in done.stderr
+    assert f"{sys.executable} -c" in done.stderr and "/warpsight-counts-" not in done.stderr

@@ -51,6 +51,12 @@ class Analyzed:
             parts.insert(0, "\n".join((found.headline, found.summary, *listed)))
         return "\n\n".join(parts)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.ui.jupyter.display").analyzed_html(self))
+
 
 class Questions(StoredTrace):
     """A trace whose methods are the reading verbs."""

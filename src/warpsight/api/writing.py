@@ -125,7 +125,7 @@ class Writing(Questions):
 
     def export(
         self,
-        to: str = "perfetto",
+        to: str | None = None,
         out: Output | None = None,
         *,
         force: bool = False,
@@ -147,7 +147,8 @@ class Writing(Questions):
         """Write the trace in another tool's format.
 
         Args:
-            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …
+            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …; None: what the suffix of
+                `out` names, else perfetto.
             out: new file or open stream; NAME with the format's suffix by default. A suffix .zst compresses. Several processes
                 become a folder if the format holds only one.
             force: replace an existing file.
@@ -174,11 +175,13 @@ class Writing(Questions):
                 findings in a format that has no room for them.
             WarpsightError: when the file exists or cannot be written.
         """
-        from warpsight.formats.registry import exporter
+        from warpsight.formats.registry import exporter, named
         from warpsight.formats.selection import Selection
         from warpsight.formats.writing.packing import packed
         from warpsight.model.sharing.shared import INCLUDABLE, shared
 
+        if to is None:
+            to = (None if out is None or _is_stream(out) else named(Path(cast(Any, out)).name)) or "perfetto"
         chosen = exporter(to)
         if (critical_path or findings) and to != "perfetto":
             what = "the critical path" if critical_path else "findings"

@@ -318,7 +318,11 @@ class Converter:
             way = "forward" if forward > 0 else "back"
             message = f"the wall clock was set {way} by {abs(forward) / 1e9:.6g} s; times in the trace do not depend on it"
             losses.LossLog(self._losses).add("clock", message, 1, severity="note", time=moment)
-        lost = losses.table([*self._losses, *map(losses.given, loss)])
+        used = {
+            row["platform"] for row in self._devices.rows if row.get("runtime")
+        }  # counters describe devices too
+        kept = [one for one in loss if "platform" not in one or used == {one["platform"]}]
+        lost = losses.table([*self._losses, *map(losses.given, kept)])
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()
         wait(self._writer.queued())

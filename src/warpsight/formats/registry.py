@@ -248,6 +248,13 @@ def exporter(name: str) -> Exporter:
     return exporters[name]
 
 
+def named(name: str) -> str | None:
+    """The format whose suffix a file's name ends with, compressed or not: the longest, `.pt.trace.json` before `.json`."""
+    exporters, ends = _tables()[1], (name.lower(), _plain_name(Path(name)))
+    found = [form for form, one in exporters.items() if any(end.endswith(one.suffix) for end in ends)]
+    return max(found, key=lambda form: len(exporters[form].suffix), default=None)
+
+
 def files_of_ranks(folder: Path) -> list[Path]:
     """Files in a folder whose format has a file per rank of a job, by name and number."""
     from warpsight.formats.source import Source

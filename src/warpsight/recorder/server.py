@@ -29,7 +29,7 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import DrainTarget, Ending, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
-from warpsight.recorder.options.left_out import left_out
+from warpsight.recorder.options.left_out import left_out, of_cuda_alone
 from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
@@ -213,12 +213,11 @@ class Server:
         while len(self._statuses) > _MOST_STATUSES:
             del self._statuses[next(iter(self._statuses))]
 
-    def note_loss(self, source: str, cause: str, *, severity: str = "note") -> None:
-        """Add a row to table `loss` that no recorder wrote."""
+    def note_loss(self, source: str, cause: str, *, severity: str = "note", platform: str = "") -> None:
+        """Add a row to table `loss` that no recorder wrote; it holds only of a program that used this platform alone."""
         now = time.monotonic_ns()
-        self._losses.append(
-            {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
-        )
+        row = {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
+        self._losses.append(row | ({"platform": platform} if platform else {}))
 
     def statistics(self) -> dict[str, int]:
         """Processes, bytes drained and rows lost so far."""
@@ -241,6 +240,8 @@ class Server:
         full = self._bound.full_at if self._bound is not None else None
         for cause in left_out(self.settings, self._began, self._began + duration, full):
             self.note_loss("recorder", cause)
+        if cause := of_cuda_alone(self.settings):
+            self.note_loss("recorder", cause, platform="opencl")
         for kind, runtime in _UNHEARD.items():
             if kind in self.settings.trace and not self._loop.seen:
                 self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from warpsight.analysis.base.shown import Shown
 from warpsight.device_code.kept_code import KeptCode
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError
@@ -92,7 +93,7 @@ class SampledKernel(SampleCounts):
 
 
 @dataclass(frozen=True)
-class Hotspots:
+class Hotspots(Shown):
     """The answer.
 
     Attributes:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.analysis.base.result import Finding, Result, with_units
+from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.program import Program
 from warpsight.analysis.retime.solving import Times, solve
@@ -48,7 +49,7 @@ class _StepTime:
 
 
 @dataclass(frozen=True)
-class Simulated:
+class Simulated(Shown):
     """A recording, re-timed.
 
     Attributes:

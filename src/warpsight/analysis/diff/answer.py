@@ -8,6 +8,7 @@ from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
+from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.diff import rows, sentences
 from warpsight.analysis.diff.alignment import ComparedLoop
 from warpsight.analysis.diff.design import Design
@@ -32,7 +33,7 @@ CALLED = (*MOVED, rows.NEW, rows.GONE)
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Shown):
     """The result of a comparison. Changes are relative: 0.05 is 5% slower.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
@@ -13,6 +15,7 @@ from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.naming import texts as names_of
 from warpsight.model.work import distinct, summed
 
+Column = npt.NDArray[Any]
 _SMALL = 0.3
 #: Kernels shorter than this end before filling the device would matter (ns).
 _LONG = 20_000
@@ -38,7 +41,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
     rows = np.flatnonzero(small)
-    total = int(kernels["duration"][rows].sum())
+    total = _unfilled(kernels, limit)
     if not len(rows) or total < _SMALL * facts.length:
         return
     names = names_of.texts(facts.trace, "short")
@@ -58,3 +61,20 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,
                   "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.",
                   at=longest(kernels["start"][rows], kernels["start"][rows] + kernels["duration"][rows]))  # fmt: skip
+
+
+def _unfilled(kernels: dict[str, Column], limit: Column) -> int:
+    """The time (ns) in which all kernels that run on a device together have fewer blocks than it has multiprocessors.
+
+    Blocks in flight change where a kernel begins (+) and ends (-); one of unknown size fills its device.
+    """
+    total = 0
+    for device in np.unique(kernels["device"]).tolist():
+        own = kernels["device"] == device
+        start, blocks = kernels["start"][own], kernels["blocks"][own]
+        blocks = np.where(blocks > 0, np.minimum(blocks, limit[device]), limit[device])
+        time = np.concatenate([start, start + kernels["duration"][own]])
+        order = np.argsort(time, kind="stable")
+        flying = np.cumsum(np.concatenate([blocks, -blocks])[order])[:-1]
+        total += int(np.diff(time[order])[(flying > 0) & (flying < limit[device])].sum())
+    return total

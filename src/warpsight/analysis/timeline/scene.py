@@ -17,7 +17,7 @@ from warpsight.analysis.timeline.row import Row
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
-from warpsight.model.selection import Rows, begin_of
+from warpsight.model.selection import Rows, begin_of, end_of
 
 if TYPE_CHECKING:
     from warpsight.analysis.steps.iterations import Iterations
@@ -87,7 +87,7 @@ def _scene(trace: StoredTrace, rows: Rows) -> Scene:
     work = device_work.load(trace, rows)
     names = NumberedLabels()
     on_devices, merged = devices.rows(trace, work, names)
-    on_host, threads = host.rows(trace, rows, names, work.finish)
+    on_host, threads = host.rows(trace, rows, names, work.finish if rows.end is not None else end_of(trace))
     steps = [_steps(one, names, n) for n, one in enumerate(iterations.find(trace, rows, work))]
     every = [row for row in (*steps, *on_host, *on_devices) if len(row)]
     begin = min((int(row.start[0]) for row in every), default=work.begin)

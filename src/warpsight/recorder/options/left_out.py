@@ -1,8 +1,12 @@
-"""What options left out of a recording on purpose, in words, so that the trace explains its gaps."""
+"""What options left out of a recording on purpose, or could not have, in words, so that the trace explains its gaps."""
 
 from __future__ import annotations
 
+from warpsight.recorder.options import table
 from warpsight.recorder.options.settings import Settings
+
+#: Kinds of `--trace` that only CUPTI has.
+_CUDA_KINDS = ("overhead", "unified_memory", "environment", "jit")
 
 
 def left_out(settings: Settings, began: int, ended: int, full: int | None) -> list[str]:
@@ -30,3 +34,15 @@ def left_out(settings: Settings, began: int, ended: int, full: int | None) -> li
         out.append(f"--max-size {settings.max_size}: the trace was that large after {at:.2f} s, and nothing of the program's "
                    f"last {length - at:.2f} s was recorded")  # fmt: skip
     return out
+
+
+def of_cuda_alone(settings: Settings) -> str:
+    """What was asked that only CUDA's recorder has, for a program that turns out to use OpenCL alone; "" for nothing."""
+    asked = [
+        option.flag
+        for option in table.of_scope(table.RECORDING)
+        if option.backends == ("cuda",) and option.group != table.COST and not option.needs
+        and getattr(settings, option.name) not in (option.default, "off")
+    ]  # fmt: skip
+    asked += [f"--trace {kind}" for kind in _CUDA_KINDS if kind in settings.trace]
+    return f"only CUDA has {', '.join(asked)}: the program used OpenCL alone" if asked else ""

@@ -2,6 +2,7 @@
 
 import sys
 
-from warpsight.ui.cli.app import main
+from warpsight.__main__ import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -172,19 +172,10 @@ _came: list[int] = []
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:  # a process of its own
-        _notice_endings()
-        fill_standard()
-        keep_pandas_out()
-        verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
-        if verb in VERBS and VERBS[verb].group == "Read":
-            if verb not in _SERVING:
-                keep_freed_memory()
-                _spare_what_a_short_life_does_not_need()
-            if verb not in _DRAWING:
-                end_soon_after_interrupt()
-    _accept_all_letters()
     try:
+        if argv is None:
+            _own_process(arguments)
+        _accept_all_letters()
         code = _main(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -194,6 +185,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + _came[-1] if _came else EXIT_INTERRUPTED
     return code
+
+
+def _own_process(arguments: Sequence[str]) -> None:
+    """Prepare a process that is there for this command line alone."""
+    _notice_endings()
+    fill_standard()
+    keep_pandas_out()
+    verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
+    if verb in VERBS and VERBS[verb].group == "Read":
+        if verb not in _SERVING:
+            keep_freed_memory()
+            _spare_what_a_short_life_does_not_need()
+        if verb not in _DRAWING:
+            end_soon_after_interrupt()
 
 
 def _spare_what_a_short_life_does_not_need() -> None:
@@ -207,7 +212,9 @@ def _notice_endings() -> None:
     import signal
 
     for number in _ending():
-        if signal.getsignal(number) == signal.SIG_DFL:
+        if signal.getsignal(number) == signal.SIG_DFL or (
+            number == signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
+        ):
             # asyncio takes Ctrl-C over from Python's own handler alone
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _end)
 

@@ -27,6 +27,7 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         return
     with files.binary(path, force) as file:
         yield file
+    _say(path)
 
 
 @contextmanager
@@ -37,6 +38,15 @@ def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
         return
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
         yield cast("IO[str]", _Secretless(stream, page=path.suffix.lower() in (".html", ".svg")))
+    _say(path)
+
+
+def _say(path: Path) -> None:
+    """Say what was written, and what to do with a page."""
+    from warpsight.ui.render import numbers
+
+    page = "; open it in any browser" if path.suffix.lower() == ".html" else ""
+    terminal.note(f"{path}: {numbers.size(path.stat().st_size)}{page}")
 
 
 class _Json(str):

@@ -98,7 +98,10 @@ class _VerbCommand(TyperCommand):
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
-                    formatter.write_dl(records)
+                    # in a narrow terminal most names have a line of their own
+                    formatter.write_dl(
+                        records, col_max=30 if formatter.width >= _ROOMY else formatter.width // 4
+                    )
 
 
 def _listed(value: object) -> tuple[object, ...]:
@@ -243,6 +246,8 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 _WHOLE = 1_000
 #: Help is as wide as the terminal, between these; wider lines are harder to read.
 _NARROWEST, _WIDEST = 36, 100
+#: Names of options and what they do fit side by side in this width.
+_ROOMY = 60
 #: How much of a word and of the one that was meant is the same, at least.
 _SIMILAR = 0.7
 #: How the parser says that a value is not a number.
@@ -348,8 +353,9 @@ def _usage(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
     kinds = {"int": "is not a whole number", "float": "is not a number"}
     message = error.format_message()
-    if name := getattr(error, "option_name", ""):  # the parser also suggests options that share a few letters
-        near = [one for one in getattr(error, "possibilities", None) or () if _alike(name, one)]
+    name = getattr(error, "option_name", "")
+    if name and hasattr(error, "possibilities"):  # the parser also suggests options that share a few letters
+        near = [one for one in error.possibilities or () if _alike(name, one)]
         message = f"No such option: {name}" + (f"; did you mean {' or '.join(near)}?" if near else "")
     terminal.error(_NOT_A_NUMBER.sub(lambda found: kinds[found[1]], message))
     if context is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.cli import options
 
 if TYPE_CHECKING:
@@ -61,4 +62,22 @@ def recording(
         done = run(program, keep or Path(folder, "run.warp"), force=force, **recorded)
         if not Path(done.path).exists():  # why was printed
             raise typer.Exit(done.returncode or 1)
-        yield str(done.path), done.returncode
+        try:
+            yield str(done.path), done.returncode
+        except WarpsightError as error:
+            what = str(error).removeprefix(f"{done.path}: ").partition(";")[0]
+            if keep is not None or what == str(error):
+                raise
+            if done.returncode:
+                raise _ended(program, done.returncode, what) from error
+            raise WarpsightError(
+                f"{shlex.join(program)}: {what}: no kernel of it ran on an NVIDIA GPU whose counters are free; "
+                "see what is missing with: warpsight doctor"
+            ) from error
+
+
+def _ended(program: Sequence[str], code: int, what: str) -> WarpsightError:
+    """The error of a program that failed; the command line ends with the program's exit code."""
+    error = WarpsightError(f"{shlex.join(program)} ended with exit code {code}: {what}")
+    error.exit_code = code
+    return error

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.account import AccountSummary
     from warpsight.analysis.base.result import Finding, Result
+    from warpsight.analysis.base.shown import Shown
     from warpsight.analysis.flame.graph import FlameGraph
+    from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.api.questions import Analyzed
     from warpsight.model import StoredTrace
 
 #: Rows of a table, kernels of a trace, frames of a flame graph: a cell's output is read, not searched.
@@ -33,12 +36,7 @@ def trace_html(trace: StoredTrace) -> str:
     try:
         from warpsight.analysis.rules.verdict import verdict
 
-        found = verdict(trace)
-        out.append(
-            f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(found.headline)}</div>'
-        )
-        out.append(f'<div style="opacity:.75">{html.escape(found.summary)}</div>')
-        out.append(_account(found.account))
+        out += _verdict(verdict(trace))
     except WarpsightError as error:
         out.append(f'<div style="opacity:.75">{html.escape(str(error))}</div>')
     out += [f'<div style="{_BAD}">{count:,} lost in {html.escape(source)}: {html.escape(cause)}</div>'
@@ -55,6 +53,33 @@ def trace_html(trace: StoredTrace) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in trace.tables.items())
         out.append(f"<div>{html.escape(rows) or 'no rows'}</div>")
     return _boxed(out)
+
+
+def _verdict(found: Verdict) -> list[str]:
+    """Headline, summary and account."""
+    return [
+        f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(found.headline)}</div>',
+        f'<div style="opacity:.75">{html.escape(found.summary)}</div>',
+        _account(found.account),
+    ]
+
+
+def analyzed_html(found: Analyzed) -> str:
+    """What :meth:`Trace.analyze` gives: the verdict with its findings, then each analysis."""
+    parts: list[str] = []
+    if found.verdict is not None:
+        parts += [*_verdict(found.verdict), *map(_finding, found.verdict.findings)]
+    for name, result in found.results.items():
+        parts += [
+            f'<div style="font-weight:600;margin-top:6px">{html.escape(name)}</div>',
+            result_html(result),
+        ]
+    return _boxed(parts)
+
+
+def answer_html(found: Shown) -> str:
+    """An answer as its verb prints it."""
+    return f'<pre style="line-height:1.4;overflow-x:auto">{html.escape(str(found))}</pre>'
 
 
 def _account(found: AccountSummary) -> str:

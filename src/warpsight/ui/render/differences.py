@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LINES = 30
 _COLORS = {"slower": "\033[31m", "faster": "\033[32m", "changed": "\033[33m", "untested": "\033[33m"}
 _LEAST_TREE = 4
+_EMPTY = {"sequence": "The typical iterations of both sides run the same kernels in the same order."}
 
 
 def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int | None = None) -> None:
@@ -31,6 +32,9 @@ def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int 
     stream.write("\n".join(f"{color}{line}{plain}" for line in lines).replace("\u00a0", " ") + "\n")
     if by is not None:
         shown = found.result.tables[by]
+        if not len(shown):
+            stream.write(f"\n{_EMPTY.get(by, f'These runs have no {by} to compare.')}\n")
+            return
         made = (
             _tree(shown.to_pylist())
             if by == "tree"

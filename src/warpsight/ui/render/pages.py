@@ -32,12 +32,25 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, 
         loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["commands"] = _commands
     return environment.get_template(template).render(
         css=Markup("\n".join(asset(name) for name in css)),
         js=Markup("\n".join(asset(name) for name in js)),
         data=Markup(_script_json(data)),
         version=__version__,
         **values,
+    )
+
+
+def _commands(text: str) -> str:
+    """Text with what stands in backquotes as code."""
+    from markupsafe import Markup, escape
+
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        escape(part) if i % 2 == 0 else Markup("<code>{}</code>").format(part) for i, part in enumerate(parts)
     )
 
 

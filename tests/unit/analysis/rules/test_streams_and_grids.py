@@ -250,3 +250,21 @@ def test_turns_of_streams_are_counted_by_start(build: Build) -> None:
     assert streams._turns(work, np.array(rng.permutation(40))) == min(
         stretches, key=lambda one: one[1] - one[0]
     )
+
+
+def test_small_kernels_that_fill_the_device_together_are_no_finding(build: Build) -> None:
+    """Ten streams with 14 blocks each keep 132 multiprocessors busy; two keep 28: for as long as they run, not their sum."""
+    shapes = ({"grid_x": 14, "grid_y": 1, "grid_z": 1},)
+
+    def found(streams: int) -> list[Finding]:
+        rows = [
+            kernel(n * 100_000, 90_000, 1, stream=s, device=0, shape_id=1, correlation=1 + 50 * s + n)
+            for s in range(streams)
+            for n in range(9)
+        ]
+        trace = build(device=[device(0, multiprocessors=132)], kernel=rows, shapes=shapes)
+        return list(kernels.check(Facts(trace, Rows())))
+
+    assert found(10) == []
+    (one,) = found(2)
+    assert one.values == {"time": 9 * 90_000} and one.text.startswith("91% of the time")

@@ -114,6 +114,17 @@ def test_the_help_of_a_verb_takes_the_room_there_is_up_to_100_columns(capsys, mo
     assert most - 8 < max(map(len, capsys.readouterr().out.splitlines())) <= most
 
 
+@pytest.mark.parametrize("verb", ["record", "flame", "query", "watch"])
+def test_options_and_their_texts_fit_a_terminal_of_40_columns(capsys, monkeypatch, verb):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert app.main(["help", verb]) == 0
+    text = capsys.readouterr().out
+    options = text[text.index("  -o, --output" if "  -o, --output" in text else "Options:") :].partition(
+        "\n  Examples:"
+    )[0]
+    assert [line for line in options.splitlines() if len(line) > 40] == []
+
+
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_the_usage_line_has_words_and_brackets_alone(verb, capsys):
     assert app.main(["help", verb]) == 0

@@ -39,3 +39,14 @@ def test_lines_and_texts_lose_the_same_secrets(tmp_path):
     written = (tmp_path / "one").read_text()
     assert (tmp_path / "other").read_text() == written
     assert "hunter2" not in written and "abc" not in written and "main;run 5" in written
+
+
+def test_what_was_written_is_said_once_it_is_whole(tmp_path, capsys):
+    for name, more in (("a.txt", ""), ("a.html", "; open it in any browser")):
+        with output.text(tmp_path / name) as stream:
+            stream.write("there")
+            assert capsys.readouterr().err == ""
+        assert capsys.readouterr().err == f"{tmp_path / name}: 5 B{more}\n"
+    with output.text(None) as stream:
+        stream.write("there")
+    assert capsys.readouterr() == ("there", "")

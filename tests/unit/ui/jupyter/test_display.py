@@ -6,6 +6,7 @@ import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -130,3 +131,21 @@ def test_a_notebook_without_ipywidgets_reads_traces(build):  # noqa: F811
         [sys.executable, "-c", _NOTEBOOK, trace.path], capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "[(10,)] True\n", done.stderr
+
+
+GOLDEN = Path(__file__).parents[3] / "golden"
+
+
+def test_every_answer_about_a_trace_shows_itself():
+    """What print and a notebook say is what the verb prints, with no word about the command line's options."""
+    with ws.open(GOLDEN / "h100_hot_lines.warp.zip") as trace:
+        answers = {
+            "idle for 41%": trace.analyze(),
+            "Re-timed without a change": trace.simulate(),
+            "53,808 samples": trace.hotspots(),
+            "untested": ws.diff(trace, trace),
+        }
+        for said, answer in answers.items():
+            assert said in shown(answer) and said in str(answer)
+            assert "--top" not in str(answer)
+        assert "<table" in shown(trace.analyze("utilization"))

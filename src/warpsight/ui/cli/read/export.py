@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 def command(
     trace: options.TracePath,
     to: Annotated[
-        str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.", metavar="FORMAT")
-    ] = "perfetto",
+        str | None,
+        typer.Option(
+            "--to",
+            help=f"Format: {', '.join(EXPORTERS)}; by default what the suffix of -o names, else perfetto.",
+            metavar="FORMAT",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,19 +82,29 @@ def command(
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.formats.registry import exporter
-    from warpsight.ui.render import loss
+    from warpsight.ui.render import loss, terminal
 
-    exporter(to)  # fail on a wrong name before reading anything
+    form = to or _named(out)
+    exporter(form)  # fail on a wrong name before reading anything
     options.check_times(begin, end)
     with open_trace(trace) as opened:
         written = opened.export(
-            to, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
+            form, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
             kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, critical_path=critical_path,
             findings=findings, rows=not no_rows, include_paths=include_paths, include_arguments=include_arguments,
             include_environment=include_environment,
         )  # fmt: skip
-        _print_result(written, to, as_json)
+        _print_result(written, form, as_json)
+        if to is None and form != "perfetto":
+            terminal.note(f"its name chose the format {form}; --to chooses another")
         loss.warn(opened)
+
+
+def _named(out: Path | None) -> str:
+    """The format that a file's name has the suffix of."""
+    from warpsight.formats.registry import named
+
+    return (None if out is None or str(out) == "-" else named(out.name)) or "perfetto"
 
 
 def _print_result(written: Written, form: str, as_json: bool) -> None:

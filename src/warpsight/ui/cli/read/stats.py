@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ def command(
     bytes, and the share of the device's peak. `modules` is the tree of a PyTorch model, with backward counted with its forward.
     """
     options.check_one_form(csv, as_json)
+    from warpsight.analysis.stats.sums import SUBJECTS
     from warpsight.api.trace import open as open_trace
 
     options.check_times(begin, end)
+    if str(trace) in SUBJECTS and not Path(trace).exists():
+        raise UsageError(f"{trace} is a subject; name a trace before it: warpsight stats TRACE {trace}")
     with open_trace(trace) as opened:
         result = opened.stats(
             subject, by=by, names=names, latency=latency, device=device or (), stream=stream or (), process=process or (),

@@ -121,7 +121,7 @@ def losses(summary: RecordingSummary, most: int = 4) -> list[str]:
 
 #: How notes begin that answer an option.
 _ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "--for ", "--max-size ", "CUPTI is left to the program (--yield)",
-            "no OpenMP runtime ", "no OpenACC runtime ")  # fmt: skip
+            "no OpenMP runtime ", "no OpenACC runtime ", "only CUDA has ")  # fmt: skip
 
 
 def _unmatched(summary: RecordingSummary) -> list[str]:

@@ -50,7 +50,7 @@
         g.fillRect(LEFT, Math.round(y(v)), room, 1);
         g.fillStyle = WS.color("--muted");
         g.textAlign = "right";
-        g.fillText(WS.amount(this.data.unit === "" || this.data.unit === "%" ? +v.toPrecision(3) : v, this.data.unit), LEFT - 6, y(v));
+        g.fillText(WS.axis(v, this.data.unit), LEFT - 6, y(v));
       }
       g.textAlign = "left";
       const { out, step } = WS.ticks(from, to, room / 90);
@@ -167,7 +167,7 @@
   const charts = (host, data, span, color) => {
     const several = new Set(data.map((one) => one.device).filter((device) => device !== null)).size > 1;
     const lines = data.map((one) => new Line(host, one, span, color, several)), flat = lines.filter((line) => line.flat);
-    if (flat.length && host) host.after(WS.el("details", {}, WS.el("summary", {}, `${flat.length} that never changed`),
+    if (flat.length && host) host.after(WS.el("details", { open: flat.length === lines.length }, WS.el("summary", {}, `${flat.length} that never changed`),
       WS.el("ul", {}, ...flat.map((line) => WS.el("li", {}, `${line.title}: ${WS.amount(line.most, line.data.unit)}`)))));
     return lines;
   };

@@ -36,9 +36,12 @@ WS.rate = (b) => {
     if (Math.abs(b) >= scale) return `${WS.digits(b / scale)} ${unit}`;
   return `${Math.round(b)} B/s`;
 };
-WS.amount = (v, unit) => unit === "ns" ? WS.duration(v) : unit === "B" ? WS.size(v) : unit === "B/s" ? WS.rate(v)
-  : unit === "%" ? `${v.toFixed(1)}%` : Number.isInteger(v) ? WS.count(v) + (unit ? ` ${unit}` : "")
+WS.amount = (v, unit) => unit === "ns" ? WS.duration(v) : unit === "B" || unit === "byte" ? WS.size(v) : unit === "B/s" ? WS.rate(v)
+  : unit === "%" ? `${v && Math.abs(v) < 0.095 ? Math.abs(v) < 0.001 ? v.toExponential(1) : +v.toPrecision(2) : v.toFixed(1)}%` : Number.isInteger(v) ? WS.count(v) + (unit ? ` ${unit}` : "")
   : `${Math.abs(v) >= 1000 ? WS.count(Math.round(v)) : +v.toPrecision(4)}${unit ? ` ${unit}` : ""}`;
+/* A mark of an axis, where a long unit (instruction, gpc_cycle) has no room: 4.05M. */
+WS.axis = (v, unit) => (unit || "").length > 4 || unit === "" ? v.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 })
+  : WS.amount(unit === "%" ? +v.toPrecision(3) : v, unit);
 WS.percent = (part, whole) => whole ? `${(100 * part / whole).toFixed(part / whole < 0.0995 ? 2 : 1)}%` : "–";
 WS.shorten = (text, most) => {
   if (text.length <= most) return text;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,9 @@ def _judged(material: Material) -> tuple[int, int] | None:
     if found is None:
         return None
     loop = found.iterations
-    return loop.steady if loop is not None and loop.steady is not None else found.window
+    if loop is not None and loop.steady is not None:
+        return loop.steady
+    return found.window if found.account.span else None  # without device work, there is no such time
 
 
 def _head(material: Material, redactor: Redactor) -> dict[str, str]:
@@ -120,14 +123,16 @@ def _head(material: Material, redactor: Redactor) -> dict[str, str]:
     when = contents.get("realtime")
     processes, devices = contents.get("processes") or [], contents.get("devices") or []
     commands = list(dict.fromkeys(redactor.command(p["command"]) for p in processes if p["command"]))
-    kinds: dict[str, int] = {}
-    for device in devices:
-        kinds[device["name"]] = kinds.get(device["name"], 0) + 1
+    kinds = Counter(device["name"] or "" for device in devices)
+    nameless = kinds.pop("", 0)
+    named = [f"{n} × {name}" if n > 1 else name for name, n in kinds.items()]
+    if nameless:
+        named.append(f"{nameless} {'more' if named else 'device' if nameless == 1 else 'devices'}")
     return {
         "command": commands[0] + (f" and {len(commands) - 1} more" if len(commands) > 1 else "")
         if commands
         else "",
-        "devices": ", ".join(f"{n} × {name}" if n > 1 else str(name) for name, n in kinds.items()),
+        "devices": ", ".join(named),
         "when": datetime.fromtimestamp(when / 1e9, timezone.utc).strftime("%-d %B %Y, %H:%M UTC")
         if when
         else "",
@@ -172,12 +177,12 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
         busy = sum(row[name] for row in rows for name in ("compute", "communication", "copy"))
         of = f" on each of {len(rows)} GPUs" if len(rows) > 1 else ""
         note = f"of {numbers.duration(span // len(rows))}{of}"
-        add("GPU busy", numbers.cell(100 * busy / span, "%"), note, busy / span)
+        add("GPU busy", shares.percent(busy / span), note, busy / span)
         add("GPU idle", numbers.duration(span - busy), "from first to last work")
     kernels = material.kernels.tables.get("kernels")
     if kernels is not None and len(kernels):
         count = sum(kernels.column("count").to_pylist())
-        add("Kernels", numbers.cell(count), f"{len(kernels):,} names")
+        add("Kernels", numbers.cell(count), f"{len(kernels):,} {'name' if len(kernels) == 1 else 'names'}")
         add("Kernel time", numbers.duration(sum(kernels.column("total").to_pylist())), "summed over streams")
     copies = material.copies.tables.get("copies")
     if copies is not None and len(copies):
@@ -347,7 +352,7 @@ def _environment(trace: StoredTrace, material: Material, redactor: Redactor) -> 
 def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> dict[str, Any]:
     """A small table of the columns that have content in any row."""
     used = [name for name in columns if any(row[name] not in ("", None) for row in rows)]
-    numeric = {"device", "memory", "units", "capability", "process", "rank", "pid"}
+    numeric = {"memory", "units", "capability"}
     heads = [cells.Head(columns[name], name in numeric, name == "command") for name in used]
     return {"caption": caption, "heads": heads, "rows": [[row[name] for name in used] for row in rows]}
 

@@ -73,10 +73,15 @@ def _bar(label: str, parts: tuple[_BarPart, ...]) -> _Bar:
 def _parts(row: dict[str, Any]) -> tuple[_BarPart, ...]:
     """The classes that have time, in the order of their definition: work first, then idle time by cause."""
     return tuple(
-        _BarPart(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
+        _BarPart(name, kind in IDLE, row[name] / row["span"], percent(row[name] / row["span"]),
              numbers.duration(row[name]), MEANING[name])
         for kind, name in enumerate(CLASSES) if row[name]
     )  # fmt: skip
+
+
+def percent(share: float) -> str:
+    """A share that is not nothing never reads as nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else numbers.cell(100 * share, "%")
 
 
 def with_percent(account: pa.Table) -> pa.Table:
