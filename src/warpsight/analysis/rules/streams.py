@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.rules import grids
@@ -65,7 +66,7 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
     )
     evidence = [f"median grid {blocks:,.0f} blocks"]
     if edges:
-        evidence.append(f"{edges:,} kernels were released by {kind}")
+        evidence.append(f"{words.counted(edges, 'kernel was', 'kernels were')} released by {kind}")
     stack = facts.common_stack(work.stack[chosen])
     if stack:
         evidence.append(f"launched by {facts.stack_text(stack)}")
