@@ -51,6 +51,9 @@ def test_the_line_that_called_generated_code_is_named() -> None:
 
 
 def test_of_library_frames_those_with_a_file_say_more():
-    stack = ("replay (torch/cuda/graphs.py:139)", "<built-in method replay of pybind11_object object at 0x7f60>")
+    stack = (
+        "replay (torch/cuda/graphs.py:139)",
+        "<built-in method replay of pybind11_object object at 0x7f60>",
+    )
     assert user_frames(stack, 2) == "replay (torch/cuda/graphs.py:139)"
     assert user_frames(stack[1:], 2) == stack[1]

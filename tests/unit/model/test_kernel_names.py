@@ -129,4 +129,7 @@ def test_a_name_that_is_cut_at_its_end_says_so():
 def test_a_column_has_the_functions_name_and_is_cut_once(name, room, text):
     shown = short(name, room)
     assert len(shown) <= room and shown.count("……") == 0
-    assert shown.replace(" ", "") == text.replace(" ", "") or (shown[:20], shown[-6:]) == (text[:20], text[-6:])
+    assert shown.replace(" ", "") == text.replace(" ", "") or (shown[:20], shown[-6:]) == (
+        text[:20],
+        text[-6:],
+    )
