@@ -25,7 +25,7 @@ NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "void k<1>(int)", "void k<2>(in
 class Told:
     """A program written in letters: each launches the kernel of that name, `|` waits for the device, `!` records an event.
 
-    `h` and `d` in capitals copy to the device and on it.
+    `h` and `d` in capitals copy to the device and on it, `+` allocates, `-` frees.
     """
 
     def __init__(self, build: Build, text: str, **more: Any) -> None:
@@ -36,8 +36,9 @@ class Told:
                 end = max(device, host) + 5 * US
                 waits.append(sync(host, end - host, "context", correlation=5_000 + place))
                 host = end + 3 * US
-            elif letter == "!":
-                calls.append(call(host, US, "cudaEventRecord", correlation=9_000 + place))
+            elif letter in "!+-":
+                function = {"!": "cudaEventRecord", "+": "cudaMalloc", "-": "cudaFree"}[letter]
+                calls.append(call(host, US, function, correlation=9_000 + place))
                 host += 2 * US
             else:
                 launches.append(launch(host, 4 * US, place))
@@ -63,7 +64,7 @@ class Told:
 
     def parts(self, turns: Turns | None, text: str) -> list[str]:
         """The letters of each turn."""
-        letters = [one for one in text if one not in "|!"]
+        letters = [one for one in text if one not in "|!+-"]
         assert turns is not None and len(turns.of_launch) == len(letters)
         return ["".join(x for x, of in zip(letters, turns.of_launch.tolist(), strict=True) if of == n)
                 for n in range(-1, len(turns.label))]  # fmt: skip
@@ -271,6 +272,8 @@ def test_turns_with_other_work_right_before_and_after_are_the_layers_of_one_pass
         ("abcd!", 6, False),
         ("abDcd", 6, True),
         ("abHcd", 6, False),
+        ("abc+d", 6, True),
+        ("abc-d", 6, False),
     ],
 )
 def test_layers_have_four_kernels_and_no_marks_and_a_model_has_128_at_most(

@@ -38,6 +38,7 @@ _ACROSS = 0.5
 #: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
+_ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
 #: Layers of a model at most, and kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
@@ -285,11 +286,17 @@ def _to_or_from_host(trace: StoredTrace, work: Work, rows: Column) -> Column:
 
 
 def _marks(trace: StoredTrace, process: int) -> Column:
-    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not."""
+    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not.
+
+    Layers allocate: a framework's allocator asks for more while a model is passed for the first time.
+    """
     issued = calls.load(trace, api=True)
     if not len(issued):
         return issued.start
-    marks = [api_names.blocks(name) or _EVENT.search(name) is not None for name in issued.functions]
+    marks = [
+        (api_names.blocks(name) and _ALLOCATES.search(name) is None) or _EVENT.search(name) is not None
+        for name in issued.functions
+    ]
     found: Column = issued.start[(issued.process == process) & np.array(marks, bool)[issued.function]]
     return found
 
