@@ -84,9 +84,7 @@ def test_what_a_copy_engine_explains_is_no_delay_beside_it(build):
     assert length(solve(program.but(duration=changed))) == length(program.graph) - 100 * US
 
 
-@pytest.mark.parametrize(
-    ("overlap", "follows"), [(0, True), (300, True), (5_000, True), (15_000, True), (30_000, False)]
-)
+@pytest.mark.parametrize(("overlap", "follows"), [(0, True), (300, True), (5_000, True), (30_000, False)])
 def test_kernels_of_a_graph_whose_times_overlap_a_little_follow_each_other(build, overlap, follows):
     """Forty kernels of 60 µs in a chain, launched as one graph: every second one is called `norm`, and takes no time."""
     step = 60 * US - overlap
