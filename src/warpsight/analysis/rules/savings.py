@@ -51,7 +51,9 @@ _WORTH = 0.01
 _OF_WORK, _MOST_OF = (CLASSES[COMPUTE], CLASSES[COMMUNICATION], CLASSES[COPY]), 0.9
 #: Work that takes time and saves less than this part of it is hidden behind something else; smaller savings would be 0.0%.
 _LITTLE_OF, _LEAST = 0.1, 0.0005
-_LITTLE = "By itself this would gain next to nothing: the host, or work beside it, takes as long. Look first at what saves more."
+_LITTLE = "By itself this would gain next to nothing: {what} takes as long. Look first at what saves more."
+_AS_LONG = "the host, or work beside it,"
+_AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
 #: A program that launches bind gets so much shorter without them.
 _BOUND = 0.05
@@ -98,9 +100,9 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         much = f"{part:.1%}" if part >= _LEAST else "hardly"
         evidence = (*finding.evidence, f"without it the recording would be {much} shorter ({text})")
         little = finding.kind in _OF_WORK and saved < _LITTLE_OF * (finding.share_ns or 0)
-        yield replace(
-            finding, saves_ns=saved, evidence=evidence, advice=_LITTLE if little else finding.advice
-        )
+        what = _AS_LONG_IN_RANKS if finding.kind == CLASSES[COMMUNICATION] else _AS_LONG
+        advice = _LITTLE.format(what=what) if little else finding.advice
+        yield replace(finding, saves_ns=saved, evidence=evidence, advice=advice)
 
 
 def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> str | None:

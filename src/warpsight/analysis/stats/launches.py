@@ -66,8 +66,8 @@ def launch_latency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     )
     findings = list(doubts(work) + nothing(work) + _unmatched(work, call))
     if negative:
-        begin = words.counted(negative, "kernel begins before its", "kernels begin before their")
-        text = f"{begin} launch call: the clocks of device and host disagree"
+        early = words.counted(negative, "kernel begins before its", "kernels begin before their")
+        text = f"{early} launch call: the clocks of device and host disagree"
         findings.append(Finding("warning", text, {"kernels": negative}))
     return Result({"latency": table(spec, found)}, tuple(findings))
 
