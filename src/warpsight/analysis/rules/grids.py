@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import KERNEL, everything, wanted
+from warpsight.model import intervals
+from warpsight.model.work import COMMUNICATION, KERNEL, Work, everything, wanted
 
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
@@ -24,10 +25,25 @@ def blocks(trace: StoredTrace) -> Column:
     return out
 
 
+def _alone(work: Work, places: Column) -> Column:
+    """How long each of some kernels was the only one on its device (ns)."""
+    out: Column = work.end[places] - work.start[places]
+    for _, index in work.per_device():
+        running = index[work.kind[index] <= COMMUNICATION]
+        time, level = intervals.depth(work.start[running], work.end[running])
+        shared = np.flatnonzero(level[:-1] > 1)
+        together = intervals.union(time[shared], time[shared + 1])
+        mine = np.flatnonzero(np.isin(places, running))
+        out[mine] -= intervals.coverage(together, work.start[places[mine]], work.end[places[mine]])
+    return out
+
+
 def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
     """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
 
-    Only those that took longer than `longer` ns, and no collectives: few blocks suffice for those, whatever the device.
+    And `alone`, the part of the duration (ns) in which no other kernel or collective ran on the device: what has company leaves
+    no multiprocessors idle. Only those that took longer than `longer` ns, and no collectives: few blocks suffice for those,
+    whatever the device.
     """
     whole = everything(trace)
     work = whole.work
@@ -39,6 +55,7 @@ def kernels(trace: StoredTrace, rows: Rows, window: tuple[int, int], longer: int
     shape = trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][whole.kernel_rows(places)]
     devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
     return {
+        "alone": _alone(work, places),
         "start": work.start[places],
         "duration": work.end[places] - work.start[places],
         "name_id": work.name_id[places],

@@ -105,7 +105,8 @@ def _room(facts: Facts) -> tuple[float, float]:
     if not len(blocks):
         return 0.0, 0.0
     duration = found["duration"]
-    small = float(duration[(blocks > 0) & (blocks < units)].sum()) / max(float(duration.sum()), 1)
+    alone = found["alone"][(blocks > 0) & (blocks < units)]
+    small = float(alone.sum()) / max(float(duration.sum()), 1)
     return small, float(np.median(blocks))
 
 
