@@ -105,8 +105,8 @@ def _room(facts: Facts) -> tuple[float, float]:
     if not len(blocks):
         return 0.0, 0.0
     duration = found["duration"]
-    alone = found["alone"][(blocks > 0) & (blocks < units)]
-    small = float(alone.sum()) / max(float(duration.sum()), 1)
+    unfilled = found["unfilled"][(blocks > 0) & (blocks < units)]
+    small = float(unfilled.sum()) / max(float(duration.sum()), 1)
     return small, float(np.median(blocks))
 
 
