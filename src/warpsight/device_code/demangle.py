@@ -60,10 +60,19 @@ def demangle(name: str) -> str:
     library = _library()
     if library is None:
         return name
+    found = _demangled(library, name)
+    if found is None and "DF16" in name:
+        # Runtimes before GCC 13 do not know these types: others that kernels do not have, and that no `S_` counts, stand in.
+        found = _demangled(library, name.replace("DF16_", "De").replace("DF16b", "Df"))
+        found = found and found.replace("decimal128", "_Float16").replace("decimal32", "std::bfloat16_t")
+    return found or name
+
+
+def _demangled(library: ctypes.CDLL, name: str) -> str | None:
     status = ctypes.c_int(0)
     result = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
     if not result:
-        return name
+        return None
     try:
         return ctypes.string_at(result).decode("utf-8", "replace")
     finally:

@@ -128,7 +128,7 @@ def test_clocks_that_go_backwards_are_clamped_and_counted(tmp_path):
         assert graph.clamped == 1
         assert path.length == 1100
         assert (path.end >= path.begin).all()
-        assert "1 dependencies" in critical_path(trace).findings[0].text
+        assert "1 dependency ended" in critical_path(trace).findings[0].text
 
 
 @pytest.mark.parametrize("processes", [(0, 1), (1, 0)])

@@ -48,3 +48,12 @@ def test_frames_of_libraries_and_generated_code(frame: str) -> None:
 def test_the_line_that_called_generated_code_is_named() -> None:
     stack = ("<module> (decay.py:21)", "decay (decay.py:18)", "enqueue_knl_scale (<generated: 'invoker'>:12)")
     assert user_frames(stack, 1) == "decay (decay.py:18)"
+
+
+def test_of_library_frames_those_with_a_file_say_more():
+    stack = (
+        "replay (torch/cuda/graphs.py:139)",
+        "<built-in method replay of pybind11_object object at 0x7f60>",
+    )
+    assert user_frames(stack, 2) == "replay (torch/cuda/graphs.py:139)"
+    assert user_frames(stack[1:], 2) == stack[1]

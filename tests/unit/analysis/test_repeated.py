@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.analysis.account.rows import US, call, marker, operator, sync
-from tests.unit.analysis.conftest import Build, kernel, launch
+from tests.unit.analysis.conftest import Build, copy, kernel, launch
 from warpsight.analysis.steps import repeated
 from warpsight.analysis.steps.turns import Turns
 from warpsight.model import StoredTrace
@@ -23,27 +23,34 @@ NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "void k<1>(int)", "void k<2>(in
 
 
 class Told:
-    """A program written in letters: each launches the kernel of that name, `|` waits for the device, `!` records an event."""
+    """A program written in letters: each launches the kernel of that name, `|` waits for the device, `!` records an event.
+
+    `h` and `d` in capitals copy to the device and on it, `+` allocates, `-` frees.
+    """
 
     def __init__(self, build: Build, text: str, **more: Any) -> None:
-        launches, kernels, waits, calls = [], [], [], []
+        launches, kernels, waits, calls, copies = [], [], [], [], []
         host, device = US, US
         for place, letter in enumerate(text):
             if letter == "|":
                 end = max(device, host) + 5 * US
                 waits.append(sync(host, end - host, "context", correlation=5_000 + place))
                 host = end + 3 * US
-            elif letter == "!":
-                calls.append(call(host, US, "cudaEventRecord", correlation=9_000 + place))
+            elif letter in "!+-":
+                function = {"!": "cudaEventRecord", "+": "cudaMalloc", "-": "cudaFree"}[letter]
+                calls.append(call(host, US, function, correlation=9_000 + place))
                 host += 2 * US
             else:
                 launches.append(launch(host, 4 * US, place))
                 device = max(device, host + 6 * US)
-                kernels.append(kernel(device, 20 * US, NAMES.index(letter) + 1, correlation=place))
+                if letter in "HD":
+                    copies.append(copy(device, 20 * US, kind=f"{letter}toD", correlation=place))
+                else:
+                    kernels.append(kernel(device, 20 * US, NAMES.index(letter) + 1, correlation=place))
                 device += 20 * US
                 host += 5 * US
         self.trace: StoredTrace = build(
-            names=NAMES, launch=launches, kernel=kernels, sync=waits, api=calls, **more
+            names=NAMES, launch=launches, kernel=kernels, memcpy=copies, sync=waits, api=calls, **more
         )
         self.work: Work = device_work.load(self.trace)
         self.launched = np.argsort(self.work.start, kind="stable")
@@ -57,7 +64,7 @@ class Told:
 
     def parts(self, turns: Turns | None, text: str) -> list[str]:
         """The letters of each turn."""
-        letters = [one for one in text if one not in "|!"]
+        letters = [one for one in text if one not in "|!+-"]
         assert turns is not None and len(turns.of_launch) == len(letters)
         return ["".join(x for x, of in zip(letters, turns.of_launch.tolist(), strict=True) if of == n)
                 for n in range(-1, len(turns.label))]  # fmt: skip
@@ -257,7 +264,17 @@ def test_turns_with_other_work_right_before_and_after_are_the_layers_of_one_pass
 
 @pytest.mark.parametrize(
     ("layer", "count", "found"),
-    [("abcd", 6, True), ("abc", 6, False), ("abcd", 128, True), ("abcd", 129, False), ("abcd!", 6, False)],
+    [
+        ("abcd", 6, True),
+        ("abc", 6, False),
+        ("abcd", 128, True),
+        ("abcd", 129, False),
+        ("abcd!", 6, False),
+        ("abDcd", 6, True),
+        ("abHcd", 6, False),
+        ("abc+d", 6, True),
+        ("abc-d", 6, False),
+    ],
 )
 def test_layers_have_four_kernels_and_no_marks_and_a_model_has_128_at_most(
     build: Build, layer: str, count: int, found: bool

@@ -95,3 +95,9 @@ def test_broken_names_neither_raise_nor_vanish(text: str) -> None:
 
 def test_a_name_of_ten_kilobytes_is_shortened() -> None:
     assert demangle.short("void ns::kernel<" + "std::tuple<int, float>, " * 500 + "int>(int)") == "ns::kernel"
+
+
+def test_half_precision_of_new_compilers_becomes_readable_with_any_runtime() -> None:
+    assert demangle.demangle("_ZN5aiter4normIDF16bDF16_Li256EEEvPT0_PT_S4_") == (
+        "void aiter::norm<std::bfloat16_t, _Float16, 256>(_Float16*, std::bfloat16_t*, std::bfloat16_t*)"
+    )

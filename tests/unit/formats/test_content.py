@@ -54,6 +54,19 @@ def test_a_database_that_is_cut_off_is_called_damaged(tmp_path):
     assert "the tables of no profiler known" in told(whole, tmp_path)
 
 
+def test_the_database_that_rocprof_1_works_with_is_no_damaged_one(tmp_path):
+    path = tmp_path / "results.db"
+    with sqlite3.connect(path) as database:
+        database.execute(
+            'CREATE TABLE HIP ("BeginNs" INTEGER, "EndNs" INTEGER, "Name" TEXT, "DurationNs" INTEGER)'
+        )
+        database.execute('CREATE TABLE KERN ("Index" INTEGER, "KernelName" TEXT)')
+    database.close()
+    message = told(path, tmp_path)
+    assert "is the database that rocprof 1 works with: name the .json or .csv file" in message
+    assert "damaged" not in message
+
+
 def test_a_zip_of_something_else(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:

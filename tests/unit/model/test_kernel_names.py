@@ -98,3 +98,38 @@ def test_names_that_would_look_alike_show_where_they_differ():
     assert len(set(map(short, names))) == 1
     assert all(len(text) <= 72 for text in shown.values())
     assert [name.split("_")[2] in text for name, text in shown.items()] == [True] * 3
+
+
+def test_names_that_their_functions_tell_apart_lose_what_their_templates_were_given():
+    base = "split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel"
+    names = [f"void {base}_{part}_per_row_1<float, float, float, 2ul>(int)" for part in ("cta", "warp")]
+    whole = [f"void {base}_{part}_per_row_1<{'T' * 99}>(int)" for part in ("cta_of_it", "warp_of_it")]
+    for one in (*apart(names).values(), *apart(whole).values()):
+        assert one.endswith(("_per_row_1<…>", "_per_row_1…")) and "<float" not in one and "TT" not in one
+    assert len({*apart(names).values(), *apart(whole).values()}) == 4
+
+
+def test_a_name_that_is_cut_at_its_end_says_so():
+    names = [f"Cijk_{'A' * 80}_MT{size}_{'B' * 90}_WG16_1" for size in ("64x64", "128x64")]
+    assert all(len(text) <= 72 and text.endswith("B…") for text in apart(names).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "room", "text"),
+    [
+        ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", 34,
+         "…::multimem_all_reduce_kernel<…>"),
+        ("void at::native::vectorized_elementwise_kernel<4, X>(int)", 40, "…::vectorized_elementwise_kernel<4, X>"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64_tn_align8>(P)", 38,
+         "…::Kernel2<cutlass_80_tensoro…align8>"),
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x192x64_MI16x16x1_SN_WG16_16_1", 40,
+         "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S…WG16_16_1"),
+    ],
+)  # fmt: skip
+def test_a_column_has_the_functions_name_and_is_cut_once(name, room, text):
+    shown = short(name, room)
+    assert len(shown) <= room and shown.count("……") == 0
+    assert shown.replace(" ", "") == text.replace(" ", "") or (shown[:20], shown[-6:]) == (
+        text[:20],
+        text[-6:],
+    )

@@ -117,7 +117,7 @@ def test_kernels_without_a_measured_time_are_named_as_missing(tmp_path: Path) ->
     with measured(tmp_path / "a.warp", 2, 20_000, MEMORY) as trace:
         found, notes = rooflines([CountedKernel(name="other"), CountedKernel(name="k", launches=1)], trace)
     assert [one.name for one in found] == ["k"]
-    assert "1 kernels have no roofline" in notes[0]
+    assert "1 kernel has no roofline" in notes[0]
     assert "a different number of times" in notes[1]
 
 

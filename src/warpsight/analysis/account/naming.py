@@ -8,7 +8,7 @@ functions before a library's, and those before a framework's operators.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,8 @@ UNNAMED = "the host's own code"
 #: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
 Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
+#: No thread begins in a shared library: a frame of one that nobody calls is where a sample was, not what the program wanted.
+_SHARED = re.compile(r"\.so(\.|$)")
 #: Frames without a symbol say nothing, nor do those that stand for lost ones; those of the kernel and of the recorder itself
 #: say nothing of what the program wanted.
 _NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |^\[(Max depth|Broken backtraces)\]|\[kernel|\[vdso|libToolsInjection")
@@ -254,8 +256,10 @@ def _functions_at(
 
 def _places(trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
     """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
-    time, depth = stacks_over.by_function(tree, found)
     total = float(found.time.sum())
+    shared = np.array([_SHARED.search(text) is not None for text in tree.files], bool)
+    lone = (tree.depth[found.node] == 1) & shared[tree.function[found.node]]
+    time, depth = stacks_over.by_function(tree, replace(found, node=np.where(lone, 0, found.node)))
     own = np.array([not is_library(text) and not is_library(name)
                     for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
     known = np.array([name != stacks_over.NO_FRAME and not _NO_SYMBOL.search(f"{name} {text}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Levels of names: what people or frameworks announced, Python functions, operators of a framework.
 ANNOTATION, FUNCTION, OPERATOR = range(3)
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"#?\d+")
 #: Names of operators: lower case with namespaces, and autograd's nodes. Old profilers list annotations among them.
 _OPERATOR = re.compile(r"^[a-z_0-9]+(::\S.*)?$|Backward\d*$|^autograd::|^torch::")
 _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}

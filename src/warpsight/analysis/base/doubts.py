@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 
 if TYPE_CHECKING:
@@ -14,9 +15,17 @@ def doubts(work: Work) -> tuple[Finding, ...]:
     """Findings common to all analyses of this work: kernels without times, rows that end before they begin."""
     out = []
     if work.unfinished:
-        text = f"{work.unfinished:,} kernels were launched and no GPU record of them arrived; their time is not counted"
+        text = words.counted(
+            work.unfinished,
+            "kernel was launched and no GPU record of it arrived; its time is not counted",
+            "kernels were launched and no GPU record of them arrived; their time is not counted",
+        )
         out.append(Finding("loss", text, {"kernels": work.unfinished}))
     if work.reversed:
-        text = f"{work.reversed:,} rows end before they begin; they count as empty"
+        text = words.counted(
+            work.reversed,
+            "row ends before it begins; it counts as empty",
+            "rows end before they begin; they count as empty",
+        )
         out.append(Finding("warning", text, {"rows": work.reversed}))
     return tuple(out)

@@ -30,6 +30,6 @@ def is_folded(frame: str) -> bool:
 
 
 def user_frames(frames: tuple[str, ...], count: int) -> str:
-    """The innermost frames outside of libraries, innermost first; library frames if there are no others."""
-    own = [f for f in frames if not is_library(f)] or list(frames)
+    """The innermost frames outside of libraries, innermost first; if there are none, a library's, those with a file first."""
+    own = [f for f in frames if not is_library(f)] or [f for f in frames if not f.startswith("<")] or frames
     return " ← ".join(own[::-1][:count])

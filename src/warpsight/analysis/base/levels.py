@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
@@ -34,7 +35,10 @@ def memory(trace: StoredTrace, rows: Rows, by: str) -> Result:
     unknown = sum(table["unknown_frees"].to_pylist())
     findings: tuple[Finding, ...] = ()
     if unknown:
-        text = f"{unknown:,} frees have no allocation in the trace: they were allocated before the recording, or twice freed"
+        text = (
+            f"{words.counted(unknown, 'free has', 'frees have')} no allocation in the trace: it was made before the "
+            "recording, or freed twice"
+        )
         findings = (Finding("note", text, {"frees": unknown}),)
     return Result({"memory": with_units(table, total="B", peak="B", at_end="B")}, findings)
 
@@ -71,6 +75,10 @@ def counters(trace: StoredTrace, rows: Rows) -> Result:
     unknown = sum(table["nan"].to_pylist())
     findings: tuple[Finding, ...] = ()
     if unknown:
-        text = f"{unknown:,} samples of counters are not a number: they are in no minimum, mean, maximum or last value"
+        text = words.counted(
+            unknown,
+            "sample of a counter is not a number: it is in no minimum, mean, maximum or last value",
+            "samples of counters are not a number: they are in no minimum, mean, maximum or last value",
+        )
         findings = (Finding("note", text, {"samples": unknown}),)
     return Result({"counters": table}, findings)

@@ -34,6 +34,11 @@ def percent(share: float) -> str:
     return "more than 99%" if text == "100%" and share < 1 else text
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """1 kernel, 1,234 kernels; with a verb that depends on the number: `counted(n, "copy has", "copies have")`."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
 def times(count: int) -> str:
     """once, twice, 1,234 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")

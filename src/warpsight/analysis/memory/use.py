@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
@@ -279,12 +280,14 @@ def _pools(trace: StoredTrace) -> pa.Table:
 def _findings(found: Allocations) -> list[Finding]:
     out = []
     if found.double:
-        text = f"{len(found.double):,} frees of memory that was already freed"
+        text = f"{words.counted(len(found.double), 'free', 'frees')} of memory that was already freed"
         out.append(Finding("warning", text, {"frees": len(found.double)}, "memory/double-free"))
     if found.unknown:
-        text = f"{found.unknown:,} frees have no allocation in the trace: it was made before the recording, or never"
+        frees = words.counted(found.unknown, "free has", "frees have")
+        text = f"{frees} no allocation in the trace: it was made before the recording, or never"
         out.append(Finding("note", text, {"frees": found.unknown}, "memory/unknown-free"))
     if found.reused:
-        text = f"{found.reused:,} allocations took over an address whose free is not in the trace; it counts as freed then"
+        made = words.counted(found.reused, "allocation", "allocations")
+        text = f"{made} took over an address whose free is not in the trace; it counts as freed then"
         out.append(Finding("note", text, {"allocations": found.reused}, "memory/missing-free"))
     return out

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.merge import clocks, inputs, matching
 from warpsight.analysis.merge.inputs import LaunchedWork, LaunchingCalls
@@ -207,21 +208,30 @@ class Merged:
             found.append(
                 Finding("warning", text, {"explained": self.clock.explained, "rival": self.clock.rival})
             )
-        for key, text in (
-            ("ambiguous", "stacks could belong to more than one launch; they are on none"),
-            ("alone", "stacks have no launch in the GPU trace"),
-            ("foreign", "stacks belong to processes that the GPU trace does not have"),
+        for key, one, several in (
+            (
+                "ambiguous",
+                "stack could belong to more than one launch; it is on none",
+                "stacks could belong to more than one launch; they are on none",
+            ),
+            ("alone", "stack has no launch in the GPU trace", "stacks have no launch in the GPU trace"),
+            (
+                "foreign",
+                "stack belongs to a process that the GPU trace does not have",
+                "stacks belong to processes that the GPU trace does not have",
+            ),
         ):
             if counts[key]:
                 found.append(
                     Finding(
                         "warning" if key != "foreign" else "note",
-                        f"{counts[key]:,} {text}",
+                        words.counted(counts[key], one, several),
                         {key: counts[key]},
                     )
                 )
         if self.samples.skipped:
-            text = f"{self.samples.skipped:,} lines of the stack file could not be read and were skipped"
+            skipped = words.counted(self.samples.skipped, "line", "lines")
+            text = f"{skipped} of the stack file could not be read"
             found.append(Finding("loss", text, {"skipped": self.samples.skipped}))
         return found
 

@@ -246,7 +246,9 @@ def _findings(found: Figures, placed: _Placed) -> tuple[Finding, ...]:
     if outside.any():
         time, count = int(length[outside].sum()), int(outside.sum())
         whole = max(int(length[held.counts].sum()), 1)
-        text = f"{count:,} kernels, copies and sets ({words.duration(time)}, {time / whole:.0%}) belong to no module"
+        some = words.counted(count, "kernel, copy or set", "kernels, copies and sets")
+        none = "belongs to no module" if count == 1 else "belong to no module"
+        text = f"{some} ({words.duration(time)}, {time / whole:.0%}) {none}"
         out.append(Finding("note", text, {"rows": count, "time": time}))
     back = held.counts & placed.in_backward
     if back.any():

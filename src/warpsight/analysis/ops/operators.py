@@ -291,8 +291,11 @@ def _outside(found: Figures) -> list[Finding]:
     if not missing.any():
         return []
     count, time = int(missing.sum()), int((held.work.end - held.work.start)[missing].sum())
-    told = f"{count:,} kernels, copies and sets ({words.duration(time)})"
-    text = f"{told} were launched outside any operator, or their call is not recorded"
+    told = (
+        f"{words.counted(count, 'kernel, copy or set', 'kernels, copies and sets')} ({words.duration(time)})"
+    )
+    were = "was" if count == 1 else "were"
+    text = f"{told} {were} launched outside any operator, or their call is not recorded"
     return [Finding("note", text, {"rows": count, "time": time})]
 
 

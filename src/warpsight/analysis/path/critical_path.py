@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.path import dependencies as dependency
@@ -346,10 +347,18 @@ def _host(trace: StoredTrace, path: CriticalPath) -> pa.Table:
 def _findings(path: CriticalPath, graph: DependencyGraph) -> list[Finding]:
     found = []
     if graph.clamped:
-        text = f"{graph.clamped:,} dependencies ended after what waited for them began; they count as no time"
+        text = words.counted(
+            graph.clamped,
+            "dependency ended after what waited for it began; it counts as no time",
+            "dependencies ended after what waited for them began; they count as no time",
+        )
         found.append(Finding("note", text, {"dependencies": graph.clamped}))
     if graph.unplaced:
-        text = f"{graph.unplaced:,} waits of the host have no recorded call, so no thread; they are not on the path"
+        text = words.counted(
+            graph.unplaced,
+            "wait of the host has no recorded call, so no thread; it is not on the path",
+            "waits of the host have no recorded call, so no thread; they are not on the path",
+        )
         found.append(Finding("note", text, {"waits": graph.unplaced}))
     unknown = int((path.end - path.begin)[path.cause == CAUSES.index("nothing known before")].sum())
     if path.length and unknown > path.length // 20:

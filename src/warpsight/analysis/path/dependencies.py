@@ -206,7 +206,7 @@ class _Builder:
         if graphs is not None:
             in_graph = np.zeros(len(self.start), bool)
             in_graph[: len(work)] = graphs[0] != 0
-        previous, overlapping = self.lines.previous(self.start, in_graph)
+        previous, overlapping = self.lines.previous(self.start, in_graph, self.node_call)
         for queue in kinds.unordered:
             previous[self.queue == queue] = -1
         other_edges.default_stream_edges(self.lines, kinds, self.queues, len(work), self.edges, DEFAULT)

@@ -79,13 +79,30 @@ class Lines:
         at = a + np.searchsorted(self.issue[a:b], time, side="left") - 1
         return np.where(at >= a, self.order[self.latest[np.maximum(at, a)]], -1)
 
-    def previous(self, start: Column, same_launch: Column | None) -> tuple[Column, Column]:
+    def _begins_early(
+        self, node: Column, former: Column, over: Column, start: Column, ended: Column
+    ) -> Column:
+        """Which nodes of one launch begin before what they wait for has ended, as programmatic launches do.
+
+        They begin in the second half of one kernel, outlive it, and no other is running; `ended` have ended before they begin:
+
+            [--- gemm ---]            [--- gemm ---]
+                      [--- norm ---]  [--- norm ---]
+               follows it              is beside it
+        """
+        long = self.ends[former] - start[self.order[former]]
+        alone = ended >= node - 1
+        found: Column = (2 * over < long) & (self.ends[node] > self.ends[former]) & alone
+        return found
+
+    def previous(self, start: Column, same_launch: Column | None, call: Column) -> tuple[Column, Column]:
         """For each node, the node of its queue that released it, and the nodes that overlap it.
 
         That is the node that ended last of all before it in the order; kernels that follow each other in a graph seem to
         overlap a little, by less than half of the shorter one. Where that one had not ended when this began
         (nodes of one graph launch side by side, programmatic launches, clocks that disagree), it is the one that ended
-        last before this began, and without such a one the node before, with the overlap said.
+        last before this began, and without such a one the node before, with the overlap said. `call` launched each, -1
+        unknown.
         """
         before = np.empty(len(self.order), self.order.dtype)
         overlapping = []
@@ -108,8 +125,11 @@ class Lines:
             # Side by side in one launch nothing held it back there: what released the launch did.
             together = None if same_launch is None else same_launch[self.order[late]]
             fallback = late - 1 if together is None else np.where(together, before[late], late - 1)
-            before[late] = np.where(good, found, fallback)
-            overlapping.append(self.order[late[~good]])
+            one = former[late - a]
+            early = self._begins_early(late, one, over[late - a], start, at + 1 + a)
+            early &= (call[self.order[late]] == call[self.order[one]]) & (call[self.order[one]] >= 0)
+            before[late] = np.where(early, one, np.where(good, found, fallback))
+            overlapping.append(self.order[late[~good & ~early]])
         out = np.empty(len(self.order), self.order.dtype)
         found = self.order[np.maximum(before, 0)]
         found[before < 0] = -1

@@ -138,7 +138,9 @@ class _Building:
         if len(self.other_source):
             np.maximum.at(last, self.other_target, end[self.other_source])
         reach, wait = start - came, start - ended
-        function = self._functions()
+        function = (
+            2 * self._functions() + self.from_begin
+        )  # from the end and from the begin are different times
         latency = usual.by_code(
             reach, function, self._unhindered(called, last), int(function.max(initial=0)) + 1, _LATENCY
         )

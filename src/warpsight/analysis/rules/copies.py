@@ -198,7 +198,12 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
     if cost < 0.005 * facts.length and (count < _MANY or cost < _WORTH_A_WORD * facts.length):
         return
     stack = facts.common_stack(found["stack"])
-    text = f"{count:,} synchronous {what} hold the host until they are done"
+    one = {"copies": "copy", "fills": "fill"}[what]
+    text = words.counted(
+        count,
+        f"synchronous {one} holds the host until it is done",
+        f"synchronous {what} hold the host until they are done",
+    )
     evidence = (f"called by {facts.stack_text(stack)}",) if stack else ()
     yield Finding("warning", text, {what: count}, f"{what}/synchronous", cost, evidence, advice,
                   at=longest(found["start"], found["end"]))  # fmt: skip

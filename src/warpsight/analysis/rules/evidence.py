@@ -40,6 +40,8 @@ _PARTS, _DEVICES = 3, 8
 _COMPUTES, _SOME = 0.05, 2
 #: Pages that move for this share of a kernel's time hold it up.
 _PAGED = 0.1
+#: Smaller parts would be shown with 0.0%.
+_LEAST = 0.0005
 #: Share of a class's time that makes a single stretch worth naming.
 _ONE = 0.5
 
@@ -101,6 +103,7 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column, usual:
         out += [
             f"{entry.time / found.span:.1%} {kernel_names.short(entry.name)} ({entry.count:,})"
             for entry in entries[:_PARTS]
+            if entry.time >= _LEAST * found.span
         ]
     out += _place(facts, kind, entries[0], work)
     out += _longest(facts, kind, entries, usual)

@@ -41,12 +41,13 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
     rows = np.flatnonzero(small)
-    total = _unfilled(kernels, limit)
+    # Those that run beside each other leave the device idle once; what is short, or communicates, may fill it beside them.
+    total = min(_unfilled(kernels, limit), int(kernels["unfilled"][rows].sum()))
     if not len(rows) or total < _SMALL * facts.length:
         return
     names = names_of.texts(facts.trace, "short")
     used, place = distinct(kernels["name_id"][rows])
-    each = summed(place, kernels["duration"][rows], len(used))
+    each = summed(place, kernels["unfilled"][rows], len(used))
     first = np.argsort(-each, kind="stable")[:3].tolist()
     share = total / facts.length
     most = int(limit[kernels["device"][rows[place == first[0]][0]]])

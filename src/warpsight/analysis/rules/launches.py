@@ -75,7 +75,8 @@ def _queue_full(facts: Facts) -> Iterator[Finding]:
     if time < 0.1 * facts.length:
         return
     share = time / facts.length
-    text = f"the host is held in {int(held.sum()):,} launch calls for {share:.0%} of the time: the launch queue is full"
+    some = words.counted(int(held.sum()), "launch call", "launch calls")
+    text = f"the host is held in {some} for {share:.0%} of the time: the launch queue is full"
     yield Finding("note", text, {"calls": int(held.sum()), "time": time}, "launches/queue-full", None, (),
                   "The device is the bottleneck: make kernels faster, not launches.",
                   at=longest(calls.start[called[held]], calls.end[called[held]]))  # fmt: skip

@@ -80,7 +80,8 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
         f"{len(mine):,} allocations of {layer} are kept" + (f", made by {where}" if where else "")
     )
     at_exit = int((found.freed[mine] == NEVER).sum())
-    evidence = [f"{at_exit:,} of them were not freed when the recording ended"]
+    kept = words.counted(at_exit, "of them was", "of them were")
+    evidence = [f"{kept} not freed when the recording ended"]
     size = dict(facts.trace.rows("device", "device", "memory_bytes")).get(device)
     if size:
         _, level = memory.usage(found, place)
@@ -119,7 +120,8 @@ def _churn(facts: Facts, found: Allocations) -> Iterator[Finding]:
 def _wrong(found: Allocations) -> Iterator[Finding]:
     if found.double:
         first = found.double[0]
-        text = f"{len(found.double):,} frees of memory that was already freed, the first at address {first[2]:#x}"
+        some = words.counted(len(found.double), "free", "frees")
+        text = f"{some} of memory that was already freed, the first at address {first[2]:#x}"
         yield Finding("error", text, {"frees": len(found.double)}, "memory/double-free", None, (),
                       "Find the second owner of this memory; it can free what something else got in between.",
                       at=(int(first[1]), int(first[1]) + 1))  # fmt: skip

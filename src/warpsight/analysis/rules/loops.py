@@ -52,7 +52,8 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
     names = names_of.texts(facts.trace, "short")
     at = words.moment(int(one.start[worst]) - facts.origin)
     count, usually = len(one.rows_of(worst)), len(one.rows_of(plain))
-    works = f", with {count:,} kernels and copies instead of {usually:,}" if count != usually else ""
+    some = words.counted(count, "kernel or copy", "kernels and copies")
+    works = f", with {some} instead of {usually:,}" if count != usually else ""
     out = [f"begins at {at}{works}"]
     ranked = sorted(more.items(), key=lambda item: -item[1])[:2]
     for (kind, name), extra in ranked:

@@ -27,7 +27,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
     rows = counts.most_common()
     if rows:
         (source, cause), count = rows[0]
-        more = f" and {len(rows) - 1} more causes" if len(rows) > 1 else ""
+        more = f" and {words.counted(len(rows) - 1, 'more cause', 'more causes')}" if len(rows) > 1 else ""
         text = f"the trace is incomplete: {count:,} lost in {source}: {cause}{more}; what follows is about the rest"
         yield Finding("loss", text, {"count": int(count)}, "recording/lost")
 

@@ -49,6 +49,11 @@ _WHOLE, _WINDOW = 20_000, 10_000
 _WORTH = 0.01
 #: Device work as a cause; re-timing that saves nearly all of it does so whether the host waits or not.
 _OF_WORK, _MOST_OF = (CLASSES[COMPUTE], CLASSES[COMMUNICATION], CLASSES[COPY]), 0.9
+#: Work that takes time and saves less than this part of it is hidden behind something else; smaller savings would be 0.0%.
+_LITTLE_OF, _LEAST = 0.1, 0.0005
+_LITTLE = "By itself this would gain next to nothing: {what} takes as long. Look first at what saves more."
+_AS_LONG = "the host, or work beside it,"
+_AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
 #: A program that launches bind gets so much shorter without them.
 _BOUND = 0.05
@@ -85,19 +90,34 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         if saved is None or (bound is not None and saved >= bound):
             yield finding
             continue
-        if (
-            finding.kind in _OF_WORK
-            and saved < _MOST_OF * (finding.share_ns or 0)
-            and (recorded := _recorded_of_host(facts, windows)) is not None
-        ):
-            unknown = f"what it would save is not known: {recorded}"
-            yield replace(finding, evidence=(*finding.evidence, unknown))
+        if finding.kind in _OF_WORK and (unknown := _not_known(facts, windows, finding.share_ns or 0, saved)):
+            evidence = (*finding.evidence, f"what it would save is not known: {unknown}")
+            yield replace(finding, evidence=evidence)
             continue
         part = saved / facts.length
         if finding.kind is None and part < (_BOUND if finding.rule == "launches/launch-bound" else _WORTH):
             continue  # what it asks for changes nothing
-        evidence = (*finding.evidence, f"without it the recording would be {part:.1%} shorter ({text})")
-        yield replace(finding, saves_ns=saved, evidence=evidence)
+        much = f"{part:.1%}" if part >= _LEAST else "hardly"
+        evidence = (*finding.evidence, f"without it the recording would be {much} shorter ({text})")
+        little = finding.kind in _OF_WORK and saved < _LITTLE_OF * (finding.share_ns or 0)
+        what = _AS_LONG_IN_RANKS if finding.kind == CLASSES[COMMUNICATION] else _AS_LONG
+        advice = _LITTLE.format(what=what) if little else finding.advice
+        yield replace(finding, saves_ns=saved, evidence=evidence, advice=advice)
+
+
+def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> str | None:
+    """Why nobody knows what device work with this share would save, in words, or None.
+
+    Re-timing knows no better than the trace: where the host's waits are not in it, or for as long as the work takes the device
+    waits for something that is not, it keeps what it does not understand where it is.
+    """
+    if saved >= _MOST_OF * share:
+        return None
+    if (recorded := _recorded_of_host(facts, windows)) is not None:
+        return recorded
+    if saved < _LITTLE_OF * share and facts.account.time(UNKNOWN) >= share:
+        return "the device waits at least as long for what is not in the trace"
+    return None
 
 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:

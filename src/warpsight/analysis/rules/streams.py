@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.rules import grids
@@ -62,7 +63,7 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
     )
     evidence = [f"median grid {blocks:,.0f} blocks"]
     if edges:
-        evidence.append(f"{edges:,} kernels were released by {kind}")
+        evidence.append(f"{words.counted(edges, 'kernel was', 'kernels were')} released by {kind}")
     stack = facts.common_stack(work.stack[chosen])
     if stack:
         evidence.append(f"launched by {facts.stack_text(stack)}")
@@ -101,7 +102,8 @@ def _room(facts: Facts) -> tuple[float, float]:
     if not len(blocks):
         return 0.0, 0.0
     duration = found["duration"]
-    small = float(duration[(blocks > 0) & (blocks < units)].sum()) / max(float(duration.sum()), 1)
+    unfilled = found["unfilled"][(blocks > 0) & (blocks < units)]
+    small = float(unfilled.sum()) / max(float(duration.sum()), 1)
     return small, float(np.median(blocks))
 
 

@@ -151,10 +151,11 @@ def _leading(facts: Facts, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
     if not len(facts.work):
         if facts.work.unfinished:
-            return f"no kernel finished: {facts.work.unfinished:,} were launched and never seen to run"
+            launched = words.counted(facts.work.unfinished, "was", "were")
+            return f"no kernel finished: {launched} launched and never seen to run"
         return "no device work was recorded"
     if not facts.account.span:
-        return f"all {len(facts.work):,} the recorded kernels, copies and fills have no duration"
+        return f"none of the {len(facts.work):,} recorded kernels, copies and fills has a duration"
     parts = [
         f.text if f.kind is not None or not f.saves_ns
         else f"{f.text} (up to {f.saves_ns / facts.length:.0%} less time without it)" for f in leading
@@ -173,7 +174,7 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
         return text
     found = f"of {words.duration(loop.median_ns)} ({loop.source})"
     if loop.steady is None:
-        return f"{text}; {loop.count:,} iteration{'s' if loop.count > 1 else ''} {found}"
+        return f"{text}; {words.counted(loop.count, 'iteration', 'iterations')} {found}"
     some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
     text = f"{text}, and {words.percent(loop.busy)} of the loop's steady state: {some} iterations {found}"
     return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"
@@ -194,7 +195,7 @@ def _without_device(facts: Facts) -> str:
     if len(facts.work) or facts.work.unfinished:
         return "no time of a device is known"
     held = ((facts.trace.count(table), one, several) for table, one, several in _OF_THE_HOST)
-    told = [f"{count:,} {one if count == 1 else several}" for count, one, several in held if count]
+    told = [words.counted(count, one, several) for count, one, several in held if count]
     if not told:
         return "the trace holds neither device work nor host work"
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]

@@ -130,5 +130,5 @@ def _sized(trace: StoredTrace, rows: Rows, work: Work) -> tuple[list[dict[str, A
 def _left_out(missing: int, of: int, restricted: bool) -> tuple[Finding, ...]:
     if not missing or restricted:
         return ()
-    text = f"{missing:,} of {of:,} collectives have neither a kernel nor a duration"
+    text = f"{missing:,} of {of:,} collectives {'has' if missing == 1 else 'have'} neither a kernel nor a duration"
     return (Finding("note", text, {"collectives": missing, "of": of}),)

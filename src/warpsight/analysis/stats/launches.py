@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.base import distribution
+from warpsight.analysis.base import distribution, words
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
@@ -66,7 +66,8 @@ def launch_latency(trace: StoredTrace, rows: Rows = _ALL) -> Result:
     )
     findings = list(doubts(work) + nothing(work) + _unmatched(work, call))
     if negative:
-        text = f"{negative:,} kernels begin before their launch call: the clocks of device and host disagree"
+        early = words.counted(negative, "kernel begins before its", "kernels begin before their")
+        text = f"{early} launch call: the clocks of device and host disagree"
         findings.append(Finding("warning", text, {"kernels": negative}))
     return Result({"latency": table(spec, found)}, tuple(findings))
 
@@ -241,5 +242,6 @@ def _unmatched(work: Work, call: Column, *, every: bool = False) -> tuple[Findin
     if not missing:
         return ()
     what = "kernels, copies and sets" if every else "kernels"
-    text = f"the launch calls of {missing:,} of {of:,} {what} are not in the trace; they are left out where calls count"
+    left = "it is" if missing == 1 else "they are"
+    text = f"the launch calls of {missing:,} of {of:,} {what} are not in the trace; {left} left out where calls count"
     return (Finding("note", text, {"rows": missing, "of": of}),)

@@ -57,9 +57,8 @@ def redundant(trace: StoredTrace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Fi
     count = len(c["start"])
     notes: tuple[Finding, ...] = ()
     if count < total:
-        text = (
-            f"{total - count:,} of {total:,} copies have no addresses: they cannot be checked for redundancy"
-        )
+        have = "has no addresses: it" if total - count == 1 else "have no addresses: they"
+        text = f"{total - count:,} of {total:,} copies {have} cannot be checked for redundancy"
         notes = (Finding("note", text, {"copies": total - count, "of": total}),)
     if not count:
         return table(_SPEC, []), notes

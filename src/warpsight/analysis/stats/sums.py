@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight.analysis.base import distribution
+from warpsight.analysis.base import distribution, words
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.ranges.open import of_calls
 from warpsight.analysis.stats.stream_numbers import StreamNumbers
@@ -120,9 +120,12 @@ def _kernels(trace: StoredTrace, rows: Rows, by: str, names: str, latency: bool)
     )
     findings: tuple[Finding, ...] = ()
     if missing:
-        text = (
-            f"{missing:,} kernels were launched and no GPU record of them arrived; they are not counted here"
+        lost = words.counted(
+            missing,
+            "kernel was launched and no GPU record of it arrived; it is",
+            "kernels were launched and no GPU record of them arrived; they are",
         )
+        text = f"{lost} not counted here"
         findings = (Finding("loss", text, {"kernels": missing}),)
     return Result({"kernels": table}, findings)
 
@@ -300,11 +303,8 @@ def _calls(trace: StoredTrace, rows: Rows, name: str, tables: tuple[str, ...]) -
         for t in tables
     )
     if running:
-        findings.append(
-            Finding(
-                "loss", f"{running:,} calls had not returned when the recording ended", {"calls": running}
-            )
-        )
+        text = f"{words.counted(running, 'call', 'calls')} had not returned when the recording ended"
+        findings.append(Finding("loss", text, {"calls": running}))
     return Result({name: with_units(_by_total(table), **_NS, share="%")}, tuple(findings))
 
 
@@ -315,9 +315,8 @@ def _nvtx(trace: StoredTrace, rows: Rows) -> Result:
     ((never,),) = trace.sql(
         f"SELECT count(*) FROM marker_ids WHERE open AND {rows.where(device=False, stream=False)}"
     ).fetchall()
-    findings = (
-        (Finding("warning", f"{never:,} ranges were never closed", {"ranges": never}),) if never else ()
-    )
+    text = f"{words.counted(never, 'range was', 'ranges were')} never closed"
+    findings = (Finding("warning", text, {"ranges": never}),) if never else ()
     return Result({"nvtx": with_units(_by_total(table), **_NS, share="%")}, findings)
 
 

@@ -194,5 +194,6 @@ def _findings(work: Work, phase: Column) -> list[Finding]:
     unknown = int((phase == UNKNOWN).sum())
     if not unknown or not len(work):
         return []
-    text = f"{unknown:,} of {len(work):,} kernels, copies and fills have no phase: no range, operator or stack names one"
+    have = "has" if unknown == 1 else "have"
+    text = f"{unknown:,} of {len(work):,} kernels, copies and fills {have} no phase: no range, operator or stack names one"
     return [Finding("note", text, {"rows": unknown})]

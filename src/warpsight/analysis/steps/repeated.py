@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.account.copies import copy_names
 from warpsight.analysis.ops.module_tree import PREFIX
 from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.turns import Turns
@@ -37,6 +38,7 @@ _ACROSS = 0.5
 #: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
+_ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
 #: Layers of a model at most, and kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
@@ -269,18 +271,32 @@ def layers_of_one_pass(
         return False
     begun, _ = waits(trace, process)
     edges = np.searchsorted(begun, when[[first - 1, first, last, last + 1]])
-    copied = turns.of_launch[inside[work.kind[launched[inside]] == COPY]]
+    copied = turns.of_launch[inside[_to_or_from_host(trace, work, launched[inside])]]
     marked = turns.of_launch[np.maximum(np.searchsorted(when, _marks(trace, process), "right") - 1, 0)]
     marked = np.union1d(copied, marked[marked >= 0])
     return bool(edges[0] == edges[1] and edges[2] == edges[3] and len(marked) * 2 < len(turns.label))
 
 
+def _to_or_from_host(trace: StoredTrace, work: Work, rows: Column) -> Column:
+    """Which rows of work are copies that bring data or fetch results, as loops do; layers copy on the device."""
+    texts, code = copy_names(trace, work, rows)
+    outside = np.array(["DtoD" not in text and "PtoP" not in text for text in texts], bool)
+    found: Column = outside[code] & (work.kind[rows] == COPY)
+    return found
+
+
 def _marks(trace: StoredTrace, process: int) -> Column:
-    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not."""
+    """When the host held on in the driver, or recorded or asked for an event: loops do that, layers do not.
+
+    Layers allocate: a framework's allocator asks for more while a model is passed for the first time.
+    """
     issued = calls.load(trace, api=True)
     if not len(issued):
         return issued.start
-    marks = [api_names.blocks(name) or _EVENT.search(name) is not None for name in issued.functions]
+    marks = [
+        (api_names.blocks(name) and _ALLOCATES.search(name) is None) or _EVENT.search(name) is not None
+        for name in issued.functions
+    ]
     found: Column = issued.start[(issued.process == process) & np.array(marks, bool)[issued.function]]
     return found
 

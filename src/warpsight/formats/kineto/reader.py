@@ -124,9 +124,8 @@ def read(source: Source, target: Target, options: Options) -> None:
         if reading.negative:
             target.negative_durations(reading.negative, "event")
         for category, count in reading.strange_arrows.items():
-            target.lost(
-                count, f"arrows of category {category!r}, which torch.profiler does not write", "flow"
-            )
+            cause = f"arrows of category {category!r}, which torch.profiler does not write, are not kept"
+            target.lost(count, cause, "flow", severity="note")  # somebody drew them over a whole trace
     finally:
         reading.held.close()
         reading.stacks.close()

@@ -29,6 +29,8 @@ _UNKNOWN = (
     "in no known format (`warpsight import --formats` lists the formats; `import --from FORMAT` forces one)"
 )
 _LONGEST_PATH = 4096
+#: Columns of every table of rocprof 1, among the definitions that a database begins with.
+_ROCPROF_1 = (b"BeginNs", b"EndNs", b"DurationNs")
 #: Keys of a JSON object to name in a message.
 _MOST_KEYS = 6
 
@@ -90,6 +92,10 @@ def _database(source: Source) -> str:
     size = len(head) if source.compression else source.size
     if whole and not source.compression and size < whole:
         return f"is a damaged SQLite database: {size:,} of its {whole:,} bytes are there; copy or export it again"
+    if all(column in head for column in _ROCPROF_1):
+        return (
+            "is the database that rocprof 1 works with: name the .json or .csv file that it wrote beside it"
+        )
     return "is a SQLite database that is damaged, or has the tables of no profiler known"
 
 

@@ -57,14 +57,14 @@ def bare(name: str) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def short(name: str) -> str:
-    """A name for a sentence: bare, and of a long one as much as there is room for."""
+def short(name: str, longest: int = _LONGEST) -> str:
+    """A name for a sentence, or for a column: bare, and of a long one as much as there is room for."""
     text = ""
     for text in _ever_shorter(bare(name)):
-        if len(text) <= _LONGEST:
+        if len(text) <= longest:
             return text
-    head = (_LONGEST - 1) * 4 // 5  # both ends of a name that cannot be divided tell it from others
-    return f"{text[:head]}…{text[len(text) - (_LONGEST - 1 - head) :]}"
+    head = (longest - 1) * 4 // 5  # both ends of a name that cannot be divided tell it from others
+    return f"{text[:head]}…{text[len(text) - (longest - 1 - head) :]}"
 
 
 def apart(names: Iterable[str]) -> dict[str, str]:
@@ -75,12 +75,19 @@ def apart(names: Iterable[str]) -> dict[str, str]:
         alike.setdefault(text, []).append(name)
     head = _LONGEST // 2
     for group in alike.values():
-        least, most = min(map(bare, group)), max(map(bare, group))
+        if len(group) == 1:
+            continue
+        texts = {name: _template(bare(name))[0] for name in group}
+        if len(set(texts.values())) < len(group):  # what their templates were given tells them apart
+            texts = {name: bare(name) for name in group}
+        least, most = min(texts.values()), max(texts.values())
         same = (one == other for one, other in zip(least, most, strict=False))
         begin = max(sum(itertools.takewhile(bool, same)) - 3, head)
-        for name in group if len(group) > 1 else ():
-            text = bare(name)
-            shown[name] = f"{text[:head]}…{text[begin : begin + _LONGEST - head - 1]}"
+        for name, text in texts.items():
+            rest = text[begin : begin + _LONGEST - head - 1]
+            if begin + len(rest) < len(bare(name)):
+                rest = f"{rest[: _LONGEST - head - 2]}…"
+            shown[name] = f"{text[:head]}…{rest}"
     return shown
 
 
@@ -90,6 +97,8 @@ def _ever_shorter(text: str) -> Iterator[str]:
     First the namespaces of template arguments, then what is inside of those, then outer namespaces, then the last arguments:
 
         a::b::f<c::D<int>, E, 4>   a::b::f<D<int>, E, 4>   a::b::f<D<…>, E, 4>   …::f<D<…>, E, 4>   …::f<D<…>, …>
+
+    And all of them of a function whose name is longer than the first.
     """
     yield text
     base, given, after = _template(text)
@@ -106,6 +115,8 @@ def _ever_shorter(text: str) -> Iterator[str]:
         base = f"…::{base}"
     for count in range(len(given) - 1, 0, -1):
         yield f"{base}<{', '.join(given[:count])}, …>"
+    if given and len(base) >= len(given[0]):
+        yield f"{base}<…>"
 
 
 def _template(text: str) -> tuple[str, list[str], str]:

@@ -128,7 +128,9 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
         found.append(_roofline(kernel, kernel.launches or launches, run, launches))
     notes = []
     if missing:
-        notes.append(f"{missing} kernels have no roofline: the measured run has no time of them")
+        notes.append(
+            f"{missing} kernel{' has' if missing == 1 else 's have'} no roofline: the measured run has no time of them"
+        )
     if unequal:
         notes.append(
             f"{unequal} kernels were launched a different number of times in the measured run: averages are compared"

@@ -44,7 +44,9 @@ def _most(found: AccountSummary, kind: int, time: int, entry: Entry, width: int)
         shown = numbers.shorten_paths(place, width - len(rest))
         # The line of a place is the point of it: rather that than its share.
         return numbers.shorten_paths(place, width) if rest and shown.endswith("…") else shown + rest
-    return numbers.shorten(name(kind, entry), width - len(rest)) + rest
+    if kind in (COMPUTE, COMMUNICATION):
+        return kernel_names.short(entry.name, max(width - len(rest), _NARROW - len(rest))) + rest
+    return numbers.shorten(entry.name, width - len(rest)) + rest
 
 
 def name(kind: int, entry: Entry) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from warpsight.analysis.base import words
 from warpsight.ui.render import terminal
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def warn(trace: StoredTrace) -> bool:
     if not missing:
         return False
     source, cause, count = missing[0]
-    more = f" and {len(missing) - 1} more causes" if len(missing) > 1 else ""
+    more = f" and {words.counted(len(missing) - 1, 'more cause', 'more causes')}" if len(missing) > 1 else ""
     terminal.warning(f"incomplete: {count:,} lost in {source}: {cause}{more} (warpsight info shows all)")
     return True
 

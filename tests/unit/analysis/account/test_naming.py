@@ -259,6 +259,19 @@ def test_an_address_of_the_kernel_is_no_name(build):
     assert host(build, stacks=((KERNEL,),), sample=[sample(10, 1), sample(500, 1)])[0].name == UNNAMED
 
 
+SHARED = ("std::ostream::sentry::~sentry()", "/usr/lib/libstdc++.so.6.0.34", None, None, "native", None)
+
+
+def test_a_frame_of_a_shared_library_that_nobody_calls_is_no_name(build):
+    """Its callers are lost: no thread begins there."""
+    samples = [sample(10 + i * 90, 1) for i in range(10)]
+    assert host(build, stacks=((SHARED,),), sample=samples)[0].name == UNNAMED
+    known = ("main", "/home/me/solver", None, None, "native", None)
+    assert host(build, stacks=((known,),), sample=samples)[0].name == "main"
+    called = ((known, SHARED),)  # its callers are known: `main` holds nearly all of it too
+    assert host(build, stacks=called, sample=[sample(10 + i * 90, 2) for i in range(10)])[0].name == SHARED[0]
+
+
 @pytest.mark.parametrize(
     "inner",
     [

@@ -126,3 +126,8 @@ def test_ranges_of_many_names_over_a_long_time_count_once_each():
     end = np.array([span, span // 2, span // 2, span], np.int64)
     code = np.array([0, 0, 1 << 30, 1 << 30], np.int64)
     assert sorted(ranges_over._outermost(begin, end, code).tolist()) == [0, 2, 3]
+
+
+def test_the_sign_before_a_number_is_part_of_it():
+    assert ranges_over.pattern("ProfilerStep#12") == ranges_over.pattern("ProfilerStep#7") == "ProfilerStep#"
+    assert ranges_over.pattern("step 12 of 40") == "step # of #"

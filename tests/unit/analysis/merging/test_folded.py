@@ -131,9 +131,9 @@ def test_the_parts_of_the_work_add_up() -> None:
         ("copy", 1, 5),
     ]
     assert [one.text for one in found.findings] == [
-        "1 stacks could belong to more than one launch; they are on none",
-        "1 stacks have no launch in the GPU trace",
-        "1 stacks belong to processes that the GPU trace does not have",
+        "1 stack could belong to more than one launch; it is on none",
+        "1 stack has no launch in the GPU trace",
+        "1 stack belongs to a process that the GPU trace does not have",
     ]
     assert [one.severity for one in found.findings] == ["warning", "warning", "note"]
 

@@ -53,6 +53,23 @@ def test_a_copy_that_came_within_its_call_says_nothing_about_another_functions_l
     assert saved == 10 * US
 
 
+@pytest.mark.parametrize("turns", [1, 3, 10])
+def test_staged_copies_say_nothing_about_the_latency_of_those_whose_call_waits_for_them(build, turns):
+    """To the device the call returns 1 µs before the copy ends, from it 50 µs after: without copies hardly anything is left."""
+    copies, calls = [], []
+    for number in range(turns):
+        host = EPOCH + number * 2_200 * US
+        calls.append(launch(host, 999 * US, 2 * number + 1, function="cudaMemcpyAsync"))
+        copies.append(copy(host + 20 * US, 980 * US, source_kind="pageable", correlation=2 * number + 1))
+        host += 1_040 * US
+        calls.append(launch(host, 1_100 * US, 2 * number + 2, function="cudaMemcpyAsync"))
+        copies.append(copy(host + 10 * US, 1_040 * US, kind="DtoH", source_kind="device", destination_kind="pageable",
+                           correlation=2 * number + 2))  # fmt: skip
+    program = build_program(build(memcpy=copies, launch=calls))
+    assert length(solve(program)) == length(program.graph)
+    assert length(solve(without.copies(program))) <= turns * 150 * US
+
+
 def test_what_a_copy_engine_explains_is_no_delay_beside_it(build):
     """Four copies to the device in four streams, all launched at once: without the first the others come as much earlier."""
     rows = [
@@ -67,7 +84,7 @@ def test_what_a_copy_engine_explains_is_no_delay_beside_it(build):
     assert length(solve(program.but(duration=changed))) == length(program.graph) - 100 * US
 
 
-@pytest.mark.parametrize(("overlap", "follows"), [(0, True), (300, True), (30_000, False)])
+@pytest.mark.parametrize(("overlap", "follows"), [(0, True), (300, True), (5_000, True), (30_000, False)])
 def test_kernels_of_a_graph_whose_times_overlap_a_little_follow_each_other(build, overlap, follows):
     """Forty kernels of 60 µs in a chain, launched as one graph: every second one is called `norm`, and takes no time."""
     step = 60 * US - overlap

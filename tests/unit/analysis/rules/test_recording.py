@@ -26,8 +26,8 @@ def loss(cause: str, count: int, severity: str = "lost") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("losses", "said", "count"),
     [
-        ([loss("late", 1), loss("full", 2)], "2 lost in ring: full and 1 more causes", 2),
-        ([loss("full", 2), loss("late", 3), loss("full", 2)], "4 lost in ring: full and 1 more causes", 4),
+        ([loss("late", 1), loss("full", 2)], "2 lost in ring: full and 1 more cause", 2),
+        ([loss("full", 2), loss("late", 3), loss("full", 2)], "4 lost in ring: full and 1 more cause", 4),
         ([loss("full", 1_200), loss("noted", 5_000, "note")], "1,200 lost in ring: full", 1_200),
     ],
 )

@@ -34,8 +34,35 @@ def without(part):
 
 def test_a_share_of_the_account_gets_what_retiming_gives(judged):
     assert judged(250, kind="host") == [(250, without("2.5%"))]
-    assert judged(0, kind="host") == [(0, without("0.0%"))]  # a share is said, whatever it saves
+    assert judged(5, kind="host") == [(5, without("0.1%"))]
+    assert judged(0, kind="host") == [(0, without("hardly"))]  # a share is said, whatever it saves
     assert judged(None, kind="host") == [(None, ())]
+
+
+@pytest.mark.parametrize(
+    ("saved", "unknown", "known", "advice"),
+    [
+        (99, 0, True, "gain next to nothing"),  # for what else takes as long
+        (100, 0, True, "do it"),
+        (99, 999, True, "gain next to nothing"),
+        (99, 1_000, False, "do it"),  # as much time has no cause: re-timing cannot know
+        (100, 1_000, True, "do it"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["compute", "communication", "copy"])
+def test_work_that_saves_next_to_nothing_is_not_to_be_made_faster(
+    monkeypatch, kind, saved, unknown, known, advice
+):
+    """The work takes 1,000 ns; so much idle time (ns) has an unknown cause."""
+    monkeypatch.setattr(savings, "_windows", lambda facts: ([], "re-timed"))
+    monkeypatch.setattr(savings, "_saved", lambda windows, change: saved)
+    monkeypatch.setattr(savings, "_cause", lambda facts, finding: lambda program: program)
+    facts = SimpleNamespace(length=LENGTH, account=SimpleNamespace(time=lambda kind: unknown))
+    finding = Finding("warning", "text", kind=kind, share_ns=1_000, advice="do it")
+    (one,) = savings.with_savings(facts, [finding])
+    assert one.saves_ns == (saved if known else None) and advice in (one.advice or "")
+    assert ("slow rank" in (one.advice or "")) == ("nothing" in advice and kind == "communication")
+    assert ("not known" in one.evidence[0]) == (not known)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,26 @@ def test_each_device_has_its_own_number_of_multiprocessors(program: Program) -> 
     assert "kernels/small-grids" in rules(program)
 
 
+@pytest.mark.parametrize(
+    ("part", "beside", "found"),
+    [(0.0, 0, True), (0.6, 0, True), (0.75, 0, False), (0.75, 82, False), (0.75, 24, True)],
+)
+@pytest.mark.parametrize("name", ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "relu"])
+def test_small_grids_leave_nothing_idle_while_other_kernels_run(
+    program: Program, name: str, part: float, beside: int, found: bool
+) -> None:
+    """Something in another stream takes the rest of the multiprocessors for part of the time, or too few of them."""
+    other = program.writer.shape(grid_x=beside, grid_y=1, grid_z=1, block_x=128) if beside else -1
+    shape = program.writer.shape(grid_x=50, grid_y=1, grid_z=1, block_x=128)
+    number = program.writer.name(name)
+    for _ in range(30):
+        program.launch("gemm", 100 * US, shape_id=shape)
+        program.add("kernel", shape_id=other, start=program.device - 100 * US, duration=round(part * 100 * US),
+                    name_id=number, context=1,
+                    stream=8, device=0, correlation=9_000, graph_level=False)  # fmt: skip
+    assert ("kernels/small-grids" in rules(program)) == found
+
+
 def test_kernels_whose_grid_is_not_known_are_not_small(program: Program) -> None:
     for _ in range(30):
         program.launch("gemm", 100 * US)

@@ -62,7 +62,7 @@ def test_work_that_never_finished_and_loss_are_said(tmp_path):
         )
     with open_trace(tmp_path / "t.warp") as trace:
         found = verdict(trace)
-    assert found.headline == "no kernel finished: 1 were launched and never seen to run"
+    assert found.headline == "no kernel finished: 1 was launched and never seen to run"
     assert any("12 lost in cupti: buffers were full" in f.text for f in found.findings)
 
 

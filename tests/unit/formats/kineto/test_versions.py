@@ -45,10 +45,12 @@ def test_arrows_from_forward_to_backward_are_links(tmp_path, category):
         ]
 
 
-def test_arrows_that_kineto_does_not_write_are_counted_under_their_own_name(tmp_path):
+def test_arrows_drawn_over_a_trace_are_noted_and_make_it_no_less_complete(tmp_path):
     arrows = [arrow("dataflow", "s", 5, 10), arrow("dataflow", "f", 5, 30)]
     with ws.open(kineto_file.write(tmp_path / "trace.json", [kineto_file.kernel(20), *arrows])) as trace:
-        assert losses(trace) == [(2, "arrows of category 'dataflow', which torch.profiler does not write")]
+        said = "arrows of category 'dataflow', which torch.profiler does not write, are not kept"
+        assert trace.sql("SELECT count, cause, severity FROM loss").fetchall() == [(2, said, "note")]
+        assert "loss" not in [finding.severity for finding in trace.analyze().findings]
 
 
 def test_categories_of_2021_are_the_tables_of_today(tmp_path):
