@@ -114,7 +114,8 @@ class Lines:
             former, node = before[late], self.order[late]
             over = self.ends[former] - start[node]
             shorter = np.minimum(self.ends[former] - start[self.order[former]], self.ends[late] - start[node])
-            late = late[(over > CLOSE) | (2 * over > shorter)]
+            really = (over > CLOSE) | (2 * over > shorter)
+            late, former, over = late[really], former[really], over[really]
             if not len(late):
                 continue
             begins = start[self.order[late]]
@@ -125,10 +126,9 @@ class Lines:
             # Side by side in one launch nothing held it back there: what released the launch did.
             together = None if same_launch is None else same_launch[self.order[late]]
             fallback = late - 1 if together is None else np.where(together, before[late], late - 1)
-            one = former[late - a]
-            early = self._begins_early(late, one, over[late - a], start, at + 1 + a)
-            early &= (call[self.order[late]] == call[self.order[one]]) & (call[self.order[one]] >= 0)
-            before[late] = np.where(early, one, np.where(good, found, fallback))
+            early = self._begins_early(late, former, over, start, at + 1 + a)
+            early &= (call[self.order[late]] == call[self.order[former]]) & (call[self.order[former]] >= 0)
+            before[late] = np.where(early, former, np.where(good, found, fallback))
             overlapping.append(self.order[late[~good & ~early]])
         out = np.empty(len(self.order), self.order.dtype)
         found = self.order[np.maximum(before, 0)]
