@@ -106,7 +106,7 @@ def _run(tool: Path, code: bytes, address: int, architecture: str) -> list[Instr
         command = [str(tool), "-ndf", "--binary", architecture, "--base-address", hex(address), file.name]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+                command, capture_output=True, errors="replace", timeout=_TIMEOUT_S, check=False
             )
         except (OSError, subprocess.SubprocessError):
             return []

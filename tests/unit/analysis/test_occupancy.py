@@ -3,7 +3,9 @@
 import itertools
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +122,14 @@ def test_waves_and_tail(build):
     assert (row["tail_share"], row["tail_time"]) == (0.25, 100)
     (total,) = occupancy(trace).tables["devices"].to_pylist()
     assert (total["occupancy"], total["tail_share"]) == (1.0, 0.25)
+
+
+def test_a_grid_that_is_not_known_has_no_waves(build: Callable[..., Any]) -> None:
+    shape = {"block_x": 256, "block_y": 1, "block_z": 1, "registers": 32}
+    gpu = device(0, compute_capability="9.0", multiprocessors=132)
+    trace = build(shapes=(shape,), device=[gpu], kernel=[kernel(0, 100, shape_id=1)])
+    (row,) = occupancy(trace).tables["occupancy"].to_pylist()
+    assert row["occupancy"] == 1 and row["waves"] is row["last_wave"] is row["tail_time"] is None
 
 
 def test_a_device_of_another_vendor_is_not_judged_and_that_is_said(build):

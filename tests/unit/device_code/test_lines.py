@@ -153,6 +153,13 @@ def test_a_stretch_whose_anchors_disagree_changes_nothing() -> None:
     assert rows[refined[48]].line == 6  # they agree now
 
 
+def test_what_comes_before_the_first_row_of_the_ptx_belongs_to_no_stretch() -> None:
+    lines = LineSequence((LineRow(0, 1, 6, 0, 0, -1), LineRow(32, 1, 8, 0, 0, -1)), 0, 0, 64, ())
+    rows = tuple(LineRow(at, 0, line, 0, 0, -1) for at, line in ((16, 3), (32, 3), (48, 1)))
+    refined = ptx.refine(lines, LineSequence(rows, 0, 0, 64, ()), [0, 1, 0, 2])
+    assert refined == [(0, 0), (16, 1), (32, 1), (48, 1)]
+
+
 def test_sources_are_found_elsewhere_by_the_end_of_their_path(tmp_path: Path) -> None:
     (tmp_path / "csrc").mkdir()
     (tmp_path / "csrc" / "kernel.cu").write_text("first\n  second\n")

@@ -39,3 +39,20 @@ def test_arrow_takes_arrays_without_importing_an_installed_pandas(tmp_path: Path
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[0, 1, 2]", done.stderr
+
+
+def test_no_import_hook_brings_pandas_back(tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas was imported')")
+    code = (
+        "import sys; from importlib.machinery import PathFinder\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from warpsight.model.pandas_import import keep_pandas_out\n"
+        "sys.meta_path.insert(0, PathFinder)\n"  # as tools do that look at what is imported
+        "keep_pandas_out()\n"
+        "try:\n    import pandas\n"
+        "except ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "this process does without pandas", done.stderr

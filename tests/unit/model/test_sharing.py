@@ -10,6 +10,7 @@ from warpsight.formats.selection import Selection
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.schema import TABLES
+from warpsight.model.sharing import pack
 from warpsight.model.sharing.shared import shared
 
 _PRIVATE = ("margaret", "gpu17", "acme", "hunter2", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH")
@@ -186,6 +187,15 @@ def test_what_is_asked_for_stays_but_no_secret(trace):
         assert json.loads(told[2])["CUDA_HOME"] == "/home/margaret/acme/cuda"
         assert other.sql("SELECT file FROM frame").fetchall() == [("/home/margaret/acme/net/src/train.py",)]
         assert "hunter2" not in json.dumps(other.arrow("user_event").to_pylist())
+
+
+def test_packing_hides_no_paths_arguments_or_environment(trace: Path, tmp_path: Path) -> None:
+    pack.pack(trace, tmp_path / "t.warp.zip")
+    asked = ("SELECT command, environment FROM process", "SELECT file FROM frame")
+    with open_trace(trace) as whole, open_trace(tmp_path / "t.warp.zip") as packed:
+        for sql in asked:
+            rows = packed.sql(sql).fetchall()
+            assert rows == whole.sql(sql).fetchall() and rows[0][0]
 
 
 def test_a_table_with_one_private_part_keeps_all_its_parts(tmp_path):

@@ -272,7 +272,7 @@ def _when(trace: StoredTrace, work: Work) -> int | None:
     found = trace.sql(
         "SELECT monotonic, realtime FROM clock WHERE realtime IS NOT NULL ORDER BY monotonic LIMIT 1"
     ).fetchall()
-    return int(work.begin + found[0][1] - found[0][0]) if found and found[0][0] is not None else None
+    return int(work.begin + found[0][1] - found[0][0]) if found else None
 
 
 def _machine(trace: StoredTrace) -> str:

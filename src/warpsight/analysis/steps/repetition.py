@@ -157,12 +157,11 @@ def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
         if run > 2 * length or run > 4096:
             return _equal_steps(tokens, gap, length)
         run *= 2
-    best, widest = places[0], -1.0
-    for marked in places[:512]:
-        pause = float(np.median(gap[marked[marked > 0]])) if (marked > 0).any() else 0.0
-        if pause > widest:
-            best, widest = marked, pause
-    return best
+
+    def pause(marked: Column) -> float:
+        return float(np.median(gap[marked[marked > 0]])) if (marked > 0).any() else 0.0
+
+    return max(places[:512], key=pause)
 
 
 def _runs(tokens: Column, run: int) -> Column:

@@ -144,7 +144,7 @@ def memcpys(group: EventGroup, placing: Placing) -> Columns:
         "destination_device": group.mapped(peer, pa.int16(), "toDevice"),
         "source_address": group.mapped(_address, pa.uint64(), "source address"),
         "destination_address": group.mapped(_address, pa.uint64(), "destination address"),
-        **placing.streams(group, peers=True),
+        **placing.streams(group, "inDevice", "inContext"),
         "correlation": group.integers("correlation"),
         **_graph(group),
     }

@@ -68,10 +68,10 @@ class Placing:
             known = self._threads[process, tid] = self.target.thread(process, tid, name)
         return known
 
-    def streams(self, group: EventGroup, peers: bool = False) -> dict[str, Any]:
+    def streams(self, group: EventGroup, *peers: str) -> dict[str, Any]:
         """Columns device, context and stream of device work: as its arguments say, else by pid and tid.
 
-        `peers`: copies between devices say `inDevice` and `inContext` instead.
+        `peers`: the fields that say device and context instead, of copies between devices.
         """
         fields = (
             "device",
@@ -79,7 +79,7 @@ class Placing:
             "stream",
             ".pid",
             ".tid",
-            *(("inDevice", "inContext") if peers else ()),
+            *peers,
         )
         codes, listed = group.combinations(*fields)
         places = []

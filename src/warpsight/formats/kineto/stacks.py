@@ -28,8 +28,7 @@ def frame_of(name: str) -> Frame:
         kind = "marker" if name.startswith("nn.Module: ") else "python"
         return (name, None, None, None, kind, None)
     file, line, function = found.groups()
-    number = int(line)
-    return (function, file, number if number < 1 << 31 else None, None, "python", None)
+    return (function, file, int(line), None, "python", None)
 
 
 class _ById:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsight.analysis.ops.arguments import Tensor
+from warpsight.analysis.ops.arguments import Tensor, call
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_elements_that_differ_in_memory(
     one = Tensor(shape, "fp32", strides)
     assert one.distinct == distinct
     assert one.bytes == 4 * distinct
+
+
+def test_tensors_of_a_list_without_a_size_are_left_out() -> None:
+    found = call("aten::cat", "[[[2, 3], [4, -1]], []]", (b'["TensorList", "Scalar"]', b"null", b'["", "0"]'))
+    assert found.tensor_list() == (Tensor((2, 3), "", None),)

@@ -37,7 +37,9 @@ def model(program, start=0):
 def test_a_tree_with_own_and_total_times(build, program):
     model(program)
     model(program, 1000)
-    found = rows(program.built(build))
+    trace = program.built(build)
+    assert not [one for one in modules(trace).findings if "belong to no module" in one.text]
+    found = rows(trace)
     assert [(row["path"], row["depth"], row["class"], row["number"]) for row in found] == [
         ("Model_0", 0, "Model", 0),
         ("Model_0/Linear_1", 1, "Linear", 1),  # the longest first

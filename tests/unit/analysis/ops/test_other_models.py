@@ -186,3 +186,27 @@ def test_a_norm_reads_what_it_is_given(weight, bias, statistics, training, eleme
     shapes = ([8, 16, 5, 5], weight, bias, statistics, statistics, None, None, None)
     found = work("aten::native_batch_norm", *shapes, values={5: training, 6: "0.1", 7: "1e-05"})
     assert found.bytes == 2 * (2 * 3200 + elements)
+
+
+def test_repeating_copies_and_computes_nothing() -> None:
+    found = work("aten::repeat", [4, 5], None, values={1: "[3, 1, 2]"})
+    assert (found.flops, found.bytes, found.matrix) == (0, 2 * (20 + 3 * 4 * 10), False)
+
+
+def test_rows_that_an_index_selects_are_read_and_written() -> None:
+    found = work("aten::index_select", [6, 40], None, [3], dtype=[BF16, "", LONG], values={1: "0"})
+    assert (found.flops, found.bytes) == (0, 3 * 8 + 2 * 3 * 40 * 2)
+
+
+@pytest.mark.parametrize(("weights", "each"), [(None, 1), ([5], 2)])
+def test_weights_of_a_bag_are_multiplied_as_well(weights: list[int] | None, each: int) -> None:
+    found = work("aten::embedding_bag", [10, 8], [5], [2], None, None, None, weights, None,
+                 dtype=[FP32, LONG, LONG, "", "", "", FP32, ""], values={3: "False", 4: "0", 5: "False", 7: "False"})  # fmt: skip
+    assert found.flops == 5 * 8 * each
+
+
+def test_the_gradient_of_an_average_has_no_places_to_read() -> None:
+    largest = work("aten::max_pool2d_with_indices_backward", [2, 3, 4, 4], [2, 3, 8, 8], *[None] * 5, [2, 3, 4, 4],
+                   dtype=[FP32] * 7 + [LONG])  # fmt: skip
+    average = work("aten::avg_pool2d_backward", [2, 3, 4, 4], [2, 3, 8, 8], *[None] * 6, dtype=FP32)
+    assert (largest.flops, average.flops) == (2 * 3 * 16, 2 * 3 * 64)

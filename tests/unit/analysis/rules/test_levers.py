@@ -158,8 +158,10 @@ def test_a_full_launch_queue_is_a_note(program):
             begin = program.rows["launch"][-1]["start"]
             program.host = max(program.host, program.device - 100 * US)
             program.rows["launch"][-1]["duration"] = max(program.host - begin, 4 * US)
-    _, finding = judged(program, "launches/queue-full")
+    found, finding = judged(program, "launches/queue-full")
     assert finding.severity == "note"
+    share = finding.values["time"] / found.length
+    assert 0.1 < share < 1 and f" launch calls for {share:.0%} of the time" in finding.text
     assert finding.saves_ns is None
 
 

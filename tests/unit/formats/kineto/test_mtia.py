@@ -24,6 +24,7 @@ def test_waits_and_copies_are_no_kernels(tmp_path):
         assert trace.sql(copies).fetchall() == [
             ("DtoH", "device", "unknown", 1024, 105), ("HtoD", "unknown", "device", 64, 801)
         ]  # fmt: skip
+        assert trace.sql("SELECT DISTINCT asynchronous FROM memcpy").fetchall() == [(True,)]
         assert trace.sql("SELECT kind, event, start, duration, stream FROM sync").fetchall() == [
             ("stream wait event", 55, 35_000, 6_000, 108)
         ]
