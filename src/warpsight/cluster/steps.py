@@ -17,7 +17,7 @@ Column = NDArray[Any]
 #: Ranges that announce collectives: they do not show what a step is.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
-#: A first step that takes so many times the usual is a warm-up, where there are so many steps.
+#: An early step that takes so many times the usual is a warm-up, where there are so many steps.
 _WARM_UP, _FEW = 5, 4
 #: Operations repeat with a period when this share of them does, and of each kind of them.
 _REPEATED, _RARE = 0.97, 0.75
@@ -46,11 +46,15 @@ class Steps:
 
     @property
     def judged_from(self) -> int:
-        """The first collective of the first step, or the end of that step where it warmed up: took many times the usual."""
+        """The first collective of the first step, or the end of the warm-up.
+
+        That ends with the last of the first tenth of the steps that took many times the usual: modules are loaded in it.
+        """
         if len(self.end) < _FEW:
             return self.begin
-        first, usual = int(self.end[0]) - self.begin, float(np.median(np.diff(self.end)))
-        return int(self.end[0]) if first > _WARM_UP * usual else self.begin
+        early = np.diff(np.append(self.begin, self.end))[: max(1, len(self.end) // 10)]
+        long = np.flatnonzero(early > _WARM_UP * float(np.median(np.diff(self.end))))
+        return int(self.end[long[-1]]) if len(long) else self.begin
 
     def judges(self, entry: Column) -> Column:
         """Which moments (ns, reference clock) are in the judged part: what follows the steps, as a last barrier, is not."""

@@ -56,8 +56,8 @@ class JobVerdict:
         findings: All findings, the first first.
         ranks: A row per rank: its time by what it was spent on.
         collectives: A row per group, operation and size.
-        length: The judged time, ns: from the first collective of the first step (or its end, where it warmed up) to the end of
-            the last, where there are steps.
+        length: The judged time, ns: from the first collective of the first step (or the end of the warm-up) to the end of the
+            last step, where there are steps.
         steps: How many steps there are.
     """
 

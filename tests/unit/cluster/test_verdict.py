@@ -248,3 +248,11 @@ def test_a_rank_that_is_late_for_two_reasons_has_both(tmp_path: Path) -> None:
     ).findings[0]
     assert (first.values["rank"], first.values["cause"]) == (1, "host")
     assert any(line.startswith("besides, softmax takes 3.00 times as long") for line in first.evidence)
+
+
+@pytest.mark.parametrize(("step", "named"), [(1, False), (8, True)])
+def test_one_long_step_is_a_warm_up_at_the_start_alone(tmp_path: Path, step: int, named: bool) -> None:
+    found = verdict(tmp_path, Job(steps=30, loading={1: 90_000_000}, since=step, every=100, clock=CLOCKS))
+    late = [one for one in found.findings if one.rule == "cluster/straggler"]
+    assert bool(late) == named
+    assert not named or late[0].values["first_step"] == step
