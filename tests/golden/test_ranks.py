@@ -58,3 +58,22 @@ def test_dumps_of_the_watchdog_name_the_rank_that_called_something_else() -> Non
     first = judge(load([HERE / "flight_recorder" / "order"])).findings[0]
     assert (first.rule, first.values["ranks"], first.values["sequence"]) == ("cluster/mismatch", [1], 64)
     assert any("train (ranks.py:" in line for line in first.evidence)
+
+
+def test_a_stage_of_a_pipeline_that_never_comes_is_named_from_the_recording_of_a_killed_job(
+    tmp_path: Path,
+) -> None:
+    """NCCL's receive never ended on the device, so there is no record of its kernel; the job was ended by SIGTERM."""
+    first = verdict(tmp_path, "jobs/pipeline_hang.warp.zip").findings[0]
+    assert (first.rule, first.values["ranks"], first.values["waiting"]) == ("cluster/hang", [0], [1])
+    assert (
+        "never came to the receive number 161" in first.text
+        and "it was in read_shard (layouts.py:" in first.text
+    )
+
+
+def test_a_slow_loader_among_ranks_that_share_each_layer(tmp_path: Path) -> None:
+    first = verdict(tmp_path, "jobs/tensor_loader.warp.zip").findings[0]
+    assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 0, "host")
+    assert first.values["name"].startswith("load_batch, at train (layouts.py:")
+    assert first.values["cost"] == pytest.approx(39 * 20e6, rel=0.1)

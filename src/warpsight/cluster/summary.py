@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 9
+VERSION = 10
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 _OTHERS = "others"
@@ -64,6 +64,7 @@ class About:
         link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
         gpu: UUID of its device; "" unknown.
         last_seen: The last moment at which the process is known to have lived, ns; 0 unknown.
+        ended: How it ended, as table `process` has it (`exit 1`, `signal 11`); "" unknown.
     """
 
     path: str
@@ -87,6 +88,7 @@ class About:
     link_speed: float | None = None
     gpu: str = ""
     last_seen: int = 0
+    ended: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
         row["command"], *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
         _link_speed(trace, found.work), _uuid(trace, found.work), _last_seen(trace, process),
+        "" if row["exit"] in (None, "unknown") else row["exit"],
     )  # fmt: skip
     return RankSummary(
         about, encoded(listed), encoded(_accounted(trace, found, listed)), _kernels(trace, found.work), _steps(steps),

@@ -62,8 +62,8 @@ def _never_came(
             f"which rank {', '.join(map(str, others))} waited {words.duration(waited)}")  # fmt: skip
     place, seen = about.afterwards
     evidence: tuple[str, ...] = ()
-    if _ended_before(job, absent[0], waiting, waited):
-        text += ": its process had ended"
+    if ending := _ending(job, absent[0], waiting, waited):
+        text += f": {ending}"
         place = ""
     elif place:
         text += f": it was {'outside of the program, ' if is_library(place) else ''}in {place}"
@@ -72,6 +72,27 @@ def _never_came(
     return Finding("error", text, values, "cluster/hang", None, evidence,
                    "Look at what this rank did instead of the collective: a loader, an exception that was caught, a branch that "
                    "the others do not take.")  # fmt: skip
+
+
+#: A group, and of its messages the two ranks in it that exchange them: each counts its operations by itself.
+_Channel = tuple[str, tuple[int, int] | None]
+
+
+def _ending(job: Job, place: int, waiting: list[int], waited: int) -> str:
+    """How a rank ended that others waited for, in words; "" where nothing shows that it ended before them.
+
+    A failing rank ends by itself, the others are ended by whoever started them.
+    """
+    seen = {one: job.summaries[one].about.last_seen for one in (place, *waiting)}
+    if not all(seen.values()):
+        return ""
+    on_one = {one: int(job.clocks.corrected(one, np.array([moment]))[0]) for one, moment in seen.items()}
+    before = max(on_one[one] for one in waiting) - on_one[place]
+    ended = job.summaries[place].about.ended
+    alone = ended not in ("", "exit 0", *(job.summaries[one].about.ended for one in waiting))
+    if before > 0 and alone:
+        return f"its process had ended ({ended.replace('exit', 'exit code')})"
+    return "its process had ended" if before > waited / 2 else ""
 
 
 #: A group, and of its messages the two ranks in it that exchange them: each counts its operations by itself.

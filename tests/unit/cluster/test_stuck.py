@@ -17,14 +17,16 @@ MS = 1_000_000
 BUCKETS = (8_192, 16_384, 4_096)
 
 
-def write(path: Path, rank: int, asked: list[int], ended: int, seen: int, place: str = "") -> None:
+def write(
+    path: Path, rank: int, asked: list[int], ended: int, seen: int, place: str = "", left: str = "unknown"
+) -> None:
     """A rank that asked for all-reduces of some sizes, 1 ms apart; the kernels of the first `ended` were recorded.
 
     It is seen up to `seen` ns after it began, from its last request on in `place`.
     """
     with TraceWriter(path) as writer:
         writer.add("process", [{"process": 0, "pid": 100 + rank, "host": "a", "rank": rank, "world_size": 2,
-                                "command": "python train.py", "executable": "python", "start": 0}])  # fmt: skip
+                                "command": "python train.py", "executable": "python", "start": 0, "exit": left}])  # fmt: skip
         writer.add("clock", [{"monotonic": moment, "realtime": 10**18 + moment} for moment in (0, seen)])
         name = writer.name(ALL_REDUCE)
         stack = writer.stack(["main (train.py:1)", f"reduce{rank} (train.py:{20 + rank})"])
@@ -99,3 +101,9 @@ def test_a_job_that_was_stopped_in_the_middle_does_not_hang(tmp_path: Path) -> N
     """Each rank is some operations ahead of its device then."""
     ranks = [{"asked": sizes(count), "ended": 30, "seen": 38 * MS} for count in (38, 36)]
     assert all(one.severity != "error" for one in verdict(tmp_path, ranks).findings)
+
+
+def test_a_rank_that_failed_shortly_before_the_others_were_ended_is_said_to_have(tmp_path: Path) -> None:
+    first = verdict(tmp_path, [{"asked": sizes(40), "ended": 30, "seen": 1_000 * MS, "left": "signal 15"},
+                               {"asked": sizes(30), "ended": 30, "seen": 900 * MS, "left": "exit 1"}]).findings[0]  # fmt: skip
+    assert first.values["ranks"] == [1] and first.text.endswith("its process had ended (exit code 1)")
