@@ -74,10 +74,6 @@ def _never_came(
                    "the others do not take.")  # fmt: skip
 
 
-#: A group, and of its messages the two ranks in it that exchange them: each counts its operations by itself.
-_Channel = tuple[str, tuple[int, int] | None]
-
-
 def _ending(job: Job, place: int, waiting: list[int], waited: int) -> str:
     """How a rank ended that others waited for, in words; "" where nothing shows that it ended before them.
 
@@ -97,15 +93,6 @@ def _ending(job: Job, place: int, waiting: list[int], waited: int) -> str:
 
 #: A group, and of its messages the two ranks in it that exchange them: each counts its operations by itself.
 _Channel = tuple[str, tuple[int, int] | None]
-
-
-def _ended_before(job: Job, place: int, waiting: list[int], waited: int) -> bool:
-    """Whether a rank was last seen well before the others stopped waiting for it."""
-    seen = {one: job.summaries[one].about.last_seen for one in (place, *waiting)}
-    if not all(seen.values()):
-        return False
-    on_one = {one: int(job.clocks.corrected(one, np.array([moment]))[0]) for one, moment in seen.items()}
-    return max(on_one[one] for one in waiting) - on_one[place] > waited / 2
 
 
 @dataclass(frozen=True)
