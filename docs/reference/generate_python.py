@@ -97,6 +97,25 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.pack": 'packed = trace.pack("train.warp.zip")',
         "Trace.close": "trace.close()",
     }),
+    ("Watch and look at programs", "A program uses this terminal. Reports print as their verbs do, and have `to_json()`.", {
+        "watch": 'import sys\n\nwatched = ws.watch([sys.executable, "-c", "print(1)"])\n'
+                 "assert watched.returncode == 0 and not watched.reports",
+        "dump": 'import subprocess\n\n'
+                'program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)\n'
+                'with program:\n    print(ws.dump(program.pid).document["reason"])\n    program.kill()',
+        "attach": "",
+        "detach": "",
+        "core": 'try:\n    print(ws.core("core.gpu"))\nexcept ws.WarpsightError as error:\n    print(error)  # no such dump',
+        "sanitize": 'try:\n    print(ws.sanitize(["./program"], "racecheck").findings)\nexcept ws.WarpsightError as error:\n'
+                    "    print(error)",
+        "bench": "",
+    }),
+    ("Jobs of many ranks", "What the verbs of `warpsight cluster` answer ([how](../how-to/find-the-slow-rank.md)).", {
+        "cluster.analyze": 'job = ws.cluster.analyze("train.warp")\nprint(job.headline, job.ranks.column_names)',
+        "cluster.traffic": "",
+        "cluster.merge": "",
+        "cluster.trigger": "",
+    }),
     ("This machine", "", {
         "devices": "for device in ws.devices():\n    print(device.name)",
         "detect_platform": "print(ws.detect_platform())",

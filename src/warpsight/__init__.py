@@ -22,11 +22,19 @@ from typing import TYPE_CHECKING
 from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from warpsight import cluster as cluster
     from warpsight import race as race
     from warpsight import sass as sass
+    from warpsight.api.core import core as core
     from warpsight.api.differences import diff as diff
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
+    from warpsight.api.programs import attach as attach
+    from warpsight.api.programs import bench as bench
+    from warpsight.api.programs import detach as detach
+    from warpsight.api.programs import dump as dump
+    from warpsight.api.programs import sanitize as sanitize
+    from warpsight.api.programs import watch as watch
     from warpsight.api.run import run as run
     from warpsight.api.trace import Trace as Trace
     from warpsight.api.trace import open as open
@@ -67,7 +75,13 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
     **{name: ("warpsight.api.made", name) for name in ("import_files", "recover")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
+    **{
+        name: ("warpsight.api.programs", name)
+        for name in ("attach", "bench", "detach", "dump", "sanitize", "watch")
+    },
     "capture_frame": ("warpsight.inside.capsules", "capture_frame"),
+    "cluster": ("warpsight.cluster", ""),
+    "core": ("warpsight.api.core", "core"),
     "diff": ("warpsight.api.differences", "diff"),
     "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.inside.memory", ""),

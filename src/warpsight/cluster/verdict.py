@@ -18,12 +18,12 @@ from warpsight.cluster.bandwidth import bandwidth
 from warpsight.cluster.blame import blame
 from warpsight.cluster.causes import cause
 from warpsight.cluster.clocks import ASSUMED
+from warpsight.cluster.exchange import slow_links, traffic
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
 from warpsight.cluster.load import MovingLoad, busy, moving_load
 from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
-from warpsight.cluster.traffic import slow_links, traffic
 from warpsight.cluster.unmet import unmet
 from warpsight.cluster.waiting import GroupOperations, Waiting
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from warpsight import _native
 from warpsight.errors import WarpsightError
 from warpsight.recorder.drain import listener
+from warpsight.recorder.environment import SOCKET
 from warpsight.recorder.find import environment
 
 _DORMANT = "WARPSIGHT"
@@ -148,6 +149,18 @@ def launcher_of(pid: int) -> str:
     if not found or not listener.reachable(found):
         raise WarpsightError(f"process {pid} is not attached to a recording")
     return found
+
+
+def detach(pid: int) -> Path:
+    """End the recording of a process, and return the folder that its rows are in.
+
+    Raises:
+        WarpsightError: when it is not recorded.
+    """
+    launcher = environment(pid).get(SOCKET)
+    if not (launcher and listener.reachable(launcher)):
+        launcher = launcher_of(pid)
+    return Path(listener.ask(launcher, {"do": "detach", "pid": pid}, 30)["folder"])
 
 
 def python_version(pid: int) -> tuple[int, int] | None:

@@ -47,7 +47,7 @@ def command(
     """
     if not paths:
         raise UsageError("no job to analyze; for example: warpsight cluster analyze run/")
-    from warpsight.api.cluster import analyze
+    from warpsight.cluster import analyze
     from warpsight.ui.render import findings
 
     found = analyze(*paths, workers=workers, dask=dask)

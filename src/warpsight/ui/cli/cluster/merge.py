@@ -25,7 +25,7 @@ def command(
     """
     if not paths or out is None:
         raise UsageError("no job to merge; for example: warpsight cluster merge run/ -o job.warp")
-    from warpsight.api.cluster import merge
+    from warpsight.cluster import merge
     from warpsight.ui.render import numbers, terminal
 
     made = merge(*paths, out=out, workers=workers, dask=dask, force=force)

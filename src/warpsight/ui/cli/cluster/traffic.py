@@ -31,8 +31,8 @@ def command(
     """
     if not paths:
         raise UsageError("no job to look at; for example: warpsight cluster traffic run/")
-    from warpsight.api.cluster import traffic
-    from warpsight.cluster.traffic import matrix
+    from warpsight.cluster import traffic
+    from warpsight.cluster.exchange import matrix
     from warpsight.ui.render import numbers, tables
 
     found = traffic(*paths, workers=workers, dask=dask)

@@ -35,7 +35,7 @@ def command(
         raise UsageError(
             "no job to trigger; for example: warpsight cluster trigger train.warp --step 100 --steps 10"
         )
-    from warpsight.api.cluster import trigger
+    from warpsight.cluster import trigger
     from warpsight.ui.render import terminal
 
     found = trigger(folder, step=step, steps=steps, wait=wait, seconds=seconds)

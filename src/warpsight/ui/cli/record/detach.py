@@ -12,12 +12,7 @@ def command(pid: options.Pid) -> None:
     The process runs on at no cost, and `attach` completes its trace. In a running `warpsight record` the process only pauses;
     attach to it again to go on.
     """
-    from warpsight.recorder import attach, find
-    from warpsight.recorder.drain import listener
-    from warpsight.recorder.environment import SOCKET
+    from warpsight.recorder import attach
 
-    launcher = find.environment(pid).get(SOCKET)
-    if not (launcher and listener.reachable(launcher)):
-        launcher = attach.launcher_of(pid)
-    answer = listener.ask(launcher, {"do": "detach", "pid": pid}, 30)
-    terminal.note(f"process {pid} is not recorded any more; its rows are in {answer['folder']}")
+    folder = attach.detach(pid)
+    terminal.note(f"process {pid} is not recorded any more; its rows are in {folder}")

@@ -16,7 +16,7 @@ _LOOK_S = 0.05
 def trigger(
     folder: str | os.PathLike[str], step: int | None, steps: int, wait: float, seconds: float, patience: float
 ) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """As :func:`warpsight.api.cluster.trigger`: when to record, who will, and who will not and why."""
+    """As :func:`warpsight.cluster.trigger`: when to record, who will, and who will not and why."""
     place = Path(folder)
     running = _running(place)
     if not running:

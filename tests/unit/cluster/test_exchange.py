@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.cluster.test_messages import summary
+from warpsight.cluster.exchange import matrix, slow_links, traffic
 from warpsight.cluster.job import Job
-from warpsight.cluster.traffic import matrix, slow_links, traffic
 from warpsight.cluster.waiting import Waiting
 
 SIZE, RANKS = 1 << 20, 3
