@@ -45,7 +45,7 @@ class HangReport:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedRun:
     """A watched run: how the program ended (128 + signal, 127, 126), and the report of each hang or crash, the first first.
 
     `path` holds the reports as pages, texts and JSON, with the last seconds as a trace; None where nothing happened.
@@ -72,7 +72,7 @@ def watch(
     ring: str = "30s",
     stacks: str = "python",
     environment: Mapping[str, str] | None = None,
-) -> Watched:
+) -> WatchedRun:
     """Run a program, and report what it was doing when it hangs or crashes; it uses this terminal.
 
     Args:
@@ -109,7 +109,7 @@ def watch(
     code = _verb([*arguments, "--", *(os.fspath(part) for part in command)], environment)
     found = sorted(folder.glob("report*.json"), key=lambda file: (len(file.name), file.name))
     reports = tuple(HangReport(json.loads(file.read_text(encoding="utf-8"))) for file in found)
-    return Watched(folder if folder.exists() else None, code, reports)
+    return WatchedRun(folder if folder.exists() else None, code, reports)
 
 
 def _check_watch(
