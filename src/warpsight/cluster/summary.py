@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 10
+VERSION = 11
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 _OTHERS = "others"
@@ -44,6 +44,8 @@ _KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
 _STEPS = "start:int64:ns duration:int64:ns label:string"
 #: How iterations are called that a program counts: `range 'ProfilerStep#'`, or its own marks of steps.
 _ANNOUNCED = re.compile(r"#|step", re.IGNORECASE)
+#: Functions that a library keeps to itself, `__next__` and its like aside, and those made inside of others.
+_WRAPPER = re.compile(r"(^|\.)_(?!_\w+__$)\w*$|<locals>")
 _RANK_IN_NAME = re.compile(r"rank[-_=]?(\d+)", re.IGNORECASE)
 
 
@@ -394,12 +396,15 @@ def _host_places(trace: StoredTrace, found: Account, listed: pa.Table) -> pa.Tab
 
 
 def _places_on(frames: tuple[str, ...]) -> set[str]:
-    """The user's places on a stack (outermost frame first), and the library's function that the innermost of them calls."""
+    """The user's places on a stack (outermost frame first), and the library's function that the innermost of them calls.
+
+    Wrappers are not what was called: a module's `_wrapped_call_impl`, or functions made by a decorator.
+    """
     own = [place for place, frame in enumerate(frames) if not is_library(frame)]
     out = {frames[place] for place in own}
-    if own and own[-1] + 1 < len(frames):
-        out.add(f"{frames[own[-1] + 1].split(' (')[0]}, at {frames[own[-1]]}")
-    return out
+    called = (frame.split(" (")[0] for frame in frames[own[-1] + 1 :]) if own else iter(())
+    name = next((text for text in called if not _WRAPPER.search(text)), None)
+    return out | {f"{name}, at {frames[own[-1]]}"} if name else out
 
 
 def _kernels(trace: StoredTrace, work: Work) -> pa.Table:

@@ -13,7 +13,7 @@ from tests.unit.cluster.generated_jobs import Job
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.matching import match
-from warpsight.cluster.summary import RankSummary
+from warpsight.cluster.summary import RankSummary, _places_on
 from warpsight.cluster.verdict import JobVerdict, judge
 from warpsight.errors import WarpsightError
 
@@ -256,3 +256,25 @@ def test_one_long_step_is_a_warm_up_at_the_start_alone(tmp_path: Path, step: int
     late = [one for one in found.findings if one.rule == "cluster/straggler"]
     assert bool(late) == named
     assert not named or late[0].values["first_step"] == step
+
+
+@pytest.mark.parametrize(
+    ("library", "named"),
+    [
+        (("_BaseIter.__next__ (site-packages/torch/data.py:1)", "wait (site-packages/torch/data.py:2)"), "_BaseIter.__next__"),
+        (("Module._wrapped_call_impl (site-packages/torch/nn.py:1)", "Module._call_impl (site-packages/torch/nn.py:2)",
+          "Linear.forward (site-packages/torch/linear.py:3)"), "Linear.forward"),
+        (("Optimizer.hook.<locals>.wrapper (site-packages/torch/optim.py:1)", "SGD.step (site-packages/torch/sgd.py:1)"),
+         "SGD.step"),
+    ],
+)  # fmt: skip
+def test_what_the_program_calls_is_named_not_what_a_library_wraps_it_in(
+    library: tuple[str, ...], named: str
+) -> None:
+    assert _places_on(("main (train.py:1)", "step (train.py:7)", *library)) == {
+        "main (train.py:1)", "step (train.py:7)", f"{named}, at step (train.py:7)"
+    }  # fmt: skip
+
+
+def test_wrappers_alone_name_nothing() -> None:
+    assert _places_on(("step (train.py:7)", "_go (site-packages/torch/a.py:1)")) == {"step (train.py:7)"}
