@@ -137,7 +137,7 @@ def test_each_function_has_the_time_below_it_once_and_its_mean_depth():
         ["", ""],
     )
     node, spent = np.array([3, 1, 4, 3, 0]), np.array([10, 5, 2, 20, 7])
-    time, depth = stacks_over.by_function(tree, stacks_over.StackedTime(node, spent, node, node > 9))
+    time, depth = stacks_over.by_function(tree, stacks_over.StackedTime(node, spent, node, node > 9, node))
     assert time.tolist() == [35, 32]
     # Of a recursive function the innermost call counts: a is 3 deep for 30 and 1 deep for 5, b 2 deep for 30 and 1 for 2.
     assert depth.tolist() == pytest.approx([(3 * 30 + 5) / 35, (2 * 30 + 2) / 32])
@@ -146,6 +146,6 @@ def test_each_function_has_the_time_below_it_once_and_its_mean_depth():
     )
     node = np.array([1, 2, 2])
     time, depth = stacks_over.by_function(
-        alone, stacks_over.StackedTime(node, np.array([4, 1, 3]), node, node > 9)
+        alone, stacks_over.StackedTime(node, np.array([4, 1, 3]), node, node > 9, node)
     )
     assert (time.tolist(), depth.tolist()) == ([8], pytest.approx([(4 + 8) / 8]))
