@@ -44,7 +44,8 @@ def over(build, pieces, *, call=None, **tables):
 def test_the_samples_of_a_piece_share_its_time_however_many_there_are(build):
     # 0 to 100: four samples, 25 ns each; 200 to 210: one sample, 10 ns.
     at = [(0, 2), (20, 2), (60, 4), (99, 2), (205, 4), (300, 1)]
-    found, _ = over(build, [(0, 100), (200, 210)], sample=[sample(t, stack) for t, stack in at])
+    found, timed = over(build, [(0, 100), (200, 210)], sample=[sample(t, stack) for t, stack in at])
+    assert timed.piece.tolist() == [0, 0, 0, 0, 1]
     assert found == {"main": (110.0, 1.0), "load": (75.0, 2.0), "step": (35.0, 2.0)}
 
 
