@@ -34,10 +34,11 @@ bool CapsuleRecorder::cut_hung() {
   uint64_t begin = 0, end = 0;
   int thread = 0;
   if (recent_ == nullptr || !(file >> begin >> end >> thread)) return false;
-  // Our callback comes within the call, or just before what the trace has as its start.
-  constexpr uint64_t kBeforeNs = 2'000;
+  // Our callback comes within the call, or just before what the trace has as its start: the thread may have
+  // been preempted between the two. It is the thread's last one until the call returned.
+  constexpr uint64_t kPreemptedNs = 1'000'000'000;
   auto launch = std::make_unique<KeptLaunch>();
-  if (!recent_->find(thread, begin - kBeforeNs, end, launch.get())) {
+  if (!recent_->find(thread, begin - std::min(begin, kPreemptedNs), end, launch.get())) {
     refuse("the launch that hangs was not kept: too many came after it, or its parameters are too large");
     return true;
   }

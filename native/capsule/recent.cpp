@@ -44,9 +44,9 @@ void RecentLaunches::add(CUcontext context, const Work& work, const Kernel* kern
   Slot& slot = slots_[sequence % kSlots];
   slot.sequence.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);  // before what follows is changed
-  if (work.attribute_count > KeptLaunch::kAttributes) return;
-  if (kernel != nullptr && !pack(work, *kernel, slot.launch.packed)) return;
-  std::copy_n(work.attributes, work.attribute_count, slot.launch.attributes);
+  slot.launch.whole = work.attribute_count <= KeptLaunch::kAttributes &&
+                      (kernel == nullptr || pack(work, *kernel, slot.launch.packed));
+  if (slot.launch.whole) std::copy_n(work.attributes, work.attribute_count, slot.launch.attributes);
   slot.launch.time = monotonic_ns();
   slot.launch.thread = this_thread();
   slot.launch.context = context;
@@ -66,7 +66,7 @@ bool RecentLaunches::find(int thread, uint64_t begin, uint64_t end, KeptLaunch* 
     std::atomic_thread_fence(std::memory_order_acquire);
     if (slot.sequence.load(std::memory_order_relaxed) == sequence) *found = copy, latest = sequence;
   }
-  return latest != 0;
+  return latest != 0 && found->whole;
 }
 
 }  // namespace warpsight

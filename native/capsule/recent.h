@@ -19,6 +19,7 @@ struct KeptLaunch {
 
   uint64_t time = 0;  // CLOCK_MONOTONIC, ns
   int thread = 0;
+  bool whole = false;  // false: it has more parameters or attributes than are kept
   CUcontext context = nullptr;
   const Kernel* kernel = nullptr;  // null: a graph
   Work work;                       // its pointers are those of the call
@@ -32,9 +33,9 @@ struct KeptLaunch {
 class RecentLaunches {
  public:
   RecentLaunches() : slots_(new Slot[kSlots]) {}
-  // Without effect for one with more parameters than are kept.
   void add(CUcontext context, const Work& work, const Kernel* kernel);
-  // The last one that this thread made in begin <= time <= end; false when it is not kept any more.
+  // The last one that this thread made in begin <= time <= end; false when it is not kept, or not kept any
+  // more.
   bool find(int thread, uint64_t begin, uint64_t end, KeptLaunch* found) const;
 
  private:

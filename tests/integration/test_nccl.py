@@ -122,6 +122,7 @@ def analyzed(nccl: Standin, folder: Path, *steps: tuple[str, ...]) -> dict[str, 
         done = record(nccl, Path(paths[-1]), *own, "sync", rank=rank)
         assert done.returncode == 0, done.stderr
     done = nccl.run("cluster", "analyze", *paths, "--json")
+    assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
     return content
 

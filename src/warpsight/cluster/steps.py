@@ -192,7 +192,7 @@ def _period(code: Column) -> tuple[int, int]:
     for most in (0, half):
         for period in range(1, min(half, _MOST_PERIOD) + 1):
             same = code[period:] == code[:-period]
-            first = _regular_from(same, most)
+            first = _regular_from(same, min(most, len(same) - period))
             if first >= 0 and _all_repeat(code[first:], same[first:], period):
                 return period, first
     return 1, 0
@@ -202,10 +202,11 @@ def _regular_from(same: Column, most: int) -> int:
     """The first place, `most` at most, from which on nearly all is the same; -1 where there is none."""
     if float(same.mean()) >= _REPEATED:
         return 0
-    if not most or float(same[most:].mean()) < _REPEATED:
+    if most <= 0 or float(same[most:].mean()) < _REPEATED:
         return -1
     share = np.cumsum(same[::-1])[::-1] / np.arange(len(same), 0, -1)
-    return int(np.flatnonzero((share >= _REPEATED) & same)[0])
+    first = int(np.flatnonzero((share >= _REPEATED) & same)[0])
+    return first if first <= most else -1
 
 
 def _all_repeat(code: Column, same: Column, period: int) -> bool:

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.unit.cluster.generated_jobs import Job
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.job import load
 from warpsight.cluster.matching import match
+from warpsight.cluster.steps import _period
 from warpsight.cluster.summary import RankSummary, _places_on
 from warpsight.cluster.verdict import JobVerdict, judge
 from warpsight.errors import WarpsightError
@@ -278,3 +280,26 @@ def test_what_the_program_calls_is_named_not_what_a_library_wraps_it_in(
 
 def test_wrappers_alone_name_nothing() -> None:
     assert _places_on(("step (train.py:7)", "_go (site-packages/torch/a.py:1)")) == {"step (train.py:7)"}
+
+
+@pytest.mark.parametrize(
+    ("operations", "period", "first"),
+    [
+        ("", 1, 0), ("a", 1, 0), ("abcd", 1, 0), ("abcdef", 1, 0), ("abab", 2, 0), ("xyzabababab", 2, 3),
+        ("aaaa", 1, 0), ("xabcabc", 3, 1), ("abcabcabx", 1, 0),
+    ],
+)  # fmt: skip
+def test_operations_repeat_with_a_period_from_some_place_on(operations: str, period: int, first: int) -> None:
+    codes = np.unique(np.array(list(operations), "U1"), return_inverse=True)[1]
+    assert _period(codes) == (period, first)
+
+
+def test_any_short_list_of_operations_has_a_period() -> None:
+    random = np.random.default_rng(7)
+    for length in range(60):
+        for kinds in (1, 2, 3, 9):
+            code = random.integers(0, kinds, length)
+            period, first = _period(code)
+            if (period, first) != (1, 0):
+                assert first + 2 * period <= length
+                assert (code[first + period :] == code[first:-period]).mean() >= 0.97
