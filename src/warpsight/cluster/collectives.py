@@ -68,16 +68,18 @@ def collectives(trace: StoredTrace, process: int) -> pa.Table:
     return table(COLUMNS, found)
 
 
+def announced(trace: StoredTrace) -> bool:
+    """Whether collectives are in the trace as they were asked for, and end with their kernels."""
+    return bool(trace.count("collective")) and trace.arrow("collective")["duration"].null_count > 0
+
+
 def unfinished(trace: StoredTrace, process: int) -> pa.Table:
     """The operations of a process that did not end while it was recorded, with columns :data:`UNFINISHED`, in order.
 
     CUPTI delivers a kernel when it has ended. Rows of table `collective` without a kernel that come after the last one of their
     group that has one are operations that still ran, or waited for their turn; the record of one before it was lost.
     """
-    if not trace.count("collective"):
-        return table(UNFINISHED, [])
-    sql = f"SELECT count(*) FROM collective WHERE process = {int(process)} AND duration IS NULL"
-    if not trace.sql(sql).fetchall()[0][0]:
+    if not announced(trace):
         return table(UNFINISHED, [])
     rows = _recorded(trace, process)
     work = device_work.load(trace, Rows(processes=(process,)))
@@ -183,7 +185,7 @@ def _of_ranges(
     """Communication kernels with what NCCL's ranges announced before their launch, on the launching thread."""
     if not len(kernels):
         return []  # without a query, which costs a database
-    announced = _announced(trace, process)
+    called = _announced(trace, process)
     issued, call = host_calls.of_work(trace, work)
     out = []
     for kernel in kernels.tolist():
@@ -194,8 +196,8 @@ def _of_ranges(
             "dtype": parsed.dtype or None, "ranks": None, "group": f"stream {queue.stream}", "sequence": None, "members": None,
             "peer": None, "rank": None, "kernel": short, "algorithm": parsed.algorithm or None,
         })  # fmt: skip
-    if announced:
-        _describe(out, announced, issued, call[kernels])
+    if called:
+        _describe(out, called, issued, call[kernels])
     _titled(out, trace, process, issued, call[kernels])
     return out
 

@@ -21,7 +21,7 @@ from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY, HOS
 from warpsight.analysis.base.frames import is_library, user_frames
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.steps import iterations
-from warpsight.cluster.collectives import collectives, unfinished
+from warpsight.cluster.collectives import announced, collectives, unfinished
 from warpsight.model.naming import kernel_names
 from warpsight.model.naming.clock_reasons import REASONS
 from warpsight.model.selection import Rows
@@ -259,7 +259,9 @@ def _clocks_of(trace: StoredTrace, work: Work) -> tuple[float | None, tuple[tupl
 
 
 def _last_seen(trace: StoredTrace, process: int) -> int:
-    """The end of the last call, sample or work of a process, ns."""
+    """The end of the last call, sample or work of a process, ns; 0 where no collective can be found unfinished."""
+    if not announced(trace):
+        return 0
     moments = {
         "api": "start + coalesce(duration, 0)",
         "sample": "time",
