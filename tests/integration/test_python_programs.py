@@ -57,6 +57,8 @@ def test_a_watched_program_that_ends_well_leaves_nothing(tmp_path: Path) -> None
         ({"on_hang": "shout"}, "on_hang is one of report, dump, kill, not 'shout'"),
         ({"hang_after": -1.0}, "hang_after is a number of seconds from 0, not -1"),
         ({"dump_memory": "some"}, "dump_memory is one of"),
+        ({"ring": "long"}, "takes a time, a size or both"),
+        ({"stacks": "some"}, "is one of python, native"),
     ],
 )
 def test_wrong_options_are_said_in_python(tmp_path: Path, options: dict[str, object], said: str) -> None:
@@ -79,6 +81,16 @@ def test_a_process_that_is_not_there_is_an_error() -> None:
         ws.detach(4_194_304)
     with pytest.raises(ws.UsageError, match="seconds is how long to record"):
         ws.attach(1, seconds=0)
+    with pytest.raises(ws.WarpsightError, match="4194304"):
+        ws.attach(4_194_304, seconds=1)
+
+
+def test_a_process_that_cannot_be_recorded_is_an_error_with_the_reason(
+    waiting: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    with pytest.raises(ws.WarpsightError, match=rf"{waiting.pid}.*WARPSIGHT"):
+        ws.attach(waiting.pid, tmp_path / "a.warp", seconds=1)
+    assert not (tmp_path / "a.warp").exists()
 
 
 def test_a_core_dump_prints_as_its_verb_does(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.api.run import Run
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
+from warpsight.recorder.options.settings import Settings
 
 if TYPE_CHECKING:
     from warpsight.debug.sanitizer import SanitizerRun
@@ -101,7 +102,10 @@ def watch(
         "--no-data-timeout": no_data_timeout,
     }
     words = {"--on-hang": on_hang, "--dump-memory": dump_memory, "--ring": ring, "--stacks": stacks}
-    _check_watch(command, folder if not force else Path(os.devnull) / "new", on_hang, dump_memory, numbers)
+    _check_watch(command, on_hang, dump_memory, numbers)
+    Settings(ring=ring, stacks=stacks)
+    if path is not None and folder.exists() and not force:
+        raise UsageError(f"{folder} exists: force=True replaces it")
     arguments = ["watch", "-q", "-o", str(folder), *(["-f"] if force else [])]
     arguments += [f"{name}={value}" for name, value in (*numbers.items(), *words.items())]
     arguments += [flag for flag, wanted in (("--dumps", dumps), ("--gzip", gzip)) if wanted]
@@ -109,11 +113,13 @@ def watch(
     code = _verb([*arguments, "--", *(os.fspath(part) for part in command)], environment)
     found = sorted(folder.glob("report*.json"), key=lambda file: (len(file.name), file.name))
     reports = tuple(HangReport(json.loads(file.read_text(encoding="utf-8"))) for file in found)
+    if path is None and not folder.exists():
+        folder.parent.rmdir()
     return WatchedRun(folder if folder.exists() else None, code, reports)
 
 
 def _check_watch(
-    command: Sequence[Any], folder: Path, on_hang: str, dump_memory: str, seconds: Mapping[str, float]
+    command: Sequence[Any], on_hang: str, dump_memory: str, seconds: Mapping[str, float]
 ) -> None:
     from warpsight.recorder.watch import coredump
     from warpsight.recorder.watch.watch import ON_HANG
@@ -126,8 +132,6 @@ def _check_watch(
     for name, length in seconds.items():
         if not 0 <= length < 1e6:
             raise UsageError(f"{name[2:].replace('-', '_')} is a number of seconds from 0, not {length:g}")
-    if folder.exists():
-        raise UsageError(f"{folder} exists: force=True replaces it")
 
 
 def attach(
@@ -165,10 +169,13 @@ def attach(
         else Path(tempfile.mkdtemp(prefix="warpsight-attach-")) / f"pid-{pid}.warp"
     )
     arguments = ["-q", "attach", str(pid), "-o", str(target), *(["-f"] if force else []), f"--for={seconds}"]
-    code = _verb([*arguments, f"--sample={sample}", f"--counters={counters}", f"--ring={ring}"], None)
-    if code:
-        raise WarpsightError(f"process {pid} was not recorded (exit code {code})")
-    return Run(target, code)
+    Settings(sample=sample, counters=counters, ring=ring)
+    _answer([*arguments, f"--sample={sample}", f"--counters={counters}", f"--ring={ring}"])
+    if not target.exists():
+        raise WarpsightError(
+            f"process {pid} is recorded by the `warpsight record` that started it; detach({pid}) says where its rows are"
+        )
+    return Run(target, 0)
 
 
 def detach(pid: int) -> Path:
@@ -192,15 +199,7 @@ def dump(pid: int, *, gpu: bool = False, gzip: bool = False) -> HangReport:
         WarpsightError: when the process does not exist or is not ours.
     """
     arguments = ["-q", "dump", str(pid), "--json", *(["--gpu"] if gpu else []), *(["--gzip"] if gzip else [])]
-    done = subprocess.run(
-        python_command("warpsight.ui.cli", *arguments, site=True), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise WarpsightError(
-            (said[-1] if said else f"exit code {done.returncode}").removeprefix("warpsight: ")
-        )
-    return HangReport(json.loads(done.stdout))
+    return HangReport(json.loads(_answer(arguments)))
 
 
 def sanitize(
@@ -254,6 +253,18 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
     if platform == "cpu":
         raise WarpsightError("there is no device to launch on: doctor() says what to install")
     return trial.run(platform, launches or trial.LAUNCHES)
+
+
+def _answer(arguments: Sequence[str]) -> str:
+    """What a verb prints, run in a process of its own; what it says when it fails is raised."""
+    child = python_command("warpsight.ui.cli", *arguments, site=True)
+    done = subprocess.run(child, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise WarpsightError(
+            (said[-1] if said else f"exit code {done.returncode}").removeprefix("warpsight: ")
+        )
+    return done.stdout
 
 
 def _verb(arguments: Sequence[str], environment: Mapping[str, str] | None) -> int:

@@ -58,8 +58,7 @@ def _never_came(
     ranks = [job.summaries[place].about.rank for place in absent]
     others = [job.summaries[place].about.rank for place in waiting]
     about = job.summaries[absent[0]].about
-    text = (f"rank {', '.join(map(str, ranks))} never came to {what}, in "
-            f"which rank {', '.join(map(str, others))} waited {words.duration(waited)}")  # fmt: skip
+    text = f"{_named(ranks)} never came to {what}, in which {_named(others)} waited {words.duration(waited)}"
     place, seen = about.afterwards
     evidence: tuple[str, ...] = ()
     if ending := _ending(job, absent[0], waiting, waited):
@@ -177,8 +176,9 @@ def _differing(sides: list[_Side], first: int) -> int:
 
 
 def _signature(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What all ranks of a group ask for alike; the two sides of a message differ by nature."""
     if row["operation"] in POINT_TO_POINT:
-        return (len(POINT_TO_POINT),)
+        return ()
     return row["operation"], row["bytes"], row["dtype"]
 
 
@@ -202,18 +202,24 @@ def _at_first(job: Job, channel: _Channel, sides: list[_Side], number: int, wait
         common = max(counts, key=lambda one: (counts[one], before[one[:2]]))
         wrong = sorted(place for place, one in said.items() if one != common)
         right = next(row for place, row in there.items() if place not in wrong)
-        text = (f"mismatched collective: number {number + 1:,} of group {group!r} never ended: rank "
-                f"{', '.join(str(ranks[place]) for place in wrong)} did {_called(there[wrong[0]])}, the others "
-                f"{_called(right)}")  # fmt: skip
+        text = (f"mismatched collective: number {number + 1:,} of group {group!r} never ended: "
+                f"{_named([ranks[place] for place in wrong])} did {_called(there[wrong[0]])}, "
+                f"{_named([ranks[place] for place in there if place not in wrong])} {_called(right)}")  # fmt: skip
         values |= {"ranks": [ranks[place] for place in wrong], "waiting": []}
         return Finding("error", text, values, "cluster/mismatch", None, evidence, "All ranks of a group must call the same "
                        "collectives with the same sizes in the same order: look for a branch that depends on the rank or on "
                        "its data.")  # fmt: skip
-    text = (f"the {what} does not end on rank {', '.join(str(one) for one in sorted(ranks.values()))}, which waited "
-            f"{words.duration(waited)} in it, though all called it alike")  # fmt: skip
+    text = (f"the {what} does not end on {_named(sorted(ranks.values()))}, which waited {words.duration(waited)} in it, though "
+            "all called it alike")  # fmt: skip
     return Finding("error", text, {**values, "ranks": [], "waiting": sorted(ranks.values())}, "cluster/hang", None, evidence,
                    "All ranks are in it: a kernel before it does not end on one of them, or the network or NVLink is at fault; "
                    "NCCL_DEBUG=INFO says which transport it uses.")  # fmt: skip
+
+
+def _named(ranks: list[int]) -> str:
+    """`rank 1`, `ranks 0, 2`."""
+    shown = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
 
 
 def _called(row: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def test_a_call_of_another_size_is_named_though_records_of_kernels_before_it_are
              {"asked": [*sizes(30), 77, *sizes(5)], "ended": 30 - lost[1], "seen": 8_000 * MS}]  # fmt: skip
     first = verdict(tmp_path, ranks).findings[0]
     assert (first.rule, first.values["ranks"], first.values["number"]) == ("cluster/mismatch", [1], 30)
-    assert "did an all-reduce of 77 B, the others an all-reduce of 8,192 B" in first.text
+    assert "did an all-reduce of 77 B, rank 0 an all-reduce of 8,192 B" in first.text
     assert first.evidence[1] == "rank 1: an all-reduce of 77 B, at reduce1 (train.py:21)"
 
 
@@ -88,7 +88,7 @@ def test_where_all_asked_alike_no_rank_is_blamed(tmp_path: Path) -> None:
     ranks = [{"asked": sizes(36), "ended": 30, "seen": 8_000 * MS} for _ in range(2)]
     first = verdict(tmp_path, ranks).findings[0]
     assert (first.rule, first.values["ranks"], first.values["waiting"]) == ("cluster/hang", [], [0, 1])
-    assert "does not end on rank 0, 1" in first.text and "though all called it alike" in first.text
+    assert "does not end on ranks 0, 1" in first.text and "though all called it alike" in first.text
 
 
 def test_a_rank_whose_process_ended_is_said_to_have(tmp_path: Path) -> None:

@@ -26,8 +26,16 @@ def test_commands_do_without_pandas(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def printed_beside_pandas(code: str, folder: Path) -> str:
+    """What a program prints that has a `pandas` on its first argument's path which ends it when it is imported."""
+    (folder / "pandas.py").write_text("raise SystemExit('pandas was imported')")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr
+
+
 def test_arrow_takes_arrays_without_importing_an_installed_pandas(tmp_path: Path) -> None:
-    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas was imported')")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from warpsight.model.pandas_import import keep_pandas_out\n"
@@ -35,14 +43,10 @@ def test_arrow_takes_arrays_without_importing_an_installed_pandas(tmp_path: Path
         "import numpy as np, pyarrow as pa\n"
         "print(pa.array(np.arange(3)).to_pylist())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "[0, 1, 2]", done.stderr
+    assert printed_beside_pandas(code, tmp_path) == "[0, 1, 2]"
 
 
 def test_no_import_hook_brings_pandas_back(tmp_path: Path) -> None:
-    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas was imported')")
     code = (
         "import sys; from importlib.machinery import PathFinder\n"
         "sys.path.insert(0, sys.argv[1])\n"
@@ -52,7 +56,4 @@ def test_no_import_hook_brings_pandas_back(tmp_path: Path) -> None:
         "try:\n    import pandas\n"
         "except ModuleNotFoundError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "this process does without pandas", done.stderr
+    assert printed_beside_pandas(code, tmp_path) == "this process does without pandas"
