@@ -74,6 +74,10 @@ const char* kind_name(CUpti_ActivityKind kind) {
       return "environment";
     case CUPTI_ACTIVITY_KIND_JIT:
       return "jit";
+    case CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE:
+      return "graphs launched on the device";
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+      return "external ids";
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
       return "graph launches";
     default:

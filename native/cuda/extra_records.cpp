@@ -6,6 +6,7 @@
 namespace warpsight {
 namespace {
 
+constexpr uint16_t kWholeGraph = 1;            // Kernel.flags
 constexpr uint8_t kUnifiedMemoryTransfer = 2;  // Memcpy.flags: a migration nobody called for
 
 struct NamedKinds {
@@ -27,6 +28,11 @@ const std::vector<NamedKinds>& named_kinds() {
       {"unified_memory", {CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER}, false},
       {"environment", {CUPTI_ACTIVITY_KIND_ENVIRONMENT}, false},
       {"jit", {CUPTI_ACTIVITY_KIND_JIT}, false},
+      {"device_graph", {CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE}, false},
+      // CUPTI gives a call's id only beside its own record of the call, which is thrown away.
+      {"external",
+       {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER},
+       false},
   };
   return *kinds;
 }
@@ -121,6 +127,34 @@ void jit(const CUpti_ActivityJit& j) {
   write(row, OnFull::wait);
 }
 
+// No call of the host launched it, so it has no correlation.
+void device_graph(const CUpti_ActivityDeviceGraphTrace& g) {
+  Kernel row = {};
+  row.start = g.start;
+  row.end = g.end;
+  row.name = intern_c(g.deviceLaunchMode == CUPTI_DEVICE_GRAPH_LAUNCH_MODE_FIRE_AND_FORGET
+                          ? "graph launched on the device (fire and forget)"
+                      : g.deviceLaunchMode == CUPTI_DEVICE_GRAPH_LAUNCH_MODE_TAIL
+                          ? "graph launched on the device (tail)"
+                      : g.deviceLaunchMode == CUPTI_DEVICE_GRAPH_LAUNCH_MODE_FIRE_AND_FORGET_AS_SIBLING
+                          ? "graph launched on the device (sibling)"
+                          : "graph launched on the device");
+  row.context = g.contextId;
+  row.stream = static_cast<uint32_t>(g.streamId);
+  row.graph = g.graphId;
+  row.device = static_cast<uint16_t>(g.deviceId);
+  row.flags = kWholeGraph;
+  write(row, OnFull::wait);
+}
+
+void external_id(const CUpti_ActivityExternalCorrelation& e) {
+  ExternalId row = {};
+  row.external_id = e.externalId;
+  row.correlation = e.correlationId;
+  row.kind = e.externalKind;
+  write(row, OnFull::wait);
+}
+
 }  // namespace
 
 KindSelection select_kinds(const std::vector<std::string>& names) {
@@ -168,6 +202,15 @@ bool write_extra_record(const CUpti_Activity* record) {
       return true;
     case CUPTI_ACTIVITY_KIND_JIT:
       jit(*reinterpret_cast<const CUpti_ActivityJit*>(record));
+      return true;
+    case CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE:
+      device_graph(*reinterpret_cast<const CUpti_ActivityDeviceGraphTrace*>(record));
+      return true;
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+      external_id(*reinterpret_cast<const CUpti_ActivityExternalCorrelation*>(record));
+      return true;
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+    case CUPTI_ACTIVITY_KIND_DRIVER:
       return true;
     default:
       return false;

@@ -38,8 +38,8 @@ constexpr NamedKind kNamedKinds[] = {
     {"sync", CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, false},  // the calls report it at no cost
 };
 // Of CUDA's kinds, those whose records MCPTI is not known to have.
-constexpr const char* kUnknownKinds[] = {"event",          "memory",      "overhead",
-                                         "unified_memory", "environment", "jit"};
+constexpr const char* kUnknownKinds[] = {"event",       "memory", "overhead",     "unified_memory",
+                                         "environment", "jit",    "device_graph", "external"};
 
 void append(std::string* list, const std::string& item) { *list += (list->empty() ? "" : ", ") + item; }
 

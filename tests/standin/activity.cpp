@@ -52,6 +52,12 @@ size_t size_of(uint32_t kind) {
       return before_128 ? sizeof(CUpti_ActivitySynchronization) : sizeof(CUpti_ActivitySynchronization2);
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
       return sizeof(CUpti_ActivityGraphTrace2);
+    case CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE:
+      return sizeof(CUpti_ActivityDeviceGraphTrace);
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+      return sizeof(CUpti_ActivityExternalCorrelation);
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return sizeof(CUpti_ActivityAPI);
     case CUPTI_ACTIVITY_KIND_DEVICE:
       return sizeof(CUpti_ActivityDevice5);
     case CUPTI_ACTIVITY_KIND_CONTEXT:
@@ -218,6 +224,38 @@ void record_graph_launch(uint32_t correlation) {
   g.contextId = 1;
   g.streamId = 7;
   append(g, false);
+}
+
+void record_device_graph() {
+  if (!kind_enabled(CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE)) return;
+  CUpti_ActivityDeviceGraphTrace g = {};
+  g.kind = CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE;
+  g.start = now();
+  g.end = g.start + 100;
+  g.graphId = 11;
+  g.launcherGraphId = 9;
+  g.deviceLaunchMode = CUPTI_DEVICE_GRAPH_LAUNCH_MODE_TAIL;
+  g.contextId = 1;
+  g.streamId = 7;
+  append(g, false);
+}
+
+void record_external_id(uint32_t correlation, uint64_t id) {
+  if (!kind_enabled(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) || !kind_enabled(CUPTI_ACTIVITY_KIND_RUNTIME))
+    return;
+  CUpti_ActivityExternalCorrelation e = {};
+  e.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  e.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;
+  e.externalId = id;
+  e.correlationId = correlation;
+  append(e, false);
+  CUpti_ActivityAPI a = {};
+  a.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+  a.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+  a.start = now();
+  a.end = a.start + 10;
+  a.correlationId = correlation;
+  append(a, false);
 }
 
 void context_exists() {

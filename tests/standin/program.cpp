@@ -257,6 +257,17 @@ void graph(int launches) {
   }
 }
 
+// A launch inside of a region of the program's own numbering.
+void launch_numbered(uint64_t id) {
+  const cudaLaunchKernel_v7000_params params = runtime_arguments();
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params,
+            "numbered");
+  cuLaunchKernel_params inner = {};
+  Call driver_call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &inner, "numbered");
+  record_external_id(call.correlation(), id);
+  record_kernel("numbered", call.correlation(), kStream, 0);
+}
+
 void in_threads(int threads, int count) {
   std::vector<std::thread> running;
   for (int t = 0; t < threads; ++t) {
@@ -384,7 +395,11 @@ void do_step(const std::vector<std::string>& step) {
   else if (what == "launch") {
     const char* name = kept(step[1]);
     for (int i = 0; i < count; ++i) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
-  } else if (what == "forms")
+  } else if (what == "numbered")
+    launch_numbered(strtoull(step[1].c_str(), nullptr, 10));
+  else if (what == "device_graph")
+    record_device_graph();
+  else if (what == "forms")
     all_forms();
   else if (what == "copy")
     copy(static_cast<size_t>(number(1)));

@@ -49,6 +49,7 @@ _OVERHEADS = {
 }
 _COUNTER_SOURCES = {1: "nvml", 2: "gpm", 3: "user", 4: "recorder", 5: "pm sampling"}
 _RANGE_KINDS = {1: "kernel", 2: "range"}
+_EXTERNAL_KINDS = {1: "unknown", 2: "openacc", 3: "custom 0", 4: "custom 1", 5: "custom 2"}
 _FLOW_KINDS = {1: "wait list", 2: "forward-backward", 3: "user"}
 _STATES = {ord(c): c for c in "RSDTZ"}
 
@@ -195,6 +196,10 @@ def _flow(arena: Arena, batch: Batch) -> None:
     _emit(arena, batch, "flow", kind=enumerated(batch.rows["kind"], _FLOW_KINDS))
 
 
+def _external_id(arena: Arena, batch: Batch) -> None:
+    _emit(arena, batch, "external_id", kind=enumerated(batch.rows["kind"], _EXTERNAL_KINDS))
+
+
 def _range_metric(arena: Arena, batch: Batch) -> None:
     _emit(arena, batch, "range_metric", kind=enumerated(batch.rows["kind"], _RANGE_KINDS))
 
@@ -243,6 +248,7 @@ CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "UserEvent": _user_event,
     "Build": _build,
     "Flow": _flow,
+    "ExternalId": _external_id,
     "PcSample": partial(_emit, table="pc_sample"),
     "PcWindow": _pc_window,
     "InstructionCount": partial(_emit, table="instruction_count"),

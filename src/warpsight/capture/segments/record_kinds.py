@@ -295,5 +295,10 @@ RECORDS: tuple[Struct, ...] = (
   u2 passes       how often the work ran for it
   u1 kind         1 kernel, 2 range
   u1 reserved0    zero
+
+43 ExternalId blocks=64
+  u8 external_id  as the program pushed it
+  u4 correlation  low half
+  u4 kind         CUpti_ExternalCorrelationKind
 """),
 )

@@ -126,6 +126,12 @@ flow An explicit dependency between two correlated operations.
   to_correlation   int64 id correlation that waits
   kind         string -   wait list, forward-backward, user
   process      int32  -   process id in the trace
+
+external_id An id that the program gave a call, by cuptiActivityPushExternalCorrelationId.
+  correlation  int64? id  joins launch, api, kernel, memcpy, … together with process
+  kind         string -   of whose ids: unknown, openacc, custom 0, custom 1, custom 2
+  external_id  uint64 -   the id
+  process      int32  -   process id in the trace
 """,
     call=_CALL,
 )

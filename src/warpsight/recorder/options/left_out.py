@@ -6,7 +6,7 @@ from warpsight.recorder.options import table
 from warpsight.recorder.options.settings import Settings
 
 #: Kinds of `--trace` that only CUPTI has.
-_CUDA_KINDS = ("overhead", "unified_memory", "environment", "jit")
+_CUDA_KINDS = ("overhead", "unified_memory", "environment", "jit", "device_graph", "external")
 
 
 def left_out(settings: Settings, began: int, ended: int, full: int | None) -> list[str]:

@@ -39,7 +39,8 @@ RECORDING, VENDOR, COMMAND, VARIABLE = "recording", "vendor", "command", "variab
 
 STACKS = ("python", "native", "both", "off")
 #: What `--trace` can name: device records that a recorder selects by them, then rows that are there in any case.
-KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit", "build",
+KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit",
+         "device_graph", "external", "build",
          "flow", "openmp", "openacc", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op",
          "thread")  # fmt: skip
 
@@ -128,7 +129,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("api", TEXT, "default", "API calls to record: default, launches, all, off, or names of functions.",
            metavar="NAMES", separators=", ", python="str | Sequence[str]", reader=PROCESS, native="api"),
     Option("trace", TEXTS, (), "Kinds of device records, comma-separated: kernel, memcpy, memset, sync, event, memory, "
-           "overhead, unified_memory, environment, jit (CUDA), build, flow (OpenCL), openmp, openacc (ranges).",
+           "overhead, unified_memory, environment, jit, device_graph, external (CUDA), build, flow (OpenCL), openmp, openacc "
+           "(ranges).",
            metavar="KINDS", separators=", ", choices=KINDS, reader=PROCESS, native="trace", shown="the usual ones"),
     Option("graph", CHOICE, "auto", "CUDA graphs: a row per kernel (node, same as auto) or per launch (graph).",
            choices=("auto", "node", "graph"), reader=PROCESS, backends=("cuda",), native="graph", native_type="GraphMode"),
