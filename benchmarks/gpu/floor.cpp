@@ -2,8 +2,9 @@
 // recorder built on them can cost less. The second floor adds what stacks of launches need at least: a
 // callback at each launch that does nothing but walk the thread's Python frames.
 //
-// Two uses: floor_on and floor_off through ctypes, or CUDA_INJECTION64_PATH for a program from its start.
-// overhead.py builds it: c++ -O2 -std=c++17 -shared -fPIC -I native -I CUPTI -I CUDA floor.cpp libcupti.so.13
+// Two uses: floor_on and floor_off through ctypes, or CUDA_INJECTION64_PATH (and FLOOR_WALK, the second
+// floor) for a program from its start. overhead.py builds it: c++ -O2 -std=c++17 -shared -fPIC -I native -I
+// CUPTI -I CUDA floor.cpp libcupti.so.13
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -99,4 +100,4 @@ extern "C" long floor_off() {
   return g_kernels.exchange(0);
 }
 
-extern "C" int InitializeInjection() { return floor_on(0) == 0; }
+extern "C" int InitializeInjection() { return floor_on(getenv("FLOOR_WALK") != nullptr) == 0; }

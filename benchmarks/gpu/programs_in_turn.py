@@ -2,13 +2,13 @@
 
 usage: programs_in_turn.py WORKLOAD ... --arms floor,record [--to floor] [--seconds 30] [--block 0.3]
 
-Arms: `bare`, `floor` (floor.cpp: CUPTI's records, thrown away), `record` (all defaults), `pc` (record --pc-sampling on),
-`waiting` (capsule record --range that never comes), `counting` (capsule record -k '*' --launch that never comes); options may
-follow, as in `record+--stacks=off+--sample=off`. Each is a program of its own, on one core (JAX's on all, it has threads of its
-own), that waits for its turn; of the arm that the others are compared `--to` there are two. One JSON line for each workload: for
-each arm the time of a step over the mean of those two in the same round, median over the rounds and its 95% interval, the same of
-all rounds together (`total`), and the same between the two (`alike`). Short blocks leave what a recorder does now and then to
-whichever program runs then; blocks of 0.3 s hold a flush.
+Arms: `bare`, `floor` (floor.cpp: CUPTI's records, thrown away), `walk` (the second floor: stacks of launches, too), `record` (all
+defaults), `pc` (record --pc-sampling on), `waiting` (capsule record --range that never comes), `counting` (capsule record -k '*'
+--launch that never comes); options may follow, as in `record+--stacks=off+--sample=off`. Each is a program of its own, on one
+core (JAX's on all, it has threads of its own), that waits for its turn; of the arm that the others are compared `--to` there are
+two. One JSON line for each workload: for each arm the time of a step over the mean of those two in the same round, median over
+the rounds and its 95% interval, the same of all rounds together (`total`), and the same between the two (`alike`). Short blocks
+leave what a recorder does now and then to whichever program runs then; blocks of 0.3 s hold a flush.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
     "waiting": ["capsule", "record", "--range", "none"],
     "counting": ["capsule", "record", "-k", "*", "--launch", NEVER],
 }
-ARMS = ("bare", "floor", *COMMANDS)
+ARMS = ("bare", "floor", "walk", *COMMANDS)
 
 
 class Program:
@@ -45,8 +45,9 @@ class Program:
         command = [sys.executable, __file__, "--serve", workload]
         environment = dict(os.environ, XLA_PYTHON_CLIENT_PREALLOCATE="false")
         self.trace: Path | None = None
-        if arm == "floor":
+        if arm in ("floor", "walk"):
             environment["CUDA_INJECTION64_PATH"] = str(floor)
+            environment |= {"FLOOR_WALK": "1"} if arm == "walk" else {}
         elif arm != "bare":
             name, *more = arm.split("+")
             suffix = ".warp" if COMMANDS[name][0] == "record" else ".capsule"
@@ -159,7 +160,7 @@ def main() -> int:
         parser.error(f"--arms: any of {', '.join(ARMS)}")
     failures = []
     with tempfile.TemporaryDirectory() as temporary:
-        floor = build_floor(Path(temporary)) if "floor" in (options.to, *options.arms) else None
+        floor = build_floor(Path(temporary)) if {"floor", "walk"} & {options.to, *options.arms} else None
         for workload in options.workloads:
             failures += measure(workload, options, Path(temporary), floor)
     for failure in failures:
