@@ -74,8 +74,6 @@ const char* kind_name(CUpti_ActivityKind kind) {
       return "environment";
     case CUPTI_ACTIVITY_KIND_JIT:
       return "jit";
-    case CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE:
-      return "graphs launched on the device";
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
       return "external ids";
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
@@ -136,6 +134,10 @@ void enable_kinds(bool graph_level) {
   if (selection.unified_memory) {
     const std::string why = configure_unified_memory();
     if (!why.empty()) append(&refused, "unified_memory (" + why + ")");
+  }
+  if (selection.device_graphs) {
+    const std::string why = enable_device_graphs(graph_level);
+    if (!why.empty()) append(&refused, "device_graph (" + why + ")");
   }
   if (graph_level) selection.kinds.push_back(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   if (cupti().cuptiActivityEnableAllSyncRecords != nullptr) cupti().cuptiActivityEnableAllSyncRecords(0);

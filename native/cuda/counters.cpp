@@ -5,6 +5,7 @@
 #include "cuda/range_metrics.h"
 #include "cuda/sass_counts.h"
 #include "ring/ring.h"
+#include "runtime/runtime.h"
 
 namespace warpsight {
 
@@ -13,7 +14,12 @@ void begin_counters(bool contexts_exist) {
   begin_sass_counts(contexts_exist);
 }
 
-void begin_counters_of(CUcontext context) { sample_context(context); }
+// CUPTI loads more libraries for a context and for counters, which exit() would take down before it tells us.
+void begin_counters_of(CUcontext context) {
+  sample_context(context);
+  static const bool watched = (watch_exit(), true);
+  (void)watched;
+}
 
 bool launches_watched() { return launches_measured() || instructions_counted() || devices_sampled(); }
 
@@ -21,6 +27,8 @@ void launch_begins(CUcontext context, const char* kernel, CUstream stream) {
   if (devices_sampled()) sample_device_of(context);
   if (instructions_counted()) count_from_launch(context);
   if (launches_measured()) measured_launch_begins(context, kernel, stream);
+  static const bool watched = (watch_exit(), true);
+  (void)watched;
 }
 
 void launch_ended(const char* name, uint32_t correlation) {

@@ -1,5 +1,7 @@
 #include "cuda/extra_records.h"
 
+#include <string_view>
+
 #include "cuda/functions.h"
 #include "runtime/runtime.h"
 
@@ -28,7 +30,7 @@ const std::vector<NamedKinds>& named_kinds() {
       {"unified_memory", {CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER}, false},
       {"environment", {CUPTI_ACTIVITY_KIND_ENVIRONMENT}, false},
       {"jit", {CUPTI_ACTIVITY_KIND_JIT}, false},
-      {"device_graph", {CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE}, false},
+      {"device_graph", {}, false},  // no kind that can be enabled: see enable_device_graphs
       // CUPTI gives a call's id only beside its own record of the call, which is thrown away.
       {"external",
        {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER},
@@ -166,7 +168,8 @@ KindSelection select_kinds(const std::vector<std::string>& names) {
     for (const auto& name : names) wanted |= name == named.name;
     if (!wanted) continue;
     selection.kinds.insert(selection.kinds.end(), named.kinds.begin(), named.kinds.end());
-    selection.unified_memory |= named.kinds.front() == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
+    selection.unified_memory |= std::string_view(named.name) == "unified_memory";
+    selection.device_graphs |= std::string_view(named.name) == "device_graph";
   }
   for (const auto& name : names) {
     bool found = needs_no_activity(name);
@@ -189,6 +192,13 @@ std::string configure_unified_memory() {
     config[i] = {CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE, kinds[i], 0, 1};
   }
   const CUptiResult result = cupti().cuptiActivityConfigureUnifiedMemoryCounter(config, 5);
+  return result == CUPTI_SUCCESS ? "" : result_name(result);
+}
+
+std::string enable_device_graphs(bool graph_level) {
+  if (!graph_level) return "needs --graph graph";
+  if (cupti().cuptiActivityEnableDeviceGraph == nullptr) return "this CUPTI has no such records";
+  const CUptiResult result = cupti().cuptiActivityEnableDeviceGraph(1);
   return result == CUPTI_SUCCESS ? "" : result_name(result);
 }
 

@@ -40,6 +40,7 @@ namespace warpsight {
   X(cuptiActivityConfigureUnifiedMemoryCounter)   \
   X(cuptiActivityEnableAllSyncRecords)            \
   X(cuptiActivityEnableCudaEventDeviceTimestamps) \
+  X(cuptiActivityEnableDeviceGraph)               \
   X(cuptiActivityRegisterTimestampCallback)       \
   X(cuptiDeviceGetChipName)                       \
   X(cuptiEnableDomain)                            \

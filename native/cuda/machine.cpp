@@ -231,6 +231,18 @@ bool name_cuda_stream(const void* handle, uint32_t name) {
 
 uint32_t device_of_context(uint32_t context) { return device_of(context); }
 
+std::string device_identity(uint32_t number) {
+  CUdevice device = 0;
+  CUuuid uuid = {};
+  char pci[32] = {};
+  const auto& d = driver();
+  if (d.device_get == nullptr || d.device_get(&device, static_cast<int>(number)) != CUDA_SUCCESS)
+    return std::to_string(number);
+  if (d.device_uuid != nullptr && d.device_uuid(&uuid, device) == CUDA_SUCCESS) return uuid_text(uuid);
+  if (d.device_pci != nullptr && d.device_pci(pci, sizeof pci, device) == CUDA_SUCCESS) return pci;
+  return std::to_string(number);
+}
+
 bool context_seen() { return g_context_seen.load(std::memory_order_relaxed); }
 
 }  // namespace warpsight

@@ -4,6 +4,7 @@
 #include <cupti.h>
 
 #include <cstdint>
+#include <string>
 
 namespace warpsight {
 
@@ -19,6 +20,8 @@ void write_stream(const CUpti_ActivityStream& record);
 void context_created(CUcontext context);
 void stream_created(CUcontext context, CUstream stream);
 void stream_destroyed(CUstream stream);
+// The driver's id of a GPU or of its part, the same in all processes; its PCI address where it has none.
+std::string device_identity(uint32_t device);
 // The device of a context that has a row, all ones when it has none.
 uint32_t device_of_context(uint32_t context);
 

@@ -17,6 +17,7 @@
 #include "cuda/machine.h"
 #include "cuda/metric_set.h"
 #include "cuda/modules.h"
+#include "cuda/sampled_gpus.h"
 #include "runtime/runtime.h"
 #include "runtime/timed_wait.h"
 
@@ -41,6 +42,7 @@ struct Reason {
 struct Sampled {
   CUcontext context;
   uint32_t id;
+  uint32_t device;
   uint32_t cycles;        // between two samples of a multiprocessor
   uint64_t window_start;  // CLOCK_MONOTONIC ns
   std::vector<Reason> reasons;
@@ -58,6 +60,7 @@ std::vector<Sampled*>& sampled() {
 pthread_mutex_t g_collecting = PTHREAD_MUTEX_INITIALIZER;
 CUpti_PCSamplingData* g_buffer = nullptr;  // used under g_collecting
 std::atomic<uint64_t> g_next{0};           // when the window is over, ns; 0 while nothing is sampled
+std::atomic<bool> g_broken{false};         // CUPTI failed to give samples, and may have ended itself
 
 struct Guard {
   explicit Guard(pthread_mutex_t* lock) : lock_(lock) { pthread_mutex_lock(lock_); }
@@ -283,10 +286,16 @@ void finish_window(Sampled* one, PcWindow* window, uint64_t began, bool wanted) 
   report_window(*window);
 }
 
+void broke(CUptiResult result) {
+  if (g_broken.exchange(true)) return;
+  report_loss("pc sampling", std::string("no more samples of program counters: CUPTI failed to give them (") +
+                                 result_name(result) + "); another profiler may sample this GPU");
+}
+
 // Everything CUPTI has decoded of one context. Under g_collecting. Returns what it cost, ns.
 uint64_t collect(Sampled* one, bool wanted) {
   if (g_buffer == nullptr) g_buffer = new_buffer();
-  if (g_buffer == nullptr) return 0;
+  if (g_buffer == nullptr || g_broken) return 0;
   const uint64_t began = thread_cpu_ns();
   PcWindow window = window_of(*one);
   auto get = params<CUpti_PCSamplingGetDataParams>(CUpti_PCSamplingGetDataParamsSize, one->context);
@@ -294,7 +303,10 @@ uint64_t collect(Sampled* one, bool wanted) {
   do {
     g_buffer->totalNumPcs = g_buffer->remainingNumPcs = 0;
     const CUptiResult result = cupti().cuptiPCSamplingGetData(&get);
-    if (result == CUPTI_ERROR_OUT_OF_MEMORY) window.flags |= 1;
+    if (result == CUPTI_ERROR_OUT_OF_MEMORY)
+      window.flags |= 1;
+    else if (result != CUPTI_SUCCESS)
+      broke(result);
     if (result != CUPTI_SUCCESS) break;
     take(*g_buffer, *one, wanted, &window);
   } while (g_buffer->remainingNumPcs != 0 && g_buffer->totalNumPcs != 0);
@@ -306,7 +318,7 @@ uint64_t collect(Sampled* one, bool wanted) {
 void finish(Sampled* one, bool wanted) {
   collect(one, wanted);
   const uint64_t began = thread_cpu_ns();
-  if (disable(*one)) {
+  if (!g_broken && disable(*one)) {
     PcWindow window = window_of(*one);
     take(*one->rest, *one, wanted, &window);
     if (one->rest->remainingNumPcs != 0 && wanted)
@@ -315,6 +327,7 @@ void finish(Sampled* one, bool wanted) {
     finish_window(one, &window, began, wanted);
     free_buffer(one->rest);
   }
+  release_gpu(one->device);
   delete one;
 }
 
@@ -362,11 +375,20 @@ void begin_pc_sampling(bool contexts_exist) {
 }
 
 void sample_context(CUcontext context) {
-  if (settings().pc_sampling == 0 || !available()) return;
+  if (settings().pc_sampling == 0 || !available() || g_broken) return;
+  uint32_t device = 0;
+  cupti().cuptiGetDeviceId(context, &device);
+  std::string other;
+  if (!take_gpu(device, &other)) {
+    report_loss("pc sampling", "no samples of program counters: this GPU is sampled in " + other +
+                                   ", and can be in one process at a time");
+    return;
+  }
   auto on = params<CUpti_PCSamplingEnableParams>(CUpti_PCSamplingEnableParamsSize, context);
-  if (refused(cupti().cuptiPCSamplingEnable(&on), "begin")) return;
-  auto* one = new Sampled{context, context_id(context), 0, now_ns(), {}, new_buffer()};
+  if (refused(cupti().cuptiPCSamplingEnable(&on), "begin")) return release_gpu(device);
+  auto* one = new Sampled{context, context_id(context), device, 0, now_ns(), {}, new_buffer()};
   if (one->rest == nullptr || !ask_reasons(one) || !configure(one)) {
+    release_gpu(device);
     disable(*one);
     if (one->rest != nullptr) free_buffer(one->rest);
     delete one;
@@ -393,6 +415,8 @@ void collect_pc_samples() {
   uint64_t expected = due;
   g_next.compare_exchange_strong(expected, now + window, std::memory_order_relaxed);
 }
+
+bool pc_sampling_broke() { return g_broken; }
 
 uint32_t pc_window_ms(uint32_t idle_ms) {
   return g_next.load(std::memory_order_relaxed) == 0 ? idle_ms

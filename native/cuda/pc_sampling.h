@@ -18,6 +18,9 @@ void begin_pc_sampling(bool contexts_exist);
 void sample_context(CUcontext context);
 void end_sampling_of(CUcontext context);
 
+// Whether CUPTI failed to give samples: it ends itself then, and must not be used again.
+bool pc_sampling_broke();
+
 // On the recorder's worker thread: writes what CUPTI has decoded once the window is over.
 void collect_pc_samples();
 

@@ -15,6 +15,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
+#include "cuda/pc_sampling.h"
 #include "cuda/sass_counts.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
@@ -183,8 +184,12 @@ void CudaRecorder::leave_cupti() {
               1, Severity::note);
 }
 
-void CudaRecorder::exiting() {
+void CudaRecorder::leaving() {
   if (attached()) end_counters(true);
+}
+
+void CudaRecorder::exiting() {
+  leaving();
   exiting_ = true;
 }
 
@@ -287,6 +292,13 @@ void CudaRecorder::check_health() {
   if ((waits || settings().api != "off") && cupti().cuptiGetCallbackState != nullptr)
     result = cupti().cuptiGetCallbackState(&enabled, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, heard);
   if (result != CUPTI_SUCCESS || enabled == 0) {
+    if (pc_sampling_broke()) {
+      report_loss("cuda",
+                  "CUPTI ended itself when it failed to give samples: GPU work since then is missing");
+      abandon_lent();
+      state_ = State::refused;
+      return;
+    }
     report_loss("cuda",
                 "another profiler in this process shut CUPTI down (torch.profiler does at its end); GPU work "
                 "since then is missing and recording starts again here");

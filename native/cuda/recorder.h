@@ -15,6 +15,7 @@ class CudaRecorder : public Recorder {
   void start() override;
   void stop() override;
   void flush(bool forced) override;
+  void leaving() override;
   void exiting() override;
   void tick() override;
   void range(bool open) override;

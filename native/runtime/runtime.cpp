@@ -68,13 +68,20 @@ void join_ended(Runtime& r) {
   if (ended) pthread_join(thread, nullptr);
 }
 
-// Waits for what a recorder is doing at this moment.
+// Waits for what a recorder is doing at this moment, and until recorders have left.
 void leave() {
   Runtime& r = runtime();
-  if (r.pid != getpid()) return;
+  if (r.pid != getpid() || r.leaving) return;
   const bool locked = lock_within(&r.recorder_lock, kExitFlushMs);
   r.leaving = true;
   if (locked) pthread_mutex_unlock(&r.recorder_lock);
+  if (phase_of(r) != Phase::running) return;
+  pthread_mutex_lock(&r.lock);
+  r.requests.leave = true;
+  const uint64_t number = ++r.requests.asked;
+  pthread_cond_signal(&r.woken);
+  wait_served(r, number, kExitFlushMs);
+  pthread_mutex_unlock(&r.lock);
 }
 
 void at_exit() {

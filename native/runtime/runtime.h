@@ -32,6 +32,7 @@ class Recorder {
   virtual void start() = 0;             // begin recording; called again after stop
   virtual void stop() = 0;              // disable, flush, leave no cost behind
   virtual void flush(bool forced) = 0;  // hand over what is complete; forced: at exit, everything there is
+  virtual void leaving() {}             // exit() begins: libraries that were used may be gone when it ends
   virtual void exiting() {}             // the program exits; the last flush follows
   virtual void tick() {}                // every flush period while recording
   // The program's own range (Settings::capture_range) began or ended, between start and stop: called on the
@@ -56,7 +57,8 @@ bool switch_range(bool open, uint32_t ms);
 bool in_range();  // for recorders, inside of their methods
 
 // What a recorder calls lives in libraries that clean up in exit(). From now on exit() tells us before those
-// that are there today: then recorders are flushed, and neither ticked nor stopped.
+// that are there today: then recorders leave, are flushed, and neither ticked nor stopped. Called again where
+// more libraries were loaded.
 void watch_exit();
 
 // The hot check: false before start, after stop, while dormant and in a forked child. One load; it acquires

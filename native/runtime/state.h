@@ -26,8 +26,9 @@ struct Requests {
   uint64_t asked = 0;
   uint64_t served = 0;
   bool forced = false;
-  bool stop = false;  // end the recording and the thread
-  bool exit = false;  // the process is exiting: flush by force, then end
+  bool leave = false;  // exit() begins: end what needs libraries that it takes down
+  bool stop = false;   // end the recording and the thread
+  bool exit = false;   // the process is exiting: flush by force, then end
 };
 
 struct Registered {

@@ -50,10 +50,10 @@ void flush_recorders(Runtime& r, bool forced) {
   pthread_mutex_unlock(&r.recorder_lock);
 }
 
-void tell_recorders_of_exit(Runtime& r) {
+void tell_recorders(Runtime& r, void (Recorder::*what)()) {
   pthread_mutex_lock(&r.recorder_lock);
   for (const Registered& each : r.recorders) {
-    if (each.started) each.recorder->exiting();
+    if (each.started) (each.recorder->*what)();
   }
   pthread_mutex_unlock(&r.recorder_lock);
 }
@@ -127,10 +127,11 @@ void answer_flush(Runtime& r, ArenaHeader* header) {
 bool serve(Runtime& r) {
   pthread_mutex_lock(&r.lock);
   const Requests requests = r.requests;
-  r.requests.forced = false;
+  r.requests.forced = r.requests.leave = false;
   pthread_mutex_unlock(&r.lock);
   if (requests.asked != requests.served) {
-    if (requests.exit && !requests.stop) tell_recorders_of_exit(r);
+    if (requests.leave && !requests.stop) tell_recorders(r, &Recorder::leaving);
+    if (requests.exit && !requests.stop) tell_recorders(r, &Recorder::exiting);
     if (!requests.stop) flush_recorders(r, requests.forced || requests.exit);
     if (requests.stop || requests.exit) return true;
     pthread_mutex_lock(&r.lock);

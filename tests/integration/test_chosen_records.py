@@ -18,8 +18,8 @@ def standin(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Standin:
     return standin_programs.build(library, tmp_path_factory.mktemp("standin"))
 
 
-def recorded(standin: Standin, path: Path, kinds: str) -> warpsight.Trace:
-    done = standin.run("record", "-o", str(path), "--trace", kinds, "--", *standin.program(*STEPS))
+def recorded(standin: Standin, path: Path, kinds: str, *options: str) -> warpsight.Trace:
+    done = standin.run("record", "-o", str(path), "--trace", kinds, *options, "--", *standin.program(*STEPS))
     assert done.returncode == 0, done.stderr
     return warpsight.open(path)
 
@@ -34,12 +34,18 @@ def test_ids_that_the_program_pushed_join_its_launches_and_kernels(standin: Stan
 
 
 def test_graphs_that_the_device_launches_are_rows_without_a_call(standin: Standin, tmp_path: Path) -> None:
-    trace = recorded(standin, tmp_path / "t.warp", "kernel,device_graph")
+    trace = recorded(standin, tmp_path / "t.warp", "kernel,device_graph", "--graph", "graph")
     rows = trace.sql(
         "SELECT name, graph, stream, correlation, duration FROM kernel WHERE graph_level"
     ).fetchall()
     assert rows == [("graph launched on the device (tail)", 11, 7, None, 100)]
     assert not trace.sql("SELECT cause FROM loss WHERE severity <> 'note'").fetchall()
+
+
+def test_they_are_said_to_be_missing_where_nodes_are_recorded(standin: Standin, tmp_path: Path) -> None:
+    trace = recorded(standin, tmp_path / "t.warp", "kernel,device_graph")
+    [(cause,)] = trace.sql("SELECT cause FROM loss WHERE severity <> 'note'").fetchall()
+    assert cause.endswith("device_graph (needs --graph graph)") and trace.count("kernel") == 3
 
 
 def test_neither_is_there_unless_asked_for(standin: Standin, tmp_path: Path) -> None:

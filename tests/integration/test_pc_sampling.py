@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -136,3 +138,35 @@ def test_nothing_is_sampled_unless_asked_for(standin: Standin, tmp_path: Path) -
     found = run(standin, tmp_path / "a.warp", "launch:gemm:3", options=("--pc-sampling", "off"))
     assert found.sql("SELECT count(*) FROM pc_window") == [(0,)]
     assert not (tmp_path / "a.warp" / "cubins").exists()
+
+
+def test_sampling_ends_before_exit_takes_its_libraries_down(standin: Standin, tmp_path: Path) -> None:
+    found = run(standin, tmp_path / "a.warp", "module:gemm:5", "launch:gemm:2", says="slow_exit_ms=300",
+                options=("--pc-sampling", "on", "--flush", "20"))  # fmt: skip
+    assert found.sql("SELECT sum(samples) FROM pc_window") == [(8,)]
+    assert losses(found) == []
+
+
+def test_a_gpu_that_another_process_samples_is_left_alone(standin: Standin, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("\0warpsight samples 0000:1b:00.0")
+        other.listen(1)
+        found = run(standin, tmp_path / "a.warp", "module:gemm:5", "launch:gemm:2")
+    assert losses(found) == [(f"no samples of program counters: this GPU is sampled in process {os.getpid()}, and can be in one "
+                              "process at a time", 1)]  # fmt: skip
+    assert found.sql("SELECT count(*) FROM kernel") == [(2,)] and found.sql(SAMPLES) == []
+
+
+def test_it_can_be_sampled_again_once_a_recording_has_ended(standin: Standin, tmp_path: Path) -> None:
+    for name in ("a.warp", "b.warp"):
+        found = run(standin, tmp_path / name, "module:gemm:5", "launch:gemm:2")
+        assert losses(found) == [] and found.sql("SELECT sum(samples) FROM pc_window") == [(8,)]
+
+
+def test_a_cupti_that_ends_itself_is_not_begun_again(standin: Standin, tmp_path: Path) -> None:
+    steps = ("module:gemm:5", "launch:gemm:2", "sync", "sleep:400", "launch:gemm:1")
+    found = run(standin, tmp_path / "a.warp", *steps, says="pc_breaks=1",
+                options=("--pc-sampling", "on", "--flush", "20"))  # fmt: skip
+    assert [cause.partition(":")[0] for cause, _ in losses(found)] == ["no more samples of program counters"]
+    [(cause,)] = found.sql("SELECT cause FROM loss WHERE source = 'cuda' AND cause LIKE '%ended itself%'")
+    assert str(cause).endswith("GPU work since then is missing")

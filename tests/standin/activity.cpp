@@ -33,6 +33,7 @@ std::atomic<long> g_kernels{0};
 bool g_context = false,
      g_described = false;  // the device and the context are described once, not to each client
 bool g_zeroed = false, g_drop_told = false;
+std::atomic<bool> g_device_graphs{false};
 std::atomic<unsigned> g_generation{0};  // a thread's buffer belongs to one attachment
 thread_local ThreadBuffer* t_buffer = nullptr;
 thread_local unsigned t_generation = 0;
@@ -120,7 +121,9 @@ bool get_buffer(ThreadBuffer* buffer) {
 
 template <class Record>
 void append(const Record& record, bool incomplete) {
-  if (!kind_enabled(record.kind)) return;
+  if (!kind_enabled(record.kind == CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE ? CUPTI_ACTIVITY_KIND_GRAPH_TRACE
+                                                                          : record.kind))
+    return;
   ThreadBuffer* buffer = thread_buffer();
   const size_t bytes = size_of(record.kind);
   for (;;) {
@@ -227,7 +230,7 @@ void record_graph_launch(uint32_t correlation) {
 }
 
 void record_device_graph() {
-  if (!kind_enabled(CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE)) return;
+  if (!g_device_graphs) return;
   CUpti_ActivityDeviceGraphTrace g = {};
   g.kind = CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE;
   g.start = now();
@@ -311,6 +314,10 @@ void reset_activity() {
 }  // namespace standin
 
 using namespace standin;  // NOLINT
+
+EXPORT CUptiResult cuptiActivityEnableDeviceGraph(uint8_t enable) {
+  return g_device_graphs = enable != 0, CUPTI_SUCCESS;
+}
 
 EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (g_clock == nullptr && g_request != nullptr) violation("a kind enabled before the clock was registered");

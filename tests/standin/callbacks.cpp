@@ -75,6 +75,14 @@ void note_use_of_contexts(const char* function) {
   if (g_torn_down) violation((std::string(function) + " after the process began to exit").c_str());
 }
 
+// What CUPTI 13.0 does where another process samples the GPU: it ends itself, and bears no second beginning.
+void break_down() {
+  std::lock_guard<std::mutex> guard(g_lock);
+  g_torn_down = true;
+  g_callback = nullptr;
+  g_enabled.clear();
+}
+
 void note_caller() { t_caller.called = true; }
 
 static void call_back(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
@@ -131,6 +139,7 @@ using namespace standin;  // NOLINT
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback,
                                   void* userdata) {
   note_caller();
+  note_use_of_contexts("cuptiSubscribe");
   if (g_attempts++ < option("refuse_subscribe", 0)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   std::lock_guard<std::mutex> guard(g_lock);
   if (g_callback != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;

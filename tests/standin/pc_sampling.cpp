@@ -1,6 +1,9 @@
 // PC sampling: every launched kernel leaves the same samples, which cuptiPCSamplingGetData hands over.
 #include <cupti_pcsampling.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -33,6 +36,7 @@ CUpti_ComputeCrcCallbackFunc g_checksum = nullptr;
 std::map<std::string, uint64_t> g_images;    // kernel → checksum of its image
 std::map<std::string, uint64_t> g_launches;  // not handed over yet
 bool g_enabled = false, g_told = false;
+std::atomic<bool> g_taken_down{false};
 CUpti_PCSamplingData* g_rest = nullptr;
 
 void hand_over(CUpti_PCSamplingData* data) {
@@ -61,7 +65,18 @@ void hand_over(CUpti_PCSamplingData* data) {
   g_launches.clear();
 }
 
+// exit() takes the libraries down that sampling has loaded, before those that were there already.
+void take_down() {
+  g_taken_down = true;
+  usleep(static_cast<useconds_t>(option("slow_exit_ms", 0)) * 1000);
+}
+
+void must_be_there() {
+  if (g_taken_down) violation("PC sampling is used after exit() has taken it down");
+}
+
 void must_be_enabled() {
+  must_be_there();
   if (!g_enabled) violation("PC sampling is used in a context where it is not enabled");
 }
 
@@ -97,6 +112,8 @@ EXPORT CUptiResult cuptiPCSamplingEnable(CUpti_PCSamplingEnableParams*) {
   const std::lock_guard<std::mutex> guard(g_lock);
   const auto refusal = static_cast<CUptiResult>(option("pc_refuse", CUPTI_SUCCESS));
   if (refusal != CUPTI_SUCCESS) return refusal;
+  static const int registered = atexit(take_down);
+  (void)registered;
   return g_enabled = true, CUPTI_SUCCESS;
 }
 
@@ -128,6 +145,12 @@ EXPORT CUptiResult cuptiPCSamplingSetConfigurationAttribute(CUpti_PCSamplingConf
 }
 
 EXPORT CUptiResult cuptiPCSamplingGetData(CUpti_PCSamplingGetDataParams* params) {
+  must_be_there();
+  if (option("pc_breaks", 0) != 0) {
+    break_down();
+    g_taken_down = true;
+    return CUPTI_ERROR_UNKNOWN;
+  }
   const std::lock_guard<std::mutex> guard(g_lock);
   if (!g_enabled) return CUPTI_ERROR_INVALID_OPERATION;
   if (option("pc_late", 0) == 0) hand_over(static_cast<CUpti_PCSamplingData*>(params->pcSamplingData));

@@ -45,6 +45,7 @@ void record_set(uint64_t bytes, uint32_t correlation, uint64_t graph_node = 0);
 void record_sync(uint32_t correlation, uint32_t result);
 void record_graph_launch(uint32_t correlation);
 void record_device_graph();
+void break_down();
 void record_external_id(uint32_t correlation, uint64_t id);  // beside the record of the call, as CUPTI does
 void complete_everything();  // the GPU has finished: records get their timestamps, but not those of stuck
                              // kernels
