@@ -82,6 +82,7 @@ def test_every_part_has_exactly_the_schema(recording: Recording) -> None:
         out.write("Loss", {"time": [5], "count": 3, "cause": 12, "source": 13, "severity": 2})
         out.write("Clock", {"monotonic": [5, 10], "realtime": [105, 110], "device": 0xFFFFFFFF})
         out.write("Flow", {"from_correlation": [1], "to_correlation": 2, "kind": 1})
+        out.write("ExternalId", {"external_id": [4711], "correlation": 2, "kind": 3})
         out.write("Build", {"start": [5], "duration": 1, "program": 12})
         out.write("PcSample", {"start": [5], "end": 9, "checksum": 1, "name": 12, "reason": 13, "samples": 3})
         out.write("PcWindow", {"start": [5], "end": 9, "samples": 3, "flags": 1, "period": [1 << 21]})

@@ -185,6 +185,14 @@ def test_events_of_the_user_builds_and_flows(recording: Recording) -> None:
         assert kinds[:3] == ["wait list", "forward-backward", "user"] and kinds[3] not in kinds[:3]
 
 
+def test_ids_that_a_program_pushed(recording: Recording) -> None:
+    rows = {"external_id": [1, (1 << 64) - 1, 3], "correlation": [5, 6, 7], "kind": [2, 5, 99]}
+    query = "SELECT correlation & 4294967295, kind, external_id FROM external_id ORDER BY correlation"
+    found = values(written(recording, "ExternalId", rows), query)
+    assert [row[0] for row in found] == [5, 6, 7] and [row[2] for row in found] == rows["external_id"]
+    assert [row[1] for row in found][:2] == ["openacc", "custom 2"]
+
+
 def test_samples_of_program_counters_say_whether_some_are_missing(recording: Recording) -> None:
     rows = {"start": [1, 5, 9], "end": [4, 8, 12], "samples": 3, "flags": [0, 1, 2], "cost": [7, 0, 8]}
     query = "SELECT incomplete, cost FROM pc_window ORDER BY start"
