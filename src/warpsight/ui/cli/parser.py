@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import inspect
@@ -336,6 +337,8 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.errno == errno.EBADF:
+            raise  # standard output was closed when we began
         name = str(error.filename or "").replace("\n", "\\n")
         terminal.error(f"{name}: {error.strerror}" if name else _nameless(error))
         return 1

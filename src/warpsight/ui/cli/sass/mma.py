@@ -38,4 +38,4 @@ def command(
         if as_json:
             stream.write(output.json_text(found.to_json()))
         else:
-            stream.write(event_answers.text(event_answers.products(found, top)))
+            event_answers.write(event_answers.products(found, top), stream)
