@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from warpsight._version import __version__ as __version__
     from warpsight.api.core import core as core
     from warpsight.api.differences import diff as diff
+    from warpsight.api.live import top as top
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
     from warpsight.api.programs import attach as attach
@@ -89,6 +90,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "TraceWriter": ("warpsight.model", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),
     "time": ("warpsight.inside.timing", "time"),
+    "top": ("warpsight.api.live", "top"),
 }
 
 __all__ = [*_PUBLIC]

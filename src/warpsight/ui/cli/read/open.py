@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.errors import UsageError
 from warpsight.ui.cli import app
 
 if TYPE_CHECKING:
@@ -64,23 +64,16 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
     """
     import threading
 
-    from warpsight.formats.importing import open_any
-    from warpsight.model.selection import Rows
+    from warpsight.api.trace import open as open_trace
     from warpsight.ui.render import loss, terminal
-    from warpsight.ui.render.report import ReportOptions
-    from warpsight.ui.render.report.serve import TraceServer
 
-    with open_any(trace) as opened:
+    with open_trace(trace) as opened:
         try:
-            server = TraceServer(opened, Rows(), ReportOptions(include=("paths", "arguments")), port)
-        except OSError as error:
-            raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
-        try:
-            with server:
+            with opened.serve(perfetto=perfetto, port=port) as server:
                 loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
                 # Ctrl-C is the usual end here, from the address on: what is being sent is finished first.
                 app.end_soon_after_interrupt(_PATIENCE_S)
-                _print_addresses(server, perfetto)
+                _print_addresses(server)
                 if browser:
                     _browse(server.perfetto if perfetto and server.perfetto else server.url)
                 terminal.note("Ctrl-C ends it")
@@ -89,18 +82,16 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
             terminal.note("")
 
 
-def _print_addresses(server: TraceServer, perfetto: bool) -> None:
+def _print_addresses(server: TraceServer) -> None:
     """Print the addresses, the report's first."""
     from warpsight.ui.render import terminal
+    from warpsight.ui.render.report.serve import NO_PERFETTO
 
-    missing = 'the Perfetto UI is not installed: pip install "warpsight[view]"'
-    if perfetto and server.perfetto is None:
-        raise WarpsightError(missing)
     print(server.url, flush=True)
     if server.perfetto is not None:
         print(server.perfetto, flush=True)
     else:
-        terminal.note(missing)
+        terminal.note(NO_PERFETTO)
 
 
 def _browse(url: str) -> None:
