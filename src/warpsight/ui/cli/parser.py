@@ -345,6 +345,13 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
             raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
+        if isinstance(error, RuntimeError) and str(error).startswith(
+            "Symlink loop from "
+        ):  # pathlib, before Python 3.13
+            terminal.error(
+                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, by way of others perhaps"
+            )
+            return 1
         if out_of_memory(error):
             terminal.error(f"this {NO_MEMORY}")
             return 1

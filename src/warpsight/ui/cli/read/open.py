@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError
-from warpsight.ui.cli import app
+from warpsight.ui.cli import app, options
 
 if TYPE_CHECKING:
     from warpsight.ui.render.report.serve import TraceServer
@@ -18,12 +16,7 @@ _PATIENCE_S = 5.0
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace or another tool's file; the newest trace here by default.", metavar="[TRACE]"
-        ),
-    ] = "",
+    trace: options.NewestTrace = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
     perfetto: Annotated[
         bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")
@@ -37,23 +30,7 @@ def command(
     Serves on this machine only, at an address with a random token, until Ctrl-C. The pages load nothing from elsewhere; paths
     and arguments appear as recorded.
     """
-    serve(trace or str(newest()), browser=not no_browser, perfetto=perfetto, port=port)
-
-
-def newest(folder: Path | None = None) -> Path:
-    """The trace in a folder (the current one) that was written last.
-
-    Raises:
-        UsageError: when it does not exist.
-    """
-    where = folder or Path()
-    found = [*where.glob("*.warp/manifest.json"), *where.glob("*.warp.zip")]
-    if not found:
-        raise UsageError(
-            f"there is no trace in {where.absolute()}; name one, or make one: warpsight record -- python train.py"
-        )
-    last = max(found, key=lambda path: path.stat().st_mtime_ns)
-    return last.parent if last.name == "manifest.json" else last
+    serve(trace or str(options.newest()), browser=not no_browser, perfetto=perfetto, port=port)
 
 
 def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int = 0) -> None:

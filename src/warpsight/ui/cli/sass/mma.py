@@ -19,7 +19,7 @@ def command(
         str | None,
         typer.Argument(help="A kernel, by name or part of it, if there are several.", metavar="[KERNEL]"),
     ] = None,
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 40,
+    top: options.Top = 40,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,

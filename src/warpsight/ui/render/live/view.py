@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def write(shown: Snapshot, stream: IO[str]) -> None:
     """Plain lines; on a terminal names are cut to fit."""
     width = shutil.get_terminal_size((120, 24)).columns if stream.isatty() else sys.maxsize
-    out = [head(shown), rates(shown)]
+    out = [head(shown), rates(shown, grouped=stream.isatty())]
     for device, share in shown.busy.items():
         out.append(f"device {device}  busy {share:.1%}")
     if shown.top:
@@ -39,9 +39,12 @@ def head(shown: Snapshot) -> str:
     return f"{shown.folder}  {state} for {shown.elapsed_s:.0f} s  processes {pids or 'none yet'}"
 
 
-def rates(shown: Snapshot, width: int = 120) -> str:
+def rates(shown: Snapshot, width: int = 120, *, grouped: bool = True) -> str:
     """How much happens per second, in the words that fit."""
-    words = [f"{shown.launches:,.0f} launches/s", f"{shown.kernels:,.0f} kernels/s", f"{shown.copies:,.0f} copies and sets/s",
+    launches, kernels, copies = (
+        numbers.cell(round(n), grouped=grouped) for n in (shown.launches, shown.kernels, shown.copies)
+    )
+    words = [f"{launches} launches/s", f"{kernels} kernels/s", f"{copies} copies and sets/s",
              numbers.rate(shown.copied), f"(last {shown.window_s:.1f} s)"]  # fmt: skip
     while len(words) > 1 and len("  ".join(words)) > width:
         words = words[:-1]
