@@ -1,6 +1,6 @@
 """`warpsight` and `python -m warpsight`."""
 
-import _signal  # `signal` loads some ten modules first
+import _signal  # type: ignore[import-not-found] # built in; `signal` loads some ten modules first
 import os
 import sys
 
