@@ -94,6 +94,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.report": 'page = trace.report("train.html", title="Training")\nassert page.bytes > 10_000',
         "Trace.export": 'written = trace.export("chrome", "train.json", kind=["kernel"], flows=False)\n'
                         'assert written.counts["slices"] == 8',
+        "Trace.serve": 'with trace.serve() as server:\n    print(server.url)',
         "Trace.pack": 'packed = trace.pack("train.warp.zip")',
         "Trace.close": "trace.close()",
     }),
@@ -103,6 +104,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "dump": 'import subprocess\n\n'
                 'program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)\n'
                 'with program:\n    print(ws.dump(program.pid).document["reason"])\n    program.kill()',
+        "top": 'try:\n    print(next(ws.top("run.warp")))\nexcept ws.WarpsightError as error:\n    print(error)  # it is over',
         "attach": "",
         "detach": "",
         "core": 'try:\n    print(ws.core("core.gpu"))\nexcept ws.WarpsightError as error:\n    print(error)  # no such dump',

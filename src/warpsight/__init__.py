@@ -14,19 +14,16 @@ Everything is loaded on first use: importing this package costs next to nothing,
 reports something is a no-op while nothing records.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from warpsight._version import __version__ as __version__
-
+# The command line can end quietly at Ctrl-C once this package is imported, so that imports nothing, not even `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from warpsight import cluster as cluster
     from warpsight import race as race
     from warpsight import sass as sass
+    from warpsight._version import __version__ as __version__
     from warpsight.api.core import core as core
     from warpsight.api.differences import diff as diff
+    from warpsight.api.live import top as top
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
     from warpsight.api.programs import attach as attach
@@ -64,6 +61,7 @@ if TYPE_CHECKING:
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
+    "__version__": ("warpsight._version", "__version__"),
     **{
         name: ("warpsight.inside.recording", name)
         for name in ("Recording", "record", "start", "statistics", "step", "stop")
@@ -92,19 +90,24 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "TraceWriter": ("warpsight.model", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),
     "time": ("warpsight.inside.timing", "time"),
+    "top": ("warpsight.api.live", "top"),
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = [*_PUBLIC]
 
 
 def load_ipython_extension(shell: object) -> None:
     """What `%load_ext warpsight` calls in a notebook: adds `%%warpsight`."""
+    from importlib import import_module
+
     import_module("warpsight.ui.jupyter").load_ipython_extension(shell)
 
 
 def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     module, attribute = _PUBLIC[name]
     found = import_module(module)
     value = getattr(found, attribute) if attribute else found

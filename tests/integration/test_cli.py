@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -242,6 +243,32 @@ def test_a_reader_that_goes_away_ends_the_verb_quietly(trace):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(60) == 141
+
+
+READING = [["analyze", "TRACE"], ["stats", "TRACE", "--json"], ["export", "TRACE", "--to", "chrome", "-o", "-"], ["--help"],
+           ["help", "record"], ["stats", "--help"], ["--version"], ["query", "TRACE", "SELECT * FROM kernel"]]  # fmt: skip
+
+
+def redirected(how, arguments, trace):
+    """A verb in a shell with a redirection; TRACE is the trace."""
+    words = [sys.executable, "-m", "warpsight", *(str(trace) if a == "TRACE" else a for a in arguments)]
+    return subprocess.run(["bash", "-c", f"{shlex.join(words)} {how}"], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": str(SOURCE)})  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [">&-", ">/dev/full", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_output_that_cannot_be_written_is_an_error(how, arguments, trace):
+    done = redirected(how, arguments, trace)
+    assert (done.returncode, done.stdout) == (1, "")
+    why = {">&-": "standard output is closed", ">/dev/full": "No space left on device"}.get(how)
+    assert len(done.stderr.splitlines()) == 1 and why in done.stderr if why else not done.stderr
+
+
+@pytest.mark.parametrize("how", ["<&-", "2>&-", "2>/dev/full"])
+def test_a_result_needs_neither_input_nor_messages(how, trace):
+    whole, done = (redirected(one, ["analyze", "TRACE"], trace) for one in ("", how))
+    assert (done.returncode, done.stdout, done.stderr) == (0, whole.stdout, "")
 
 
 def test_piped_tables_are_never_cut(trace):

@@ -31,17 +31,22 @@ with workers(1) as pool:
     print(folder.name, flush=True)
     threading.Event().wait()
 """
-#: Sends itself Ctrl-C when the module of the command line is looked for.
+#: Sends itself Ctrl-C when a module is looked for.
 EARLY = """
 import os, runpy, signal, sys
 class Finder:
     def find_spec(self, name, *rest):
-        if name == "warpsight.ui.cli.app":
+        if name == module:
             os.kill(os.getpid(), signal.SIGINT)
+module, sys.argv = sys.argv[1], ["warpsight", *sys.argv[2:]]
 sys.meta_path.insert(0, Finder())
-sys.argv = ["warpsight", "info"]
-runpy.run_module("warpsight", run_name="__main__")
+RUN
 """
+#: How `python -m warpsight` and the installed script begin.
+BEGINNINGS = {
+    "module": 'runpy.run_module("warpsight", run_name="__main__")',
+    "script": "from warpsight.__main__ import main; sys.exit(main())",
+}
 #: Says who it is, and stays.
 STAYING = "import os, time; print('at', os.getpid(), flush=True); time.sleep(600)"
 #: Reads a job with a worker, which waits for a pipe that is never written.
@@ -162,9 +167,22 @@ def test_an_error_does_not_wait_for_workers():
     assert jobs[0].result(60)
 
 
-def test_ctrl_c_while_the_command_line_is_loaded_prints_nothing():
-    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=TIMEOUT)
-    assert (done.returncode, done.stderr) == (130, "")
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize(
+    "module", ["warpsight.ui.cli", "warpsight.ui.cli.app", "textwrap", "typer", "warpsight.api", "pyarrow"]
+)
+def test_ctrl_c_while_modules_are_loaded_prints_nothing(module, beginning, tmp_path):
+    code = EARLY.replace("RUN", BEGINNINGS[beginning])
+    trace = make(tmp_path / "t.warp", Plan(kernels=30))
+    done = subprocess.run([sys.executable, "-c", code, module, "stats", str(trace)], capture_output=True, text=True,
+                          timeout=TIMEOUT)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_package_loads_nothing_before_the_command_line_takes_ctrl_c():
+    code = "import os, sys; before = {*sys.modules}; import warpsight.__main__; print(sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.stdout == "['warpsight', 'warpsight.__main__']\n"
 
 
 def test_the_second_ctrl_c_while_the_trace_is_written_leaves_it_to_recover(library, tmp_path):

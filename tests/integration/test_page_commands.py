@@ -2,7 +2,7 @@
 
 Each page's blocks run one after another in a folder of the page's own, where files that pages name are stored traces
 (:data:`FILES`) and `train.py` is the demo's program on OpenCL. Output must be the shown one: to the letter where a command reads
-files of `tests/golden`, figures and absolute folders apart elsewhere; `…` stands for anything.
+files of `tests/golden`, figures and absolute folders apart elsewhere; `…` stands for anything, such as what a terminal cuts.
 """
 
 from __future__ import annotations
@@ -95,6 +95,10 @@ PROGRAM = "from warpsight.recorder.demo import heat_opencl\nheat_opencl.STEPS = 
 _FIGURE, _FOLDER = re.compile(r"\d[\d,.]*\s?(%|[nµm]?s\b|[kM]i?B\b)?"), re.compile(r"(?<!\S)/\S*/")
 
 
+#: A comma between groups of digits.
+_GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
 @dataclass(frozen=True)
 class Command:
     """A command of a page, and what the page shows of its output."""
@@ -155,7 +159,8 @@ def put_file(folder: Path, name: str, golden: str) -> None:
 
 
 def words(text: str, *, exact: bool) -> str:
-    """The text in one line; not exact: without figures and the folders of absolute paths."""
+    """The text in one line, numbers as in a pipe, which are grouped on a terminal; not exact: without figures and folders."""
+    text = _GROUPED.sub("", text)
     return " ".join((text if exact else _FIGURE.sub("#", _FOLDER.sub("", text))).split())
 
 
@@ -163,7 +168,7 @@ def difference(command: Command, printed: str) -> str | None:
     """The piece of what the page shows that the command does not print, or None."""
     exact = "tests/golden/" in command.text
     rest = words(printed, exact=exact)
-    for piece in filter(None, (words(one, exact=exact) for one in re.split(r"(?:^|\s)…\s", command.shown))):
+    for piece in filter(None, (words(one, exact=exact) for one in command.shown.split("…"))):
         if piece not in rest:
             return piece
         rest = rest.partition(piece)[2]

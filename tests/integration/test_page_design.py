@@ -126,6 +126,36 @@ def test_tables_of_a_report_fit_a_small_window(page, slow_step):
     assert len(set(names)) == len(names)
 
 
+def test_wide_tables_scroll_in_their_boxes_on_a_phone_and_names_of_calls_are_whole(page, tmp_path):
+    page.resize(390, 844)
+    page.open(made(tmp_path, "report", str(_GOLDEN / "planted_pageable_copies.warp.zip")), "window.report")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    box = page.evaluate("(() => { const b = document.getElementById('kernel-table').parentElement; "
+                        "return [b.scrollWidth > b.clientWidth, getComputedStyle(b).overflowX, b.tabIndex]; })()")  # fmt: skip
+    assert box == [True, "auto", 0]
+    lines = page.evaluate("[...document.querySelectorAll('#cause-table td.w > span')].map((s) => s.getClientRects().length ? "
+                          "s.getBoundingClientRect().height / parseFloat(getComputedStyle(s).lineHeight) : 1)")  # fmt: skip
+    assert lines and max(lines) < 1.5
+
+
+def test_a_kernels_instructions_are_in_sight_on_a_phone(page, tmp_path):
+    listing = made(
+        tmp_path,
+        "sass",
+        "list",
+        str(_GOLDEN / "h100_hot_lines.warp.zip"),
+        "bank_conflict",
+        "--format",
+        "html",
+    )
+    page.resize(390, 844)
+    page.open(listing)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert (
+        page.evaluate("document.querySelector('.instructions tbody .t').getBoundingClientRect().left") < 270
+    )
+
+
 def test_pictures_of_races_and_hangs_stay_legible_on_a_phone(page, tmp_path):
     race, hang = tmp_path / "race.html", tmp_path / "hang.html"
     failed = Provoked("reproduced", 9, 10, 1, 11, "9 of 10 delayed runs failed")

@@ -46,6 +46,12 @@ _USES = {
         "mcp --port 80": "No such option: --port\n",
         "help race chekc": "Did you mean 'check'?",
         "help record check": "record has no verbs below it",
+        "stats T -n many": "'many' is not a whole number",
+        "stats T kernels memcpy": "unexpected extra argument(s) (memcpy)",
+        "query T SELECT\xa0*\xa0FROM\xa0kernels": 'kernels does not exist; Did you mean "kernel"?',
+        "query T DROP\xa0TABLE\xa0kernel": "a trace can only be read",
+        "analyze T --from 5 --until 5": "the time window is empty",
+        "open T --port 99999": "not in the range 0<=x<=65535",
         "stats T --from 100s": "the recording ends at 0.000000s",
         "analyze T --from 1h": "nothing was recorded from 1h on",
         "view T --from 1h --until 2h": "nothing was recorded from 1h on",
@@ -126,6 +132,15 @@ _USES = {
         "record -f -o plain.txt -- true": "exists and is not a trace; remove it or choose another name with -o",
         "attach 99999999": "no process 99999999",
         "sass list T nokernel": "record with",
+        "import T": "is a warpsight trace already",
+        "analyze loop": "is a symbolic link to itself",
+        "analyze empty.json": "is empty",
+        "dump 99999999": "there is no process 99999999",
+        "top T": "warpsight info t.warp describes a finished recording",
+    },
+    126: {
+        "record -- ./train.py": "./train.py: cannot be run: permission denied; write python ./train.py",
+        "record -- ./plain.txt": "permission denied; chmod +x ./plain.txt",
     },
 }
 #: One process for all: each line of its input is a command line, each line of its answer exit code and message.
@@ -168,6 +183,9 @@ def answers(request, tmp_path_factory):
                                "platform": "cuda"}])  # fmt: skip
         writer.describe()
     (folder / "plain.txt").write_text("hello\n")
+    (folder / "train.py").write_text("")
+    (folder / "empty.json").write_text("")
+    (folder / "loop").symlink_to("loop")
     pack(folder / "t.warp", folder / "P.warp.zip")
     uses = [use for group in _USES.values() for use in group]
     stands_for = {"T": "t.warp", "P": "P.warp.zip"}

@@ -24,6 +24,7 @@ import generate_python  # noqa: E402
 METHODS: dict[str, tuple[str, ...]] = {
     "view": ("view", "events"),  # the picture and --list
     "query": ("query", "relation"),
+    "open": ("serve",),  # ws.open opens a trace for reading
 }
 #: Verb -> what has it in Python, where it is not a method of a trace.
 FUNCTIONS = {
@@ -31,12 +32,12 @@ FUNCTIONS = {
     "import": ("import_files",), "devices": ("devices", "detect_platform"), "race": ("race",),
     "doctor": ("doctor",), "version": ("__version__",), "watch": ("watch",), "dump": ("dump",), "attach": ("attach",),
     "detach": ("detach",), "core": ("core",), "sanitize": ("sanitize",), "bench": ("bench",), "cluster": ("cluster",),
-    "sass": ("sass",),
+    "sass": ("sass",), "top": ("top",),
 }  # fmt: skip
 WITHOUT = {
     "capsule": "cuts work out of a program: warpsight.replay", "replay": "runs a capsule: warpsight.replay.replaying.replay",
     "demo": "shows a terminal what recording is",
-    "top": "is a screen", "open": "serves until Ctrl-C", "mcp": "is a server", "help": "is text",
+    "mcp": "is a server", "help": "is text",
 }  # fmt: skip
 #: Options of the command line that say where and how text is printed; what a method has instead of a flag.
 PRINTING = {
@@ -54,7 +55,13 @@ PRINTING = {
     "dot",
     "fail",
 }
-RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters", "no_rows": "rows"}
+RENAMED = {
+    "no_source": "source",
+    "no_flows": "flows",
+    "no_counters": "counters",
+    "no_rows": "rows",
+    "no_browser": "browser",
+}
 #: Option of one verb that belongs to its printing, or to another form of the call.
 OWN = {
     "query": {"everything"}, "diff": {"traces", "fail_if_slower", "untested"},
@@ -88,7 +95,7 @@ def test_methods_have_the_options_of_their_verbs(verb: str) -> None:
         for parameter in known:
             wanted = (not default) if name in RENAMED else default
             same = parameter.default is parameter.empty or plain(parameter.default) == plain(wanted)
-            assert same or (verb, name) in {("view", "width"), ("stats", "top")}, (
+            assert same or (verb, name) in {("view", "width"), ("stats", "top"), ("open", "no_browser")}, (
                 verb,
                 name,
                 parameter.default,

@@ -68,10 +68,15 @@ def import_files(
         TraceError: when `out` exists.
         UsageError: for a format or option that does not exist.
     """
+    from warpsight.formats.reading import content
+    from warpsight.model.storage import manifest
     from warpsight.model.storage.writer import TraceWriter
 
     if not paths:
         raise UsageError("there is nothing to import: name at least one file")
+    for path in paths:
+        if (Path(path) / manifest.FILE).is_file():
+            raise FormatError(os.fspath(path), content.TRACE)
     target = Path(out)
     _check_free(target, force)
     began = time.perf_counter()

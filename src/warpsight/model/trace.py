@@ -358,5 +358,5 @@ def _said(error: Exception) -> str:
     """The database's message; only that of a syntax error shows the place, which may be in a query around the user's."""
     text = str(error)
     if "syntax error" not in text:
-        text = re.split(r"\n\s*(?:LINE \d+:|Candidate |\n)", text, maxsplit=1)[0]
+        text = re.split(r"\n\s*(?:LINE \d+:|Candidate |\n)", text, maxsplit=1)[0].replace("!\n", "; ")
     return f"SQL: {text}"

@@ -13,7 +13,8 @@ _ENOUGH = 1024
 def fill_standard() -> None:
     """Open 0, 1 and 2 on /dev/null where they are closed: otherwise a file of ours becomes somebody's output.
 
-    Programs that are started from here find them closed as they would without us.
+    Standard output is opened for reading, so that a result that is written to it is an error, not lost. Programs that are started
+    from here find them closed as they would without us.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -21,10 +22,11 @@ def fill_standard() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, and is not inherited
-    for name in ("stdin", "stdout", "stderr"):
+            # takes the lowest free number, and is not inherited
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r+" if name != "stdin" else "r"))  # noqa: SIM115
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def raise_limit() -> Callable[[], None] | None:

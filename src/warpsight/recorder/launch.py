@@ -96,7 +96,10 @@ def start_error(program: str, error: OSError) -> StartError:
         here = "/" not in program and os.path.isfile(program)
         how = f"python {program}" if program.endswith(".py") else f"./{program}"
         return StartError(f"{program}: not found" + (f"; write {how}" if here else ""), NOT_FOUND)
-    return StartError(f"{program}: cannot be run: {(error.strerror or str(error)).lower()}", NOT_EXECUTABLE)
+    why = f"{program}: cannot be run: {(error.strerror or str(error)).lower()}"
+    if error.errno == errno.EACCES and os.path.isfile(program):
+        why += f"; write python {program}" if program.endswith(".py") else f"; chmod +x {program}"
+    return StartError(why, NOT_EXECUTABLE)
 
 
 def check_runnable(program: str) -> None:

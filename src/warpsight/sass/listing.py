@@ -53,15 +53,15 @@ class ListingRow:
         return sum(self.samples.values())
 
     @property
-    def figures(self) -> tuple[str, str, str]:
-        """Warps that executed it, threads of each that no predicate switched off, sectors of each, or ""."""
+    def figures(self) -> tuple[int | None, str, str]:
+        """Warps that executed it, threads of each that no predicate switched off, sectors of each; nothing where not counted."""
         counts = self.counts
         if counts is None or not counts.executions:
-            return "", "", ""
+            return None, "", ""
         on = counts.values.get("thread_inst_executed_pred_on")
         lanes = f"{on / counts.executions:.3g}" if on is not None else ""
         return (
-            f"{counts.executions:,}",
+            counts.executions,
             lanes,
             f"{counts.sectors / counts.executions:.3g}" if counts.sectors else "",
         )

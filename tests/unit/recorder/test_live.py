@@ -1,5 +1,6 @@
 """`top`'s view of segments that are still being written, against the rows that were put into them."""
 
+import io
 import itertools
 import json
 import os
@@ -12,9 +13,16 @@ from tests.unit.capture.recordings import Recording
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder import output
 from warpsight.recorder.live import recording as live
-from warpsight.ui.render.live.view import text
+from warpsight.ui.render.live.view import write
 
 SECOND = 10**9
+
+
+def text(shown):
+    """What `top` prints into a pipe."""
+    stream = io.StringIO()
+    write(shown, stream)
+    return stream.getvalue()
 
 
 @pytest.fixture

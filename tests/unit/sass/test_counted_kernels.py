@@ -66,7 +66,7 @@ def test_counts_stand_beside_the_instructions_of_a_listing(trace: StoredTrace) -
     chosen = recorded.choose(recorded.listed_kernels(trace), None, "here")
     assert chosen.code is not None
     rows = listing(chosen.code, chosen.samples, chosen.counts).rows
-    assert [row.figures for row in rows[:3]] == [("", "", ""), ("1", "16", "4"), ("2", "16", "4")]
+    assert [row.figures for row in rows[:3]] == [(None, "", ""), (1, "16", "4"), (2, "16", "4")]
 
 
 def test_kernels_are_shown_with_their_places(trace: StoredTrace, code: KernelCode) -> None:

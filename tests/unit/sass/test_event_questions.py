@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import random
 import re
 import struct
@@ -269,11 +270,12 @@ def test_a_damaged_file_gives_an_answer_or_a_refusal(seed: int, tmp_path: Path) 
     except WarpsightError:
         return
     event_pictures.addresses(trace)
-    event_answers.text([event_answers.use(uses(trace), 0)])
-    event_answers.text(event_answers.values(patterns.value_patterns(trace), 0))
-    event_answers.text(event_answers.flows(dataflow(trace), 0))
+    out = io.StringIO()
+    event_answers.write([event_answers.use(uses(trace), 0)], out)
+    event_answers.write(event_answers.values(patterns.value_patterns(trace), 0), out)
+    event_answers.write(event_answers.flows(dataflow(trace), 0), out)
     with contextlib.suppress(WarpsightError):  # damage may have taken all its copies
-        event_answers.text(event_answers.pipelines(pipelines(trace), 0))
+        event_answers.write(event_answers.pipelines(pipelines(trace), 0), out)
 
 
 @pytest.mark.parametrize("question", ["memory", "values", "dataflow", "tma"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sass.traces import event, metadata, small, write
+from tests.unit.sass.traces import event, metadata, small
+from tests.unit.sass.traces import write as write_trace
 from warpsight.sass.records.warps import Warps, ranges, summary
 from warpsight.ui.cli import app
-from warpsight.ui.render.sass.warps import LINES, text
+from warpsight.ui.render.sass.warps import LINES, write
 
 
 def test_a_warp_is_completed_by_its_last_instruction_padding_aside(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.ndjson", small())
+    path = write_trace(tmp_path / "t.ndjson", small())
     assert summary(path).to_json() == {
         "total_observed": 3,
         "warp_id_range": [0, 2],
@@ -27,13 +29,15 @@ def test_a_warp_is_completed_by_its_last_instruction_padding_aside(tmp_path: Pat
 
 
 def test_an_exit_of_some_lanes_does_not_complete_a_warp(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.ndjson", [metadata(), event(0, 0, 3), event(1, 0, 1)])
+    path = write_trace(tmp_path / "t.ndjson", [metadata(), event(0, 0, 3), event(1, 0, 1)])
     found = summary(path)
     assert (found.completed, found.in_progress) == ([], [0])
 
 
 def test_without_a_kernel_the_largest_id_is_the_end(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.ndjson", [event(0, 5, 0, sass="EXIT ;"), event(1, 2, 0, sass="BRA 0x10 ;")])
+    path = write_trace(
+        tmp_path / "t.ndjson", [event(0, 5, 0, sass="EXIT ;"), event(1, 2, 0, sass="BRA 0x10 ;")]
+    )
     found = summary(path)
     assert found.completed == [5]
     assert found.in_progress == [2]
@@ -46,7 +50,7 @@ def test_ranges() -> None:
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "t.ndjson", small())
+    path = write_trace(tmp_path / "t.ndjson", small())
     assert app.main(["sass", "warps", str(path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Warp Summary",
@@ -73,8 +77,13 @@ def many(runs: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("width", [60, 80, 160])
 @pytest.mark.parametrize("runs", [1, 12, 27, 28, 29, 500])
-def test_ranges_beyond_a_few_lines_are_counted(runs: int, width: int) -> None:
-    shown = text(many(runs), width).splitlines()
+def test_ranges_beyond_a_few_lines_are_counted(
+    runs: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    brief, full = io.StringIO(), io.StringIO()
+    write(many(runs), brief)
+    shown = brief.getvalue().splitlines()
     assert max(map(len, shown)) <= width
     begin = next(place for place, line in enumerate(shown) if "Completed" in line) + 1
     end = next(place for place, line in enumerate(shown) if "In-progress" in line)
@@ -86,14 +95,15 @@ def test_ranges_beyond_a_few_lines_are_counted(runs: int, width: int) -> None:
     )
     assert told == [run * 10 for run in range(len(told))]
     assert len(told) + left == runs
-    whole = text(many(runs), width, everything=True)
+    write(many(runs), full, everything=True)
+    whole = full.getvalue()
     assert re.findall(r"(\d+)-\d+", whole.split("RANGES OF IDS")[1])[:-1] == [
         str(run * 10) for run in range(runs)
     ]
 
 
 def test_all_ranges_are_there_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "t.ndjson", [event(i, 2 * i, 0, sass="EXIT ;") for i in range(200)])
+    path = write_trace(tmp_path / "t.ndjson", [event(i, 2 * i, 0, sass="EXIT ;") for i in range(200)])
     assert app.main(["sass", "warps", str(path)]) == 0
     assert "more (--all)" in capsys.readouterr().out
     assert app.main(["sass", "warps", str(path), "--all"]) == 0
@@ -103,6 +113,6 @@ def test_all_ranges_are_there_on_request(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_file_without_warps_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     launch = {"type": "kernel_launch", "kernel_launch_id": 1, "kernel_name": "k", "kernel_checksum": "", "grid": [1, 1, 1],
               "block": [1, 1, 1], "nregs": 1, "shmem": 0, "stream_id": 7}  # fmt: skip
-    path = write(tmp_path / "events.ndjson", [launch])
+    path = write_trace(tmp_path / "events.ndjson", [launch])
     assert app.main(["sass", "warps", str(path)]) == 0
     assert "none of its records belongs to a warp" in capsys.readouterr().err

@@ -28,6 +28,8 @@ _KINDS = (
 _UNKNOWN = (
     "in no known format (`warpsight import --formats` lists the formats; `import --from FORMAT` forces one)"
 )
+#: What a trace of our own is.
+TRACE = "is a warpsight trace already: every verb reads it as it is"
 _LONGEST_PATH = 4096
 #: Columns of every table of rocprof 1, among the definitions that a database begins with.
 _ROCPROF_1 = (b"BeginNs", b"EndNs", b"DurationNs")
@@ -43,7 +45,7 @@ def described(source: Source) -> str:
     if head.startswith(SQLITE_MAGIC):
         return _database(source)
     if head.startswith(b"PK") and is_packed(source.path):
-        return "is a warpsight trace already: every verb reads it as it is"
+        return TRACE
     for magic, size_text in _KINDS:
         if head.startswith(magic):
             return size_text

@@ -13,6 +13,7 @@ Verbs print results to standard output, everything else to standard error, and e
 from __future__ import annotations
 
 import codecs
+import errno
 import gc
 import io
 import os
@@ -178,13 +179,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         _accept_all_letters()
         code = _main(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone. Point the descriptor elsewhere so that the flush at exit stays quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone
+        _drop_output()
         return _EXIT_BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        return _unwritten(error)
     except KeyboardInterrupt:
         return 128 + _came[-1] if _came else EXIT_INTERRUPTED
     return code
+
+
+def _drop_output() -> None:
+    """Point standard output elsewhere, so that the flush at the end of the process stays quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that standard output did not take the result."""
+    from warpsight.ui.render import terminal
+
+    closed = error.errno == errno.EBADF
+    terminal.error(f"the output was not written: {'standard output is closed' if closed else error.strerror}")
+    return 1
 
 
 def _own_process(arguments: Sequence[str]) -> None:

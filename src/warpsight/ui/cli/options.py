@@ -80,11 +80,11 @@ Warps = Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps
 Addresses = Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")]
 
 # How much is printed
-Top = Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")]
-TableRows = Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)]
+Top = Annotated[int, typer.Option("--top", "-n", min=0, help="Rows to show, 0 for all.")]
+TableRows = Annotated[int | None, typer.Option("--top", "-n", help="Rows of a table, 0 for all.", min=0)]
 Level = Annotated[str, typer.Option(help="line (with inlined calls), ptx or instruction.")]
 KernelCount = Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")]
-PlaceCount = Annotated[int, typer.Option(min=0, help="Places per kernel, 0 for all.")]
+PlaceCount = Annotated[int, typer.Option("--top", "-n", min=0, help="Places per kernel, 0 for all.")]
 PrintJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Gzip = Annotated[bool, typer.Option("--gzip", help="Compress dumps.")]
 
@@ -162,3 +162,34 @@ def check_times(begin: str | None, end: str | None) -> None:
     """
     choice.nanoseconds(begin, "--from")
     choice.nanoseconds(end, "--until")
+
+
+def or_newest(trace: str) -> str:
+    """The trace, or the newest one here, after a note that says which.
+
+    Raises:
+        UsageError: when there is none.
+    """
+    if trace:
+        return trace
+    from warpsight.ui.render import terminal
+
+    found = str(newest())
+    terminal.note(f"{found}, the newest trace here:")
+    return found
+
+
+def newest(folder: Path | None = None) -> Path:
+    """The trace in a folder (the current one) that was written last.
+
+    Raises:
+        UsageError: when it does not exist.
+    """
+    where = folder or Path()
+    found = [*where.glob("*.warp/manifest.json"), *where.glob("*.warp.zip")]
+    if not found:
+        raise UsageError(
+            f"there is no trace in {where.absolute()}; name one, or make one: warpsight record -- python train.py"
+        )
+    last = max(found, key=lambda path: path.stat().st_mtime_ns)
+    return last.parent if last.name == "manifest.json" else last

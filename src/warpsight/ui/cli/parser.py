@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import inspect
@@ -336,12 +337,21 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.errno == errno.EBADF:
+            raise  # standard output was closed when we began
         name = str(error.filename or "").replace("\n", "\\n")
         terminal.error(f"{name}: {error.strerror}" if name else _nameless(error))
         return 1
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
             raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
+        if isinstance(error, RuntimeError) and str(error).startswith(
+            "Symlink loop from "
+        ):  # pathlib, before Python 3.13
+            terminal.error(
+                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, by way of others perhaps"
+            )
+            return 1
         if out_of_memory(error):
             terminal.error(f"this {NO_MEMORY}")
             return 1

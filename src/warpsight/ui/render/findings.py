@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
@@ -25,7 +26,7 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
     lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
     lines += _wrapped(numbers.capitalized(found.summary) + ".", "")
-    lines += account_text.lines(found.account, _width())
+    lines += account_text.lines(found.account, _width() if stream.isatty() else sys.maxsize)
     if everything:
         lines += ["", *(line for block in _blocks(found, stream) for line in block)]
     else:
@@ -82,7 +83,7 @@ def describe(
     if brief:
         return lines
     shown = finding.evidence[: 3 if finding.severity != "note" else 2]
-    lines += [_cut(f"   · {evidence_text(one)}") for one in shown]
+    lines += [_cut(f"   · {evidence_text(one)}", stream) for one in shown]
     if finding.advice:
         lines += _wrapped(f"→ {finding.advice}", "     ", first="   ")
     return lines
@@ -108,9 +109,9 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
     ) or [""]
 
 
-def _cut(text: str) -> str:
-    """A line of evidence that keeps the file and line of a place, which are the point of it."""
-    return numbers.shorten_paths(numbers.near(text), _width())
+def _cut(text: str, stream: IO[str]) -> str:
+    """A line of evidence; on a terminal it is cut, but keeps the file and line of a place, which are the point of it."""
+    return numbers.shorten_paths(numbers.near(text), _width() if stream.isatty() else sys.maxsize)
 
 
 def show_job(found: JobVerdict, stream: IO[str], *, everything: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import IO
 
 _WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|[kMGTP]?FLOP(?:\/[sB])?|B|MHz|W)\b)")
 #: Folders of a path that ends in a file and its line; one folder that was shortened already is not a match.
@@ -48,8 +49,13 @@ def operations(count: float) -> str:
     return f"{count:.0f} FLOP"
 
 
-def cell(value: object, unit: str = "") -> str:
-    """A table cell; None gives an empty one."""
+def count(value: float, stream: IO[str]) -> str:
+    """A number as a stream shows it: its digits in groups of three on a terminal, plain for what reads a pipe or a file."""
+    return cell(value, grouped=stream.isatty())
+
+
+def cell(value: object, unit: str = "", *, grouped: bool = True) -> str:
+    """A table cell, empty for None; `grouped` puts the digits of a number without a unit into groups of three."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -67,7 +73,8 @@ def cell(value: object, unit: str = "") -> str:
             return _digits(value)
         if unit == "%":
             return f"{value:.1f}%"
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        comma = "," if grouped else ""
+        return f"{value:{comma}}" if isinstance(value, int) else f"{value:{comma}.6g}"
     return str(value)
 
 

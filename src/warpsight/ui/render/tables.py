@@ -1,4 +1,4 @@
-"""Tables for a terminal and for a pipe: on a terminal they fit its width, in a pipe nothing is cut."""
+"""Tables for a terminal and for a pipe: on a terminal they fit its width, in a pipe nothing is cut and numbers are plain."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def show(table: pa.Table, *, title: str | None = None, top: int | None = None, s
     if target.isatty():
         _fitted(_on_terminal(shown), title, target)
     else:
-        _plain(_columns(shown), title, target, header)
+        _plain(_columns(shown, grouped=False), title, target, header)
     left = len(table) - len(shown)
     if left:
         terminal.note(f"… {left:,} more rows; --top {len(table)} shows all")
@@ -94,7 +94,7 @@ def _on_terminal(table: pa.Table) -> list[_Column]:
     ]
 
 
-def _columns(table: pa.Table) -> list[_Column]:
+def _columns(table: pa.Table, *, grouped: bool = True) -> list[_Column]:
     out = []
     for field, column in zip(table.schema, table.columns, strict=True):
         unit = (field.metadata or {}).get(b"unit", b"").decode()
@@ -102,7 +102,9 @@ def _columns(table: pa.Table) -> list[_Column]:
         right = all(isinstance(v, (int, float)) or v is None for v in values) and bool(values)
         identity = field.name in ("stream", "process", "thread", "pid", "context", "device", "correlation")
         cells = [
-            str(v) if identity and v is not None else terminal.printable(numbers.cell(v, unit))
+            str(v)
+            if identity and v is not None
+            else terminal.printable(numbers.cell(v, unit, grouped=grouped))
             for v in values
         ]
         out.append(_Column(field.name, cells, right))

@@ -4,15 +4,19 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from warpsight.device_code import disassembly
 from warpsight.errors import UsageError
 from warpsight.ui.cli import app, examples, parser
-from warpsight.ui.cli.read.open import newest
+from warpsight.ui.cli.options import newest
+
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 @pytest.mark.parametrize("verb", app.VERBS)
@@ -92,6 +96,16 @@ def test_open_takes_the_newest_trace_of_a_folder(tmp_path):
     assert newest(tmp_path) == tmp_path / "new.warp"
     (tmp_path / "packed.warp.zip").write_bytes(b"")
     assert newest(tmp_path) == tmp_path / "packed.warp.zip"
+
+
+@pytest.mark.parametrize("verb", ["analyze", "flame", "info", "report", "view"])
+def test_looking_needs_no_name_where_a_trace_is(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert app.main([verb]) == 2
+    assert "there is no trace in" in capsys.readouterr().err
+    shutil.copy(GOLDEN / "planted_slow_step.warp.zip", tmp_path / "slow.warp.zip")
+    assert app.main([verb]) == 0
+    assert capsys.readouterr().err.startswith("slow.warp.zip, the newest trace here:\n")
 
 
 @pytest.mark.parametrize(("word", "verb"), [("profile", "record"), ("show", "open"), ("flamegraph", "flame")])

@@ -20,7 +20,7 @@ def command(
     dask: DaskAddress = "",
     as_json: options.AsJson = False,
     top: Annotated[
-        int, typer.Option("--top", help="Pairs to list, most bytes first.", min=0, metavar="N")
+        int, typer.Option("--top", "-n", help="Pairs to list, most bytes first.", min=0, metavar="N")
     ] = 20,
     out: options.Out = None,
     force: options.Force = False,

@@ -35,7 +35,9 @@ def command(
     end: options.EndOrTo = None,
     top: Annotated[
         int | None,
-        typer.Option(help="Rows of each table, 0 for all; by default what fits in 30 lines.", min=0),
+        typer.Option(
+            "--top", "-n", help="Rows of each table, 0 for all; by default what fits in 30 lines.", min=0
+        ),
     ] = None,
     dot: Annotated[
         Path | None,
@@ -67,7 +69,7 @@ def command(
         words = [trace, *(names or [])]
         trace = next((word for word in words if word not in ANALYSES and Path(word).exists()), "")
         names = [word for word in words if word != trace]
-    trace, wanted = trace or _newest(), names or []
+    trace, wanted = options.or_newest(trace), names or []
     _check(wanted, dot, as_json, as_sarif, include_paths)
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace
@@ -89,16 +91,6 @@ def command(
                 _print(opened, judged, results, everything, top, target)
         if strict and _incomplete(opened):
             raise typer.Exit(3)
-
-
-def _newest() -> str:
-    """The newest trace here, after a note that says which."""
-    from warpsight.ui.cli.read.open import newest
-    from warpsight.ui.render import terminal
-
-    trace = str(newest())
-    terminal.note(f"{trace}, the newest trace here:")
-    return trace
 
 
 def _check(names: list[str], dot: Path | None, as_json: bool, as_sarif: bool, include_paths: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: options.TracePath,
+    trace: options.NewestTrace = "",
     weight: Annotated[
         str,
         typer.Option(
@@ -82,6 +82,7 @@ def command(
         weight, by or (), level or (), names, merge_lines
     ).shape()  # refused before anything is read
     options.check_times(begin, end)
+    trace = options.or_newest(trace)
     path = out or Path(Path(trace.rstrip("/")).name.split(".")[0] + flames.FORMS[form][0])
     with open_trace(trace) as opened:
         graph = opened.flame(

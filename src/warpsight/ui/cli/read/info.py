@@ -12,7 +12,7 @@ from warpsight.ui.cli import options, output
 
 
 def command(
-    trace: options.TracePath,
+    trace: options.NewestTrace = "",
     as_json: options.AsJson = False,
     strict: options.Strict = False,
     out: options.Out = None,
@@ -21,7 +21,7 @@ def command(
     """Show what a trace holds, how it was recorded and what is missing."""
     from warpsight.api.trace import open as open_trace
 
-    with open_trace(trace) as opened:
+    with open_trace(options.or_newest(trace)) as opened:
         found = opened.info()
     with output.text(out, force) as stream:
         if as_json:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import UsageError, WarpsightError
-from warpsight.ui.cli import app
+from warpsight.ui.cli import app, options
 
 if TYPE_CHECKING:
     from warpsight.ui.render.report.serve import TraceServer
@@ -18,12 +16,7 @@ _PATIENCE_S = 5.0
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace or another tool's file; the newest trace here by default.", metavar="[TRACE]"
-        ),
-    ] = "",
+    trace: options.NewestTrace = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
     perfetto: Annotated[
         bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")
@@ -37,23 +30,7 @@ def command(
     Serves on this machine only, at an address with a random token, until Ctrl-C. The pages load nothing from elsewhere; paths
     and arguments appear as recorded.
     """
-    serve(trace or str(newest()), browser=not no_browser, perfetto=perfetto, port=port)
-
-
-def newest(folder: Path | None = None) -> Path:
-    """The trace in a folder (the current one) that was written last.
-
-    Raises:
-        UsageError: when it does not exist.
-    """
-    where = folder or Path()
-    found = [*where.glob("*.warp/manifest.json"), *where.glob("*.warp.zip")]
-    if not found:
-        raise UsageError(
-            f"there is no trace in {where.absolute()}; name one, or make one: warpsight record -- python train.py"
-        )
-    last = max(found, key=lambda path: path.stat().st_mtime_ns)
-    return last.parent if last.name == "manifest.json" else last
+    serve(trace or str(options.newest()), browser=not no_browser, perfetto=perfetto, port=port)
 
 
 def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int = 0) -> None:
@@ -64,23 +41,16 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
     """
     import threading
 
-    from warpsight.formats.importing import open_any
-    from warpsight.model.selection import Rows
+    from warpsight.api.trace import open as open_trace
     from warpsight.ui.render import loss, terminal
-    from warpsight.ui.render.report import ReportOptions
-    from warpsight.ui.render.report.serve import TraceServer
 
-    with open_any(trace) as opened:
+    with open_trace(trace) as opened:
         try:
-            server = TraceServer(opened, Rows(), ReportOptions(include=("paths", "arguments")), port)
-        except OSError as error:
-            raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
-        try:
-            with server:
+            with opened.serve(perfetto=perfetto, port=port) as server:
                 loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
                 # Ctrl-C is the usual end here, from the address on: what is being sent is finished first.
                 app.end_soon_after_interrupt(_PATIENCE_S)
-                _print_addresses(server, perfetto)
+                _print_addresses(server)
                 if browser:
                     _browse(server.perfetto if perfetto and server.perfetto else server.url)
                 terminal.note("Ctrl-C ends it")
@@ -89,18 +59,16 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
             terminal.note("")
 
 
-def _print_addresses(server: TraceServer, perfetto: bool) -> None:
+def _print_addresses(server: TraceServer) -> None:
     """Print the addresses, the report's first."""
     from warpsight.ui.render import terminal
+    from warpsight.ui.render.report.serve import NO_PERFETTO
 
-    missing = 'the Perfetto UI is not installed: pip install "warpsight[view]"'
-    if perfetto and server.perfetto is None:
-        raise WarpsightError(missing)
     print(server.url, flush=True)
     if server.perfetto is not None:
         print(server.perfetto, flush=True)
     else:
-        terminal.note(missing)
+        terminal.note(NO_PERFETTO)
 
 
 def _browse(url: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: options.TracePath,
+    trace: options.NewestTrace = "",
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="New file, or `-`; NAME.report.html by default."),
@@ -41,7 +41,7 @@ def command(
     from warpsight.ui.render import loss
 
     options.check_times(begin, end)
-    with open_trace(trace) as opened:
+    with open_trace(options.or_newest(trace)) as opened:
         written = opened.report(
             output.target(out), force=force, title=title, begin=begin, end=end, device=device or (), process=process or (),
             include_paths=include_paths, include_arguments=include_arguments, include_environment=include_environment,

@@ -45,7 +45,7 @@ def command(
     name: options.Name = None,
     top: Annotated[
         int | None,
-        typer.Option(help="Rows, 0 for all; 20 by default, all with --csv and --json.", min=0),
+        typer.Option("--top", "-n", help="Rows, 0 for all; 20 by default, all with --csv and --json.", min=0),
     ] = None,
     csv: options.Csv = False,
     as_json: options.AsJson = False,

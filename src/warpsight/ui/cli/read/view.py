@@ -22,7 +22,7 @@ _PIPE_WIDTH = 120
 
 
 def command(
-    trace: options.TracePath,
+    trace: options.NewestTrace = "",
     listed: Annotated[
         bool, typer.Option("--list", help="Print single events in time order instead.")
     ] = False,
@@ -65,7 +65,7 @@ def command(
     from warpsight.ui.render import loss
 
     options.check_times(begin, end)
-    with open_trace(trace) as opened:
+    with open_trace(options.or_newest(trace)) as opened:
         if listed:
             result = opened.events(
                 kind=kind or (), count=50 if count is None else count, device=device or (), stream=stream or (),

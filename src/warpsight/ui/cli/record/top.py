@@ -52,9 +52,9 @@ def command(
         if as_json:
             sys.stdout.write(output.json_text(shown.to_json()))
         else:
-            from warpsight.ui.render.live.view import text
+            from warpsight.ui.render.live.view import write
 
-            sys.stdout.write(text(shown))
+            write(shown, sys.stdout)
         return
     if sys.stdout.isatty():
         _watch(live, interval, count)
@@ -65,13 +65,13 @@ def command(
 def _watch(live: Live, interval: float, count: int) -> None:
     """Show the application until the recording or its user ends it, then the last numbers."""
     from warpsight.ui.render.live.app import TopApp
-    from warpsight.ui.render.live.view import text
+    from warpsight.ui.render.live.view import write
 
     shown = TopApp(live, interval, {"trigger": _trigger, "dump": _dump})
     shown.run()
     if shown.return_code:
         raise typer.Exit(shown.return_code)
-    sys.stdout.write(text(replace(shown.newest, top=shown.newest.top[:count])))
+    write(replace(shown.newest, top=shown.newest.top[:count]), sys.stdout)
 
 
 def _trigger(shown: Snapshot) -> str:
@@ -97,11 +97,12 @@ def _dump(shown: Snapshot) -> str:
 
 def _print(live: Live, interval: float, count: int) -> None:
     """Print a snapshot after each interval until the recording ends."""
-    from warpsight.ui.render.live.view import text
+    from warpsight.ui.render.live.view import write
 
     shown = live.look(count)
     while shown.recording:
         time.sleep(interval)
         shown = live.look(count)
-        sys.stdout.write(text(shown) + "\n")
+        write(shown, sys.stdout)
+        sys.stdout.write("\n")
         sys.stdout.flush()

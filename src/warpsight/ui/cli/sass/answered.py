@@ -27,7 +27,7 @@ def write(
     if out is not None and out.suffix == ".html":
         stream.write(event_answers.page(title, sections, notes(trace)))
     else:
-        stream.write(event_answers.text(sections))
+        event_answers.write(sections, stream)
 
 
 def warn(trace: EventTrace) -> None:

@@ -14,7 +14,7 @@ def command(
     trace: Annotated[
         Path, typer.Argument(help="An event trace with class memory, from `sass trace`.", metavar="FILE")
     ],
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 20,
+    top: options.Top = 20,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,

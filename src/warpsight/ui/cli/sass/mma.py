@@ -19,7 +19,7 @@ def command(
         str | None,
         typer.Argument(help="A kernel, by name or part of it, if there are several.", metavar="[KERNEL]"),
     ] = None,
-    top: Annotated[int, typer.Option(min=0, help="Rows to show, 0 for all.")] = 40,
+    top: options.Top = 40,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,
@@ -38,4 +38,4 @@ def command(
         if as_json:
             stream.write(output.json_text(found.to_json()))
         else:
-            stream.write(event_answers.text(event_answers.products(found, top)))
+            event_answers.write(event_answers.products(found, top), stream)

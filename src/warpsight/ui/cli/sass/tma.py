@@ -19,7 +19,9 @@ def command(
     ],
     launch: Annotated[int | None, typer.Option(min=0, help="Only this launch.")] = None,
     block: Annotated[int | None, typer.Option(min=0, help="Only this block.")] = None,
-    top: Annotated[int, typer.Option(min=0, help="Blocks to show, 0 for all, with all events.")] = 20,
+    top: Annotated[
+        int, typer.Option("--top", "-n", min=0, help="Blocks to show, 0 for all, with all events.")
+    ] = 20,
     as_json: options.Json = False,
     out: options.Out = None,
     force: options.Force = False,

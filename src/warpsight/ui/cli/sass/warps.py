@@ -21,8 +21,6 @@ def command(
     A warp is complete when its last instruction, padding aside, is an EXIT. Warps of the grid that are absent from the trace
     are missing.
     """
-    import shutil
-
     from warpsight.sass.records import warps
     from warpsight.ui.render import terminal
     from warpsight.ui.render.sass import warps as shown
@@ -32,7 +30,7 @@ def command(
         if as_json:
             stream.write(output.json_text(found.to_json()))
         else:
-            stream.write(shown.text(found.to_json(), shutil.get_terminal_size().columns, everything))
+            shown.write(found.to_json(), stream, everything)
     if not found.observed:
         terminal.warning(f"{trace}: none of its records belongs to a warp")
     terminal.warning(*found.notes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, Any
 
+from warpsight.ui.render import numbers
+
 
 def show_warps(warps: list[dict[str, Any]], stream: IO[str]) -> None:
     """One line for each warp: place, lanes, PC, what it waits for."""
@@ -37,7 +39,7 @@ def show_modules(modules: list[dict[str, Any]], stream: IO[str]) -> None:
     rows = [
         (
             str(module["index"]), module["handle"], module["architecture"] or "?",
-            f"{module['bytes']:,}" if module["bytes"] is not None else "not in the dump",
+            numbers.count(module['bytes'], stream) if module["bytes"] is not None else "not in the dump",
             "yes" if module["line_information"] else "no",
             _functions(module["functions"]),
         )
@@ -47,7 +49,7 @@ def show_modules(modules: list[dict[str, Any]], stream: IO[str]) -> None:
 
 
 def _functions(names: list[str]) -> str:
-    shown = ", ".join(name if len(name) <= 60 else name[:57] + "…" for name in names[:2])
+    shown = ", ".join(names[:2])
     return shown + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 

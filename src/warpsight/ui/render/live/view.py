@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+import sys
+from typing import IO, TYPE_CHECKING
 
 from warpsight.ui.render import numbers
 
@@ -10,23 +12,24 @@ if TYPE_CHECKING:
     from warpsight.recorder.live.recording import Reading, Snapshot
 
 
-def text(shown: Snapshot, width: int = 120) -> str:
-    """Plain lines."""
-    out = [head(shown), rates(shown)]
+def write(shown: Snapshot, stream: IO[str]) -> None:
+    """Plain lines; on a terminal names are cut to fit."""
+    width = shutil.get_terminal_size((120, 24)).columns if stream.isatty() else sys.maxsize
+    out = [head(shown), rates(shown, grouped=stream.isatty())]
     for device, share in shown.busy.items():
         out.append(f"device {device}  busy {share:.1%}")
     if shown.top:
         out.append("")
         out.append(f"{'time':>10}  {'share':>6}  {'per s':>10}  kernel")
         for kernel in shown.top:
-            rate = kernel.count / max(shown.window_s, 1e-9)
+            rate = numbers.count(round(kernel.count / max(shown.window_s, 1e-9)), stream)
             name = numbers.shorten(kernel.name, max(width - 32, 20))
-            out.append(f"{numbers.duration(kernel.time_ns):>10}  {kernel.share:6.1%}  {rate:10,.0f}  {name}")
+            out.append(f"{numbers.duration(kernel.time_ns):>10}  {kernel.share:6.1%}  {rate:>10}  {name}")
     if shown.counters:
         out.append("")
         out += [f"{counter_name(one)}  {counter_value(one)}" for one in shown.counters]
     out += [f"LOST {count:,} {why}" for count, why in shown.lost]
-    return "\n".join(out) + "\n"
+    stream.write("\n".join(out) + "\n")
 
 
 def head(shown: Snapshot) -> str:
@@ -36,9 +39,12 @@ def head(shown: Snapshot) -> str:
     return f"{shown.folder}  {state} for {shown.elapsed_s:.0f} s  processes {pids or 'none yet'}"
 
 
-def rates(shown: Snapshot, width: int = 120) -> str:
+def rates(shown: Snapshot, width: int = 120, *, grouped: bool = True) -> str:
     """How much happens per second, in the words that fit."""
-    words = [f"{shown.launches:,.0f} launches/s", f"{shown.kernels:,.0f} kernels/s", f"{shown.copies:,.0f} copies and sets/s",
+    launches, kernels, copies = (
+        numbers.cell(round(n), grouped=grouped) for n in (shown.launches, shown.kernels, shown.copies)
+    )
+    words = [f"{launches} launches/s", f"{kernels} kernels/s", f"{copies} copies and sets/s",
              numbers.rate(shown.copied), f"(last {shown.window_s:.1f} s)"]  # fmt: skip
     while len(words) > 1 and len("  ".join(words)) > width:
         words = words[:-1]

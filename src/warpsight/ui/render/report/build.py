@@ -115,6 +115,12 @@ def _judged(material: Material) -> tuple[int, int] | None:
     return found.window if found.account.span else None  # without device work, there is no such time
 
 
+def _kind(device: dict[str, Any], *, alone: bool) -> str:
+    """The name of a device; without its number, which is all that sets the names of several apart in some files."""
+    name = str(device["name"] or "")
+    return name if alone else name.removesuffix(f" {device['device']}")
+
+
 def _head(material: Material, redactor: Redactor) -> dict[str, str]:
     """What was recorded, in a line: command, devices, when, how long."""
     from datetime import datetime, timezone
@@ -123,7 +129,7 @@ def _head(material: Material, redactor: Redactor) -> dict[str, str]:
     when = contents.get("realtime")
     processes, devices = contents.get("processes") or [], contents.get("devices") or []
     commands = list(dict.fromkeys(redactor.command(p["command"]) for p in processes if p["command"]))
-    kinds = Counter(device["name"] or "" for device in devices)
+    kinds = Counter(_kind(device, alone=len(devices) == 1) for device in devices)
     nameless = kinds.pop("", 0)
     named = [f"{n} × {name}" if n > 1 else name for name, n in kinds.items()]
     if nameless:

@@ -16,6 +16,7 @@ import secrets
 import sys
 import tempfile
 import threading
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -42,6 +43,7 @@ _POLICY = (
 )
 #: What the Perfetto UI does first: it shows every track. Versions that do not know the parameter ignore it.
 _EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])
+NO_PERFETTO = 'the Perfetto UI is not installed: pip install "warpsight[view]"'
 _TRACE, _UI, _TIMELINE, _SHARED = "trace.pftrace", "perfetto/", "timeline", "share.html"
 
 
@@ -104,6 +106,10 @@ class TraceServer:
         if self._ui is None:
             return None
         return f"{self.url}{_UI}#!/?url={self.url}{_TRACE}&startupCommands={quote(_EXPAND)}"
+
+    def _repr_html_(self) -> str:
+        links = [("Report", self.url), *([("Perfetto", self.perfetto)] if self.perfetto else [])]
+        return " · ".join(f'<a href="{escape(url)}" target="_blank">{name}</a>' for name, url in links)
 
     def close(self) -> None:
         """Stop serving."""

@@ -37,7 +37,11 @@ def show(
         for level, places in kernel.levels.items():
             for place in places[: top or None]:
                 shown = place_lines(
-                    place, level, kernel.demangled, f"{place.executions:>14,}", _threads(place)
+                    place,
+                    level,
+                    kernel.demangled,
+                    f"{numbers.count(place.executions, stream):>14}",
+                    _threads(place),
                 )
                 stream.writelines(line + "\n" for line in shown)
             left = len(places) - (top or len(places))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from warpsight.device_code.demangle import short
 from warpsight.sass.events.dataflow import DISTANCES, Dataflow
@@ -12,7 +13,7 @@ from warpsight.sass.events.pipelines import BlockPipeline, PipelineEvent
 from warpsight.sass.events.reuse import LINE, MemoryUse
 from warpsight.sass.events.value_patterns import ValuePatterns
 from warpsight.sass.matrix_products import MatrixProducts
-from warpsight.ui.render import pages
+from warpsight.ui.render import numbers, pages
 from warpsight.ui.render.sass import event_pictures
 
 _EVENTS_SHOWN = 200
@@ -24,29 +25,35 @@ class Section:
 
     Attributes:
         title: of it; picture: an SVG, or empty.
-        columns, rows: a table; left: columns of text, by number.
+        columns, rows: a table, its numbers as numbers; left: columns of text, by number.
         more: rows left out; empty: what to say without rows; notes: sentences below.
     """
 
     title: str
     picture: str = ""
     columns: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
+    rows: Sequence[Sequence[str | int]] = ()
     left: frozenset[int] = frozenset()
     more: int = 0
     empty: str = ""
     notes: Sequence[str] = ()
 
 
-def text(sections: Sequence[Section]) -> str:
-    """For a terminal."""
-    return "\n".join(_lines(section) for section in sections)
+def write(sections: Sequence[Section], stream: IO[str]) -> None:
+    """For a terminal or a pipe."""
+    stream.write("\n".join(_lines(section, stream) for section in sections))
 
 
-def _lines(section: Section) -> str:
+def _lines(section: Section, stream: IO[str]) -> str:
     if not section.rows:
         return (section.empty or "nothing") + "\n"
-    cells = [section.columns, *section.rows]
+    cells = [
+        section.columns,
+        *(
+            [cell if isinstance(cell, str) else numbers.count(cell, stream) for cell in row]
+            for row in section.rows
+        ),
+    ]
     widths = [max(len(row[at]) for row in cells) for at in range(len(section.columns))]
     lines = [
         "  ".join(
@@ -69,7 +76,7 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
     )  # fmt: skip
 
 
-def _top(rows: Sequence[Sequence[str]], top: int) -> tuple[Sequence[Sequence[str]], int]:
+def _top(rows: Sequence[Sequence[str | int]], top: int) -> tuple[Sequence[Sequence[str | int]], int]:
     shown = rows[:top] if top else rows
     return shown, len(rows) - len(shown)
 
@@ -79,7 +86,7 @@ def costs(rows: Sequence[MemoryAccess], top: int) -> Section:
     listed = [
         (
             f"{row.per_request:.1f} {'sectors' if row.space in ('global', 'local') else 'passes'}",
-            f"{row.ideal / row.requests:.1f}", f"{row.requests:,}", f"{row.excess:,}",
+            f"{row.ideal / row.requests:.1f}", row.requests, row.excess,
             f"{row.space} {row.operation} of {row.bytes} B", row.where, row.sass,
         )
         for row in rows
@@ -95,7 +102,7 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
         (
             short(row.kernel), f"{row.launch}", row.space, _bytes(row.working_set), _bytes(row.of_block),
             _share(row.reloaded, row.loaded), _share(row.overwritten, row.stored),
-            "–" if row.silent is None else _share(row.silent, row.stored), f"{row.falsely_shared:,}",
+            "–" if row.silent is None else _share(row.silent, row.stored), row.falsely_shared,
         )
         for row in rows
     ]  # fmt: skip
@@ -113,7 +120,7 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
 def _bytes(count: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return ""
 
@@ -128,9 +135,9 @@ def values(rows: Sequence[ValuePatterns], top: int) -> list[Section]:
         (
             "; ".join(row.patterns) or "–",
             f"{row.operation} of {row.type if 'float' in row.type else f'{8 * row.bytes}-bit {row.type}'}",
-            f"{row.values:,}", f"{row.distinct:,}", f"{row.zero:.0%}",
+            row.values, row.distinct, f"{row.zero:.0%}",
             f"{row.most_common:.0%} {row.example}" if row.most_common >= 0.005 else "–",
-            f"{row.not_finite:,}" if "float" in row.type else "–", short(row.kernel), row.where,
+            row.not_finite if "float" in row.type else "–", short(row.kernel), row.where,
         )
         for row in rows
     ]  # fmt: skip
@@ -158,7 +165,7 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     """Who reads what from whom."""
     listed = [
         (
-            _bytes(row.bytes), _bytes(row.distinct), f"{row.pairs:,}" if row.distance != DISTANCES[-1] else "–",
+            _bytes(row.bytes), _bytes(row.distinct), row.pairs if row.distance != DISTANCES[-1] else "–",
             f"{row.space}, {event_pictures.DISTANCES_NAMED[row.distance]}", row.writer, row.reader,
         )
         for row in found.flows
@@ -188,7 +195,7 @@ def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
     """What the blocks copied and waited for, and the events of the first."""
     listed = [
         (
-            short(one.kernel), f"{one.launch}", f"{one.block}", _bytes(one.copied), f"{one.waited / 1000:,.1f} µs",
+            short(one.kernel), f"{one.launch}", f"{one.block}", _bytes(one.copied), numbers.duration(one.waited),
             ", ".join(f"{address:#x}: {count}" for address, count in sorted(one.phases.items())) or "–",
         )
         for one in found
@@ -199,8 +206,8 @@ def pipelines(found: Sequence[BlockPipeline], top: int) -> list[Section]:
     first = found[0]
     followed = [
         (
-            f"{event.time / 1000:,.2f} µs", f"{event.warp}", event.what,
-            f"{event.duration / 1000:,.2f} µs" if event.duration else "", _bytes(event.bytes) if event.bytes else "",
+            f"{event.time / 1000:.2f} µs", f"{event.warp}", event.what,
+            numbers.duration(event.duration) if event.duration else "", _bytes(event.bytes) if event.bytes else "",
             f"{event.address:#x}" if event.address else "", _copies(event), event.where,
         )
         for event in first.events[:_EVENTS_SHOWN if top else None]
@@ -225,7 +232,7 @@ def products(found: MatrixProducts, top: int) -> list[Section]:
     listed = [
         (
             f"{one.offset:#06x}", "×".join(map(str, one.shape)) if one.shape else "in a descriptor", ", ".join(one.types),
-            f"{one.depth}", "–" if one.executions is None else f"{one.executions:,}", _cycles(one.gap), _cycles(one.distance),
+            f"{one.depth}", _cycles(one.executions), _cycles(one.gap), _cycles(one.distance),
             one.waiter, one.text, one.where,
         )
         for one in found.products
@@ -265,12 +272,12 @@ def products(found: MatrixProducts, top: int) -> list[Section]:
     return sections
 
 
-def _cycles(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
+def _cycles(count: int | None) -> str | int:
+    return "–" if count is None else count
 
 
 def _copies(event: PipelineEvent) -> str:
     if event.copies is None:
         return ""
     number, bytes_, since = event.copies
-    return f"{number} {'copy' if number == 1 else 'copies'}, {_bytes(bytes_)}, {since / 1000:,.2f} µs since the first"
+    return f"{number} {'copy' if number == 1 else 'copies'}, {_bytes(bytes_)}, {numbers.duration(since)} since the first"

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import IO
 
 from warpsight.sass.listing import Listing, ListingRow
-from warpsight.ui.render import terminal
+from warpsight.ui.render import numbers, terminal
 
 _BAR = 8
 _WIDEST = 160
@@ -94,7 +94,8 @@ class _Page:
 
     def _counts(self, row: ListingRow) -> str:
         executed, lanes, sectors = row.figures
-        return f"{executed:>{_COUNT}} {lanes:>5} {sectors:>7} "
+        shown = "" if executed is None else numbers.count(executed, self.stream)
+        return f"{shown:>{_COUNT}} {lanes:>5} {sectors:>7} "
 
     def _margin(self, row: ListingRow) -> str:
         if not row.total:

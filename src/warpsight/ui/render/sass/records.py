@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from warpsight.ui.render import terminal
+from warpsight.ui.render import numbers, terminal
 from warpsight.ui.render.tables import csv_cell
 
-#: A table's cell is cut after this many characters: whole values are in the other forms.
+#: A cell is cut after this many characters on a terminal: whole values are in pipes and in the other forms.
 _CELL = 80
 
 
@@ -30,7 +30,7 @@ def write_counts(
             writer.writerow([csv_cell(field), "count"])
         writer.writerows([csv_cell(_plain(key)), count] for key, count in totals)
     else:
-        rows = [[_cell(key), f"{count:,}"] for key, count in totals]
+        rows = [[_cell(key, stream), numbers.count(count, stream)] for key, count in totals]
         _table([field, "count"], rows, header, stream, right={1})
 
 
@@ -72,7 +72,9 @@ def _section(
     elif not records:
         stream.write("no records\n")
     else:
-        _table(names, [[_cell(record.get(name)) for name in names] for record in records], header, stream)
+        _table(
+            names, [[_cell(record.get(name), stream) for name in names] for record in records], header, stream
+        )
 
 
 def _project(record: dict[str, Any], fields: Sequence[str] | None) -> dict[str, Any]:
@@ -85,9 +87,9 @@ def _plain(value: object) -> object:
     return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict, bool)) else value
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, stream: IO[str]) -> str:
     text = terminal.printable(str(_plain(value)))
-    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+    return text if len(text) <= _CELL or not stream.isatty() else text[: _CELL - 1] + "…"
 
 
 def _table(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
+
+from warpsight.ui.render import numbers
 
 #: CUTracer's labels.
 _ROWS = (
@@ -16,27 +19,26 @@ LINES = 3
 _INDENT = 6
 
 
-def text(summary: Mapping[str, Any], width: int, everything: bool = False) -> str:
-    """The summary as lines of at most `width` characters; ids beyond a few lines are counted, unless `everything` is wanted."""
+def write(summary: Mapping[str, Any], stream: IO[str], everything: bool = False) -> None:
+    """Print the summary; ids beyond a few lines are counted, unless `everything` is wanted."""
+    width = shutil.get_terminal_size().columns
     ids = summary["warp_id_range"]
     parts = [summary[key] for _, key in _ROWS]
     label = max(len(name) for name, _ in _ROWS)
-    counts = [f"{part['count']:,}" for part in parts]
+    counts = [numbers.count(part["count"], stream) for part in parts]
     digits = max(len("WARPS"), *map(len, counts))
     lines = [
         "Warp Summary",
-        f"  Total warps observed: {summary['total_observed']:,}",
+        f"  Total warps observed: {numbers.count(summary['total_observed'], stream)}",
         f"  Warp ID range: {f'{ids[0]}-{ids[1]}' if ids else '(none)'}",
         "",
         f"  {'':{label}}  {'WARPS':>{digits}}   SHARE  RANGES OF IDS",
     ]
     for (name, _), part, count in zip(_ROWS, parts, counts, strict=True):
-        number = len(part["ranges"])
-        lines.append(
-            f"  {name:{label}}  {count:>{digits}}  {part['percentage']:5.1f}%  {f'{number:,}' if number else '(none)'}"
-        )
+        number = numbers.count(len(part["ranges"]), stream) if part["ranges"] else "(none)"
+        lines.append(f"  {name:{label}}  {count:>{digits}}  {part['percentage']:5.1f}%  {number}")
         lines += _wrapped(part["ranges"], max(width, 40) - _INDENT, None if everything else LINES)
-    return "\n".join(lines) + "\n"
+    stream.write("\n".join(lines) + "\n")
 
 
 def _wrapped(ranges: Sequence[Sequence[int]], width: int, most: int | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tests.unit.analysis.rules.program import US, Program
 from warpsight.model.selection import Rows
 from warpsight.ui.render import numbers
 from warpsight.ui.render.report import collect as collecting
-from warpsight.ui.render.report.build import _tiles
+from warpsight.ui.render.report.build import _kind, _tiles
 from warpsight.ui.render.report.collect import collect
 
 
@@ -53,3 +53,15 @@ def test_a_large_trace_is_told_the_same(program, monkeypatch):
     assert not found.failed and found.findings == usual.findings
     assert _tiles(found) == _tiles(usual)
     assert found.flame is not None and found.scene is not None and found.iterations.tables
+
+
+def test_devices_whose_names_differ_by_their_number_are_of_one_kind():
+    names = ["CUDA device 0", "CUDA device 1", "NVIDIA RTX 4090", None]
+    several = [{"device": number, "name": name} for number, name in enumerate(names)]
+    assert [_kind(one, alone=False) for one in several] == [
+        "CUDA device",
+        "CUDA device",
+        "NVIDIA RTX 4090",
+        "",
+    ]
+    assert _kind(several[0], alone=True) == "CUDA device 0"

@@ -1,0 +1,55 @@
+"""`ws.top`: what a running recording does now, as data."""
+
+from __future__ import annotations
+
+import html
+import io
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+
+from warpsight.recorder.live.recording import Live, Snapshot, find
+
+
+class TopSnapshot(Snapshot):
+    """What `warpsight top` shows at one moment; prints as it does in a pipe."""
+
+    def __str__(self) -> str:
+        """The rates, kernels, counters and losses as lines."""
+        from warpsight.ui.render.live import view
+
+        stream = io.StringIO()
+        view.write(self, stream)
+        return stream.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def top(
+    recording: str | None = None, *, interval: float = 1.0, window: float = 5.0, count: int = 15
+) -> Iterator[TopSnapshot]:
+    """Look at a running recording again and again: rates, how busy the GPUs are, kernels, stacks, counters, loss.
+
+    `next(ws.top("run.warp"))` is one look. The iteration ends with the recording, whose end is the last snapshot. Only what the
+    recording has written is read, and nothing disturbs it.
+
+    Args:
+        recording: The folder, or the process id of a recorded process or its launcher; by default the newest running one here.
+        interval: Seconds between snapshots; the first needs one, too.
+        window: Seconds that rates and kernels cover.
+        count: Kernels and stacks of a snapshot.
+
+    Raises:
+        UsageError: at once, when there is no such recording.
+        WarpsightError: at once, when the folder or process is not being recorded.
+    """
+    return _looks(Live(find(recording), window), interval, count)
+
+
+def _looks(live: Live, interval: float, count: int) -> Iterator[TopSnapshot]:
+    shown: Snapshot = live.look(count)  # takes up what is there: rates need two looks
+    while shown.recording:
+        time.sleep(interval)
+        shown = live.look(count, count)
+        yield TopSnapshot(**{field.name: getattr(shown, field.name) for field in fields(shown)})
