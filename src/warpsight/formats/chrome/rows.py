@@ -30,7 +30,7 @@ _SHAPE = re.compile(
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE)
+_COPY_KIND = re.compile(r"(?:\b|MEMCPY)([HDPA]to[HDPA])\b|(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE)
 #: Device work on a track without categories, by its name and its description.
 _COPIES, _FILLS = (
     re.compile(r"^\[?MEMCPY|^Copy\w*To\w*( |$)", re.IGNORECASE),
@@ -80,14 +80,25 @@ class RowBuilder:
         self._stacks: dict[str, int | None] = {}
 
     def complete(
-        self, event: _Happening, start: int, duration: int | None, *, kind: str = "push/pop"
+        self,
+        event: _Happening,
+        start: int,
+        duration: int | None,
+        *,
+        kind: str = "push/pop",
+        correlation: int | None = None,
     ) -> None:
-        """A range with start and end; `duration` is None if it was never closed."""
+        """A range with start and end; `duration` is None if it was never closed.
+
+        `correlation` is what arrows say of it, for events that say nothing themselves.
+        """
         category = text(event.cat).lower()
         details = event.arguments()
+        if correlation is not None and _correlation(details) is None:
+            details["correlation"] = correlation
         if duration is not None and kind == "push/pop":
             name = text(event.name)
-            if not category:
+            if not category or (category == "op" and self._tracks.of_a_device(event)):
                 category = self._category(event, name, details)
             if category in _KERNEL or name.startswith("Kernel: "):
                 return self._kernel(event, details, start, duration)
