@@ -473,8 +473,17 @@ def test_work_launched_before_the_recording_comes_before_what_follows_it_in_its_
         gemm, gelu = writer.name("gemm"), writer.name("gelu")
         recorder.free = 300 * US
         for name in (gemm, gelu) * 2:
-            row = {"start": recorder.free, "duration": 100 * US, "name_id": name, "device": 0, "context": 1, "stream": 7, "process": 0}
-            recorder.rows["kernel"].append(row | {"correlation": None, "graph_level": False})
+            where = {
+                "device": 0,
+                "context": 1,
+                "stream": 7,
+                "process": 0,
+                "correlation": None,
+                "graph_level": False,
+            }
+            recorder.rows["kernel"].append(
+                {"start": recorder.free, "duration": 100 * US, "name_id": name, **where}
+            )
             recorder.free += 100 * US
         for name in (gemm, gelu) * 5:
             recorder.kernel(name, 100 * US)

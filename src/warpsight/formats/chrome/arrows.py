@@ -1,7 +1,7 @@
 """Arrows from calls to the device work that they issued: how files without correlations say who launched what.
 
-RPD's converter writes them (`api_op`), and so does whoever draws launches into a trace. Each end of an arrow lies inside the event
-that it belongs to, on that event's track; mostly it is that event's start.
+RPD's converter writes them (`api_op`), and so does whoever draws launches into a trace. Each end of an arrow lies inside the
+event that it belongs to, on that event's track; mostly it is that event's start.
 """
 
 from __future__ import annotations
