@@ -25,7 +25,7 @@ def issued(queue: Column, when: Column, known: Column) -> Column:
     """
     if known.all() or not known.any():
         return when
-    out = when.copy()
+    out: Column = when.copy()
     order = by_group(queue, np.arange(len(queue)))[::-1]  # the last work of a queue first
     latest = np.where(known, when, np.iinfo(np.int64).max)[order]
     bounds = np.flatnonzero(np.r_[True, np.diff(queue[order]) != 0, True])
