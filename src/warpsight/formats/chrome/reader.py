@@ -31,7 +31,7 @@ COVERAGE = Coverage(
         "memory kinds of copies",
     ),
     tested=(
-        "warpsight's export; every phase of the specification; CUPTI's, RPD's and TensorFlow's dialects",
+        "warpsight's export; every phase of the specification; CUPTI's, RPD's, TensorFlow's and XProf's dialects",
     ),
 )
 

@@ -19,7 +19,10 @@ _TENSORFLOW = re.compile(
 )
 #: What the first profiler of PyTorch (1.x, torch.autograd.profiler) calls the process of its kernels; threads are devices.
 _AUTOGRAD, _AUTOGRAD_HOST = "CUDA functions", "CPU functions"
-_STREAM = re.compile(r"[Ss]tream\s+(-?\d+)")
+#: Processes of XProf's trace viewer, as TensorFlow 2 and JAX write it: the host, and devices, whose threads are streams and sums
+#: of what those do, or, on devices without streams, a thread of operations.
+_XPROF, _XPROF_HOST, _XPROF_OPERATIONS = re.compile(r"^/device:(?!CPU)\w+:(\d+)"), "/host:CPU", "XLA Ops"
+_STREAM = re.compile(r"[Ss]tream\s+#?(-?\d+)")
 _CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
 
@@ -48,6 +51,7 @@ class Tracks:
         #: Processes of TensorFlow's streams: device and stream; devices of which single streams are in the file.
         self._timeline: dict[Any, tuple[int, object]] = {}
         self._told: set[int] = set()
+        self._streamed: set[Any] | None = None
 
     def learn(self, events: Iterable[ChromeEvent]) -> None:
         """Register names of processes and threads."""
@@ -82,9 +86,21 @@ class Tracks:
         self._owners.setdefault(pid, owner)
 
     def repeated(self, event: ChromeEvent) -> bool:
-        """Whether the track repeats what others have: TensorFlow's `stream:all` and `memcpy`, beside single streams."""
-        device, stream = self._timeline.get(key(event.pid), (None, None))
+        """Whether the track repeats what others have: XProf's sums; beside single streams TensorFlow's `stream:all`, `memcpy`."""
+        pid = key(event.pid)
+        if self._is_xprof(pid):
+            return not self.of_a_device(event)
+        device, stream = self._timeline.get(pid, (None, None))
         return device in self._told and not isinstance(stream, int)
+
+    def _is_xprof(self, pid: object) -> bool:
+        return _XPROF.match(self._names.get(pid, "")) is not None and pid not in self._timeline
+
+    def _of_xprof(self, pid: object, thread: str) -> bool:
+        """Whether a thread of one of XProf's devices holds its work, not sums of it."""
+        if self._streamed is None:
+            self._streamed = {pid for (pid, _), name in self._threads.items() if _STREAM.match(name)}
+        return _STREAM.match(thread) is not None if pid in self._streamed else thread == _XPROF_OPERATIONS
 
     def host(self, event: ChromeEvent) -> tuple[int, int]:
         """Process and thread of host work."""
@@ -104,6 +120,8 @@ class Tracks:
     def of_a_device(self, event: ChromeEvent) -> bool:
         """Whether the track belongs to a device, judging by its process's name: `GPU2`."""
         pid = key(event.pid)
+        if self._is_xprof(pid):
+            return self._of_xprof(pid, self._threads.get((pid, key(event.tid)), ""))
         return pid in self._timeline or pid == _AUTOGRAD or _GPU.match(self._names.get(pid, "")) is not None
 
     def device(self, event: ChromeEvent, details: dict[str, Any]) -> DeviceTrack:
@@ -126,6 +144,9 @@ class Tracks:
             number, stream = self._timeline[pid]
         elif pid == _AUTOGRAD:
             number, pid = tid, _AUTOGRAD_HOST
+        elif xprof := _XPROF.match(label):
+            number = int(xprof[1])
+            pid = next((one for one, name in self._names.items() if name == _XPROF_HOST), pid)
         named = _STREAM.search(thread)
         if stream is None:
             stream = int(named[1]) if named else tid

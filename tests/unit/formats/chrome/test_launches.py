@@ -169,3 +169,55 @@ def test_kernels_of_pytorchs_first_profiler_are_device_work(tmp_path: Path) -> N
         assert trace.sql("SELECT name, start, duration FROM kernel").fetchall() == [("mm", 60 * US, 90 * US)]
         assert trace.sql('SELECT "index" FROM device').fetchall() == [(0,)]
         assert trace.sql("SELECT count(*) FROM loss WHERE severity <> 'note'").fetchall() == [(0,)]
+
+
+def xprof(*threads: tuple[int, str]) -> list[Event]:
+    """A file of XProf's trace viewer: a host that launches, and a device with these threads, each with one event of 40 µs."""
+    names = [
+        (701, None, "/host:CPU"),
+        (1, None, "/device:GPU:3"),
+        (701, 9, "python3"),
+        *((1, t, name) for t, name in threads),
+    ]
+    events: list[Event] = [
+        {
+            "ph": "M",
+            "pid": pid,
+            "tid": tid,
+            "name": "thread_name" if tid else "process_name",
+            "args": {"name": name},
+        }
+        for pid, tid, name in names
+    ]
+    events.append(complete(701, 9, "cuLaunchKernel", 10, 5, args={"correlation_id": "7"}))
+    for number, (tid, name) in enumerate(threads):
+        copies = name.endswith("(MemcpyH2D)")
+        args = {
+            "correlation_id": "7",
+            "context_id": "$$1",
+            **({"memcpy_details": "size:4096 dest:0 async:1"} if copies else {}),
+        }
+        events.append(complete(1, tid, "MemcpyH2D" if copies else name, 100 * number, 40, args=args))
+    return events
+
+
+def test_the_streams_of_xprofs_trace_viewer_are_device_work_and_their_sums_are_not(tmp_path: Path) -> None:
+    threads = (
+        (19, "Stream #19(MemcpyD2D,Compute)"),
+        (20, "Stream #20(MemcpyH2D)"),
+        (99, "TensorFlow Ops"),
+        (98, "Steps"),
+    )
+    with opened(tmp_path, xprof(*threads)) as trace:
+        assert trace.sql("SELECT start, correlation FROM kernel").fetchall() == [(0, 7)]
+        assert trace.sql("SELECT kind, bytes FROM memcpy").fetchall() == [("HtoD", 4096)]
+        assert trace.sql('SELECT "index" FROM device').fetchall() == [(3,)]
+        assert trace.sql(
+            "SELECT count(*) FROM kernel JOIN launch USING (process, correlation)"
+        ).fetchall() == [(1,)]
+        assert trace.sql("SELECT * FROM loss").fetchall() == []
+
+
+def test_a_device_of_xprofs_trace_viewer_without_streams_has_its_operations(tmp_path: Path) -> None:
+    with opened(tmp_path, xprof((3, "XLA Modules"), (4, "XLA Ops"))) as trace:
+        assert trace.sql("SELECT name, start FROM kernel").fetchall() == [("XLA Ops", 100 * US)]
