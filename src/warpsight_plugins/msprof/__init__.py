@@ -36,7 +36,9 @@ def sniff(source: Source) -> bool:
     if head.startswith(_SQLITE):
         return sum(name in head for name in _TABLES) >= 2
     if head.lstrip()[:1] in (b"[", b"{"):
-        return any(mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id")) or (
+        return any(
+            mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id", b'"notify_id"')
+        ) or (
             # torch_npu puts operators first and says what it is after them; nobody else gives those times as texts.
             head.lstrip()[:1] == b"["
             and _TEXT_TIME.search(head) is not None
@@ -97,7 +99,7 @@ COVERAGE = Coverage(
     kept=(
         "tasks as kernels with block count; copies; event waits and records; CANN calls; torch_npu operators;"
         " mstx ranges",
-        "collectives (not in CSV); AI Core frequency; devices, ranks",
+        "collectives (not in CSV), iterations; AI Core frequency; devices, ranks",
     ),
     lost=(
         "sizes of copies and threads where JSON or CSV lack them",

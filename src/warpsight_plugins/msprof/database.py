@@ -226,7 +226,8 @@ class _Reader:
             self.recording.collective(
                 self._text(row["opType"]) or self._text(row["opName"]),
                 {**self._span(row), **place, "correlation": _connection(row["connectionId"])},
-                count=row["count"] or 0, dtype=types.get(row["dataType"], ""), group=self._text(row["groupName"]),
+                number=row["connectionId"] or 0, count=row["count"] or 0, dtype=types.get(row["dataType"], ""),
+                group=self._text(row["groupName"]),
             )  # fmt: skip
 
     def frequency(self) -> None:

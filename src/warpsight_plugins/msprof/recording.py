@@ -98,10 +98,11 @@ class MsprofRecording:
         self._parts.setdefault(connection, row)
         return True
 
-    def collective(self, operation: str, row: dict[str, Any], *, count: int, dtype: str, group: str) -> None:
+    def collective(
+        self, operation: str, row: dict[str, Any], *, number: int, count: int, dtype: str, group: str
+    ) -> None:
         """A collective from its first task to its last: device work as a whole, with `row` of its parts where there are none."""
-        connection = row["correlation"]
-        first = self._parts.get(connection, row)
+        first = self._parts.get(number, row)
         work = {**row, **{key: value for key, value in first.items() if key not in ("start", "duration")}}
         self.rows.add("kernel", **work, name_id=self.target.name(operation), shape_id=None, graph_level=False)
         self.kernels += 1

@@ -18,6 +18,10 @@ _HARDWARE = re.compile(r"Ascend Hardware|^NPU", re.IGNORECASE)
 #: Layers that repeat or sum up what others hold.
 _DERIVED = re.compile(r"Overlap Analysis", re.IGNORECASE)
 
+#: Threads of a communication layer that show a collective's steps, and those of the hardware that sum up iterations.
+_STEPS, _ITERATIONS = re.compile(r"^Plane\b", re.IGNORECASE), re.compile(r"^Step Trace\b", re.IGNORECASE)
+#: A node of MindSpore's graphs: `Default/AllReduce-op534_0`.
+_NODE = re.compile(r"(\w+)-op\d+(?:_\d+)?$")
 #: What numbers a collective: `hcom_allReduce__868_0_1` is the operation `hcom_allReduce_`.
 _NUMBERED = re.compile(r"_\d+_\d+_\d+$")
 
@@ -41,19 +45,46 @@ class _Reader:
         self._names = names(source)
         self._calls = calls_of_tasks(source)
         self._recording = MsprofRecording(target)
+        #: Of files without connections: the collectives that a task of a stream is a step of, by (stream, task).
+        self._steps: dict[tuple[int, int], list[int]] = {}
         self._collectives = self._collectives_of(source)
         self._recording.collectives = frozenset(self._collectives)
         self._process = target.process(f"{target.scope}/host", command="")
         self._left_out: dict[str, int] = {}
 
     def _collectives_of(self, source: Source) -> dict[int, TraceEvent]:
-        """Collectives by connection id; the planes below them, which have none, show their steps."""
-        found = {}
+        """Collectives by connection id; the planes below them, which have none, show their steps.
+
+        Early versions of CANN connect nothing: their collectives are numbered from -2 down, and a step has its task's stream and
+        number.
+        """
+        found, unconnected, steps = {}, [], []
         for event in events(source, None):
-            connection = _connection(event.args) if event.phase == "X" else None
-            if connection is not None and _is_communication(self._names.processes.get(event.pid, "")):
+            if event.phase != "X" or not _is_communication(self._names.processes.get(event.pid, "")):
+                continue
+            connection = _connection(event.args)
+            if connection is not None:
                 found[connection] = event
+            elif self._is_step(event):
+                steps.append(event)
+            else:
+                unconnected.append(event)
+        self._connected = bool(found)
+        if found:
+            return found
+        found = {-2 - number: event for number, event in enumerate(unconnected)}
+        for step in steps:
+            stream, task = whole(step.args.get("stream id")), whole(step.args.get("task id"))
+            if stream is not None and task is not None:
+                self._steps.setdefault((stream, task), []).extend(
+                    number
+                    for number, event in found.items()
+                    if event.pid == step.pid and _within(step, event)
+                )
         return found
+
+    def _is_step(self, event: TraceEvent) -> bool:
+        return _STEPS.search(self._names.threads.get((event.pid, event.tid), "")) is not None
 
     def take(self, event: TraceEvent) -> None:
         """Put an event into the table of its layer."""
@@ -64,6 +95,8 @@ class _Reader:
             return
         elif _DERIVED.search(layer):
             self._left_out[layer] = self._left_out.get(layer, 0) + 1
+        elif _ITERATIONS.search(self._names.threads.get((event.pid, event.tid), "")):
+            self._range(event, layer)
         elif _HARDWARE.search(layer) or "Task Type" in event.args:
             self._task(event)
         elif layer == "CANN":
@@ -71,15 +104,15 @@ class _Reader:
         elif layer == "Python":
             self._operator(event)
         elif _is_communication(layer):
-            if _connection(event.args) is None:
+            if _connection(event.args) is None and (self._connected or self._is_step(event)):
                 self._left_out[layer] = self._left_out.get(layer, 0) + 1
         else:
             self._range(event, layer)
 
     def close(self) -> None:
         """Hand over the rest and note what was left out."""
-        for event in self._collectives.values():
-            self._collective(event)
+        for number, event in self._collectives.items():
+            self._collective(number, event)
         self._recording.close()
         if self._left_out:
             said = ", ".join(f"{layer} ({count:,} events)" for layer, count in sorted(self._left_out.items()))
@@ -95,7 +128,7 @@ class _Reader:
             **self._place(event, stream if stream is not None else 0),
             "correlation": self._calls.get((event.pid, event.tid, event.start), _connection(args)),
         }
-        if self._recording.part(_connection(args), row):
+        if self._recording.part(self._collective_of(event, stream), row):
             return
         self._recording.task(
             kind or event.name, event.name, row, size=whole(args.get("size(B)", args.get("Size(B)"))) or 0,
@@ -103,12 +136,19 @@ class _Reader:
             blocks=whole(args.get("Block Dim", args.get("Block Num"))) or 0, task=whole(args.get("Task Id")) or 0,
         )  # fmt: skip
 
+    def _collective_of(self, event: TraceEvent, stream: int | None) -> int | None:
+        """The number of the collective that a task is a part of, as far as the file can say."""
+        if not self._steps:
+            return _connection(event.args)
+        known = self._steps.get((-1 if stream is None else stream, whole(event.args.get("Task Id")) or 0), ())
+        return next((number for number in known if _within(event, self._collectives[number])), None)
+
     def _place(self, event: TraceEvent, stream: int) -> dict[str, Any]:
         label = self._names.labels.get(event.pid, "0").replace("NPU", "").strip()
         number = whole(event.args.get("Device Id", label)) or 0
         return self._recording.place(self._process, self._recording.device(number), stream)
 
-    def _collective(self, event: TraceEvent) -> None:
+    def _collective(self, number: int, event: TraceEvent) -> None:
         args = event.args
         row = {
             "start": event.start,
@@ -117,8 +157,8 @@ class _Reader:
             "correlation": _connection(args),
         }
         self._recording.collective(
-            _NUMBERED.sub("", event.name), row, count=whole(args.get("count")) or 0, dtype=str(args.get("data_type", "")),
-            group=self._names.threads.get((event.pid, event.tid), ""),
+            _operation(event.name), row, number=number, count=whole(args.get("count")) or 0,
+            dtype=str(args.get("data_type", "")), group=self._names.threads.get((event.pid, event.tid), ""),
         )  # fmt: skip
 
     def _thread(self, event: TraceEvent) -> int:
@@ -187,6 +227,16 @@ class _Reader:
 
 def _is_communication(layer: str) -> bool:
     return "Communication" in layer or "HCCL" in layer
+
+
+def _operation(name: str) -> str:
+    """A collective as HCCL calls it: without its number; of a graph's node, with its operation first."""
+    node = _NODE.search(name)
+    return _NUMBERED.sub("", name) if node is None else f"hcom_{node[1]} ({name})"
+
+
+def _within(one: TraceEvent, other: TraceEvent) -> bool:
+    return other.start <= one.start <= other.start + max(other.duration, 0)
 
 
 def _connection(args: dict[str, Any]) -> int | None:

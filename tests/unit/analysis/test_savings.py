@@ -464,3 +464,31 @@ def test_a_call_that_launches_nothing_says_that_waits_were_recorded_too(
 
     kernel = findings(tmp_path, recorded(build))["compute", "gemm"]
     assert (kernel.saves_ns is not None) == known
+
+
+def test_work_launched_before_the_recording_comes_before_what_follows_it_in_its_stream(tmp_path):
+    """The queue is full when the recording begins: every launch returns before the first of these kernels has started."""
+
+    def build(recorder, writer):
+        gemm, gelu = writer.name("gemm"), writer.name("gelu")
+        recorder.free = 300 * US
+        for name in (gemm, gelu) * 2:
+            where = {
+                "device": 0,
+                "context": 1,
+                "stream": 7,
+                "process": 0,
+                "correlation": None,
+                "graph_level": False,
+            }
+            recorder.rows["kernel"].append(
+                {"start": recorder.free, "duration": 100 * US, "name_id": name, **where}
+            )
+            recorder.free += 100 * US
+        for name in (gemm, gelu) * 5:
+            recorder.kernel(name, 100 * US)
+        recorder.synchronize()
+
+    found = findings(tmp_path, recorded(build))["compute", "gemm"]
+    assert found.share_ns == 7 * 100 * US
+    assert found.saves_ns == pytest.approx(7 * 100 * US, abs=10 * US)

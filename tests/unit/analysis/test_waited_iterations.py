@@ -137,3 +137,24 @@ def test_copies_in_pieces_are_the_loop_of_a_program_that_only_copies(tmp_path, k
             launches(writer, 900_200 + 10 * place, 2_600_000 + place * 150_000, ["add"], 100 + place)
 
     assert announced(tmp_path / "t.warp", build) == expected
+
+
+def test_turns_of_as_many_parts_each_are_turns_though_some_have_more_work_beside_them(tmp_path):
+    """Four layers a turn; after some turns, before the wait, something is evaluated."""
+
+    def build(writer):
+        time, more = 1_000_000, {1: ["evaluate", "print"], 2: ["save"], 5: ["log"]}
+        for turn in range(7):
+            launches(writer, time, 10 * time, ["begin"], turn * 100)
+            time += 20_000
+            for layer in range(4):
+                launches(writer, time, 10 * time, ["a", "b", "c", "a"], 1 + turn * 100 + layer * 4)
+                time += 80_000
+            launches(writer, time, 10 * time, ["end"], 20 + turn * 100)
+            time += 20_000
+            launches(writer, time, 10 * time, more.get(turn, []), 21 + turn * 100)
+            time += 40_000
+            waited(writer, time, 50_000)
+            time += 100_000
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition between waits", 7)]

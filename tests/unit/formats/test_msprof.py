@@ -250,3 +250,80 @@ def test_the_tasks_of_a_databases_collective_say_where_it_ran(tmp_path: Path) ->
     text = "select duration, stream, correlation from kernel join name n on n.id = name_id where n.name = 'hcom_allReduce_'"
     assert stored(out, text) == [(10_000, 4, 50)]
     assert not (out / "table=sync").exists()
+
+
+def _iteration(*, hardware: bool) -> list[dict[str, object]]:
+    """One iteration as early versions of CANN write it: nothing is connected, and the planes say which tasks they show."""
+
+    def event(
+        pid: int, tid: int, start: int, duration: float, name: str, **args: object
+    ) -> dict[str, object]:
+        return {
+            "ph": "X",
+            "pid": pid,
+            "tid": tid,
+            "ts": 56_635_864_000.5 + start,
+            "dur": duration,
+            "name": name,
+            "args": args,
+        }
+
+    layers = {3: "Ascend Hardware", 4: "HCCL"} if hardware else {4: "HCCL"}
+    threads = {(3, 2): "Stream 2", (3, 12): "Stream 12", (3, 10_036): "Step Trace(Model ID:2)", (4, 1): "Plane 1",
+               (4, 70_000): "Communication Kernel"}  # fmt: skip
+    rows: list[dict[str, object]] = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        for pid, name in layers.items()
+    ]
+    rows += [
+        {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+        for (pid, tid), name in threads.items()
+        if pid in layers
+    ]
+    step = {"notify_id": 88, "stream id": 12, "task type": "Notify_Wait"}
+    rows += [
+        event(4, 1, 200, 700, "Notify_Wait", **step, **{"task id": 6}),
+        event(4, 1, 910, 80, "Memcpy", **step, **{"task id": 7}),
+        {**event(4, 70_000, 200, 800, "Default/AllReduce-op534_0"), "args": None},
+    ]
+    if hardware:
+        kinds = ((12, 200, 700, "NOTIFY_WAIT", 6), (12, 910, 80, "MEMCPY_ASYNC", 7), (2, 0, 190, "AI_CORE", 7),
+                 (2, 1_010, 40, "MEMCPY_ASYNC", 8))  # fmt: skip
+        rows += [
+            event(3, tid, start, duration, kind, **{"Task Type": kind, "Stream Id": tid, "Task Id": task})
+            for tid, start, duration, kind, task in kinds
+        ]
+        rows += [
+            event(3, 10_036, 0, 1_050, "Iteration 1", **{"Iteration ID": 1}),
+            event(3, 10_036, 0, 190, "FP_BP Time 1"),
+        ]
+    return rows
+
+
+def test_a_collective_without_connections_takes_the_tasks_that_its_planes_name(tmp_path: Path) -> None:
+    (tmp_path / "msprof_0_2_1.json").write_text(json.dumps(_iteration(hardware=True)))
+    out = read(tmp_path / "msprof_0_2_1.json", tmp_path)
+    text = "select n.name, duration, stream, correlation from kernel join name n on n.id = name_id order by start"
+    assert stored(out, text) == [
+        ("AI_CORE", 190_000, 2, None),
+        ("hcom_AllReduce (Default/AllReduce-op534_0)", 800_000, 12, None),
+    ]
+    assert stored(out, "select duration from memcpy") == [(40_000,)]
+    assert not (out / "table=sync").exists()
+    assert stored(out, "select duration, operation from collective") == [
+        (800_000, "hcom_AllReduce (Default/AllReduce-op534_0)")
+    ]
+
+
+def test_what_sums_up_an_iteration_is_a_range(tmp_path: Path) -> None:
+    (tmp_path / "msprof_0_2_1.json").write_text(json.dumps(_iteration(hardware=True)))
+    out = read(tmp_path / "msprof_0_2_1.json", tmp_path)
+    text = "select name, duration from marker join name on id = name_id order by duration"
+    assert stored(out, text) == [("FP_BP Time 1", 190_000), ("Iteration 1", 1_050_000)]
+
+
+def test_a_file_of_collectives_alone_is_ascends(tmp_path: Path) -> None:
+    (tmp_path / "hccl_0_2_1.json").write_text(json.dumps(_iteration(hardware=False)[::-1]))
+    out = read(tmp_path / "hccl_0_2_1.json", tmp_path)
+    text = "select n.name, duration from kernel join name n on n.id = name_id"
+    assert stored(out, text) == [("hcom_AllReduce (Default/AllReduce-op534_0)", 800_000)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpsight.analysis.path import edges as other_edges
 from warpsight.analysis.path import host
 from warpsight.analysis.path.edges import Edges
-from warpsight.analysis.path.lines import NEVER, Lines, settle
+from warpsight.analysis.path.lines import NEVER, Lines, issued, settle
 from warpsight.model import calls as host_calls
 from warpsight.model import waits as model_waits
 from warpsight.model import work as device_work
@@ -158,7 +158,7 @@ class _Builder:
         """Lay the nodes out per stream, with the waits of streams among them."""
         work, waits = self.work, self.waits
         self.call = self._placed(host_calls.of_work(self.trace, work, api=True)[1])
-        issue = self._called(self.call, work.start)
+        issue = issued(work.queue, self._called(self.call, work.start), self.call >= 0)
         self.waiting = self._placed(waits.call)
         self.when = self._called(self.waiting, waits.start)
         virtual = waits.of_streams

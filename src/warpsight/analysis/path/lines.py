@@ -17,11 +17,30 @@ CLOSE = 1_000
 NEVER = np.iinfo(np.int64).min // 4
 
 
+def issued(queue: Column, when: Column, known: Column) -> Column:
+    """When work, which is in order of start, was issued: `when`, but work whose call is not known no later than what follows it.
+
+    A stream keeps its order. So what began before work of a known call was launched before that call, such as the kernels that a
+    recording finds in the queue when it begins: they start long after the host has launched the recorded ones behind them.
+    """
+    if known.all() or not known.any():
+        return when
+    out: Column = when.copy()
+    order = by_group(queue, np.arange(len(queue)))[::-1]  # the last work of a queue first
+    latest = np.where(known, when, np.iinfo(np.int64).max)[order]
+    bounds = np.flatnonzero(np.r_[True, np.diff(queue[order]) != 0, True])
+    for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        np.minimum.accumulate(latest[a:b], out=latest[a:b])
+    lost = ~known[order]
+    out[order[lost]] = np.minimum(when[order[lost]], latest[lost])
+    return out
+
+
 @dataclass
 class Lines:
     """Device nodes in order of (queue, issue); those of queue `q` are ``order[bounds[q]:bounds[q + 1]]``.
 
-    `issue` is the host time at which a node was issued: the start of its call, or its own start where the call is not
+    `issue` is the host time at which a node was issued: the start of its call, or what :func:`issued` says where the call is not
     known. Nodes of one graph launch share it and are in order of their start.
 
     Attributes:

@@ -61,7 +61,30 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
         found is not None and not found.weak and not _now_and_then(found, alone, when, begun)
     ):
         return found
-    return alone
+    return _several_each(alone, names, when, begun) or alone
+
+
+def _several_each(parts: Turns, names: Column, when: Column, waits: Column) -> Turns | None:
+    """The turns between waits that have as many parts each, as models have layers, and work of their own around the waits.
+
+    What else is in a turn may differ from turn to turn, so that only the parts repeat:
+
+        b l l l e | b l l l e v | b l l l e | b l l l e | b l l l e v |
+    """
+    at = np.unique(np.searchsorted(when, waits, side="right"))
+    part, first = np.unique(parts.of_launch, return_index=True)
+    edges = np.unique(np.concatenate([[0], at, [len(names)]]))
+    each = np.diff(np.searchsorted(first[part >= 0], edges))
+    usual = int(np.median(each)) if len(each) else 0
+    if (
+        len(each) < LEAST_UNEVEN
+        or not 2 <= usual < _MANY_PARTS
+        or (each == usual).mean() < _EVENLY
+        or _goes_on(names, at)
+    ):
+        return None
+    turn = np.searchsorted(edges, np.arange(len(names)), "right") - 1
+    return Turns("repetition between waits", turn, [""] * len(each), announced=False)
 
 
 def _goes_on(names: Column, at: Column) -> bool:

@@ -1,6 +1,7 @@
 """Reading Chrome's Trace Event Format (the public document "Trace Event Format", and what tools make of it).
 
-The file is read twice: names of processes and threads may be behind the events they name.
+The file is read twice: names of processes and threads may be behind the events they name; and three times where arrows lead from
+calls to device work.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from warpsight.formats.chrome.arrows import LaunchArrows
 from warpsight.formats.chrome.events import ChromeEvent, decode, text
 from warpsight.formats.chrome.rows import RowBuilder
 from warpsight.formats.chrome.stream import EventStream
@@ -23,12 +25,14 @@ COVERAGE = Coverage(
         "the rest as ranges with arguments",
     ),
     lost=(
-        "arrows, unless they repeat a correlation; phases N, O, D, V, P and `stackFrames`: counted in `loss`",
+        "arrows, unless they lead from a call to its device work; phases N, O, D, V, P and `stackFrames`: counted in `loss`",
         "foreign colors, thread clocks, flow binding points",
         "of warpsight's export without rows: `void` and mangling in names, frames past the 32nd, graph ids, "
         "memory kinds of copies",
     ),
-    tested=("warpsight's export; every phase of the specification; CUPTI's dialect",),
+    tested=(
+        "warpsight's export; every phase of the specification; CUPTI's, RPD's, TensorFlow's and XProf's dialects",
+    ),
 )
 
 
@@ -43,12 +47,17 @@ def sniff(source: Source) -> bool:
 def read(source: Source, target: Target, options: Options) -> None:
     """Read one file of any dialect."""
     tracks = Tracks(target)
-    first = EventStream(source, decode)
+    first, arrows = EventStream(source, decode), LaunchArrows(tracks)
     for events in first:
         tracks.learn(events)
+        arrows.learn(events)
+    if arrows.launching():
+        for events in EventStream(source, decode):
+            arrows.find(events)
+        arrows.join()
     other = first.header.get("otherData")
     metadata = other if isinstance(other, dict) else {}
-    reading = _Reading(target, tracks, own=metadata.get("recorder") == "warpsight")
+    reading = _Reading(target, tracks, arrows, own=metadata.get("recorder") == "warpsight")
     for events in EventStream(source, decode):
         reading.piece(events)
     if not reading.events:
@@ -70,8 +79,9 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Reading:
-    def __init__(self, target: Target, tracks: Tracks, *, own: bool) -> None:
+    def __init__(self, target: Target, tracks: Tracks, arrows: LaunchArrows, *, own: bool) -> None:
         self.target = target
+        self._tracks, self._arrows, self._drawn = tracks, arrows, 0
         self.rows = RowBuilder(target, tracks, own=own)
         self.events = 0
         self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
@@ -86,13 +96,13 @@ class _Reading:
         lengths = nanoseconds([bytes(e.dur) or b"0" for e in events]).tolist()
         for event, time, length in zip(events, times, lengths, strict=True):
             phase = event.ph
-            if phase == "M":
+            if phase == "M" or not (phase or event.name):  # some writers end their list with an empty object
                 continue
             if time == MISSING:
                 self._lost["events without a time that can be read"] += 1
-            elif phase == "X":
+            elif phase == "X" and not self._tracks.repeated(event):
                 self._complete(event, time, length)
-            else:
+            elif phase != "X":
                 self._other(event, time)
         self.rows.flush()
 
@@ -104,7 +114,8 @@ class _Reading:
             self._without_length += 1
         elif length < 0:
             self._negative += 1
-        self.rows.complete(event, time, max(length, 0))
+        length = max(length, 0)
+        self.rows.complete(event, time, length, correlation=self._arrows.correlation(event, time, length))
 
     def _other(self, event: ChromeEvent, time: int) -> None:
         phase = event.ph
@@ -121,8 +132,8 @@ class _Reading:
         elif phase == "C":
             self.rows.counter(event, time)
         elif phase in ("s", "t", "f"):
-            if text(event.name) != "launch" or text(event.cat) != "flow":
-                self._lost["arrows between events"] += 1
+            ours = text(event.name) == "launch" and text(event.cat) == "flow"
+            self._drawn += not ours and not self._arrows.leads(event)
         else:
             self._lost[f"events of phase {text(phase)[:20] or 'none'}"] += 1
 
@@ -142,6 +153,8 @@ class _Reading:
         self.rows.flush()
         for cause, count in self._lost.items():
             self.target.lost(count, f"{cause} are not kept", "event")
+        if self._drawn:
+            self.target.lost(self._drawn, "arrows between events are not kept", "event", severity="note")
         if self._without_length:
             self.target.lost(self._without_length, "durations that cannot be read: they are 0", "event")
         if self._negative:

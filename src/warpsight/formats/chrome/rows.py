@@ -30,7 +30,10 @@ _SHAPE = re.compile(
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE)
+_COPY_KIND = re.compile(
+    r"\b(?:MEMCPY)?([HDPA])(?:to|2)([HDPA])\b|(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE
+)
+_SIZE = re.compile(r"\bsize:(\d+)")
 #: Device work on a track without categories, by its name and its description.
 _COPIES, _FILLS = (
     re.compile(r"^\[?MEMCPY|^Copy\w*To\w*( |$)", re.IGNORECASE),
@@ -80,14 +83,25 @@ class RowBuilder:
         self._stacks: dict[str, int | None] = {}
 
     def complete(
-        self, event: _Happening, start: int, duration: int | None, *, kind: str = "push/pop"
+        self,
+        event: _Happening,
+        start: int,
+        duration: int | None,
+        *,
+        kind: str = "push/pop",
+        correlation: int | None = None,
     ) -> None:
-        """A range with start and end; `duration` is None if it was never closed."""
+        """A range with start and end; `duration` is None if it was never closed.
+
+        `correlation` is what arrows say of it, for events that say nothing themselves.
+        """
         category = text(event.cat).lower()
         details = event.arguments()
+        if correlation is not None and _correlation(details) is None:
+            details["correlation"] = correlation
         if duration is not None and kind == "push/pop":
             name = text(event.name)
-            if not category:
+            if not category or (category == "op" and self._tracks.of_a_device(event)):
                 category = self._category(event, name, details)
             if category in _KERNEL or name.startswith("Kernel: "):
                 return self._kernel(event, details, start, duration)
@@ -135,7 +149,7 @@ class RowBuilder:
         place = self._tracks.device(event, details)
         found = _COPY_KIND.search(text(event.name))
         columns: Row = {
-            "kind": (found[1] or f"{found[2][0].upper()}to{found[3][0].upper()}") if found else "unknown",
+            "kind": "to".join(side[0].upper() for side in found.groups() if side) if found else "unknown",
             "source_kind": "unknown",
             "destination_kind": "unknown",
         }
@@ -143,7 +157,7 @@ class RowBuilder:
         found_at = {name: _address(details.get(name)) for name in ADDRESSES[table]}
         rest = {key: value for key, value in details.items() if found_at.get(key) is None}
         self._add(table, rest, {
-            "start": start, "duration": duration, "bytes": _number(details.get("bytes", details.get("size"))) or 0,
+            "start": start, "duration": duration, "bytes": _copied(details),
             "asynchronous": True, "device": place.device, "context": place.context, "stream": place.stream,
             "correlation": _correlation(details), "process": place.process, "stack": self._stack(details),
             **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}), **found_at,
@@ -278,6 +292,12 @@ def _correlation(details: Row) -> int | None:
     return _number(
         next((details[k] for k in ("correlation", "correlationId", "correlation_id") if k in details), None)
     )
+
+
+def _copied(details: Row) -> int:
+    """Bytes of a copy or fill: an argument, or part of XProf's description of it; 0 where nothing says."""
+    found = _SIZE.search(text(details.get("memcpy_details", details.get("memset_details"))))
+    return _number(found[1] if found else details.get("bytes", details.get("size"))) or 0
 
 
 def _number(value: object) -> int | None:
