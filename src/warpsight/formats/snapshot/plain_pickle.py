@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from warpsight.errors import TraceError
 
-
 _Made = TypeVar("_Made")
 
 
@@ -23,6 +22,7 @@ class Once(Generic[_Made]):
         self._made: dict[int, _Made] = {}
 
     def __call__(self, given: Any) -> _Made:
+        """What was made of an object."""
         if id(given) not in self._made:
             self._made[id(given)] = self._make(given)
         return self._made[id(given)]
