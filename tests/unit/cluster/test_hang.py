@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.secret_canaries import CANARIES, Canary
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import load
@@ -114,6 +115,18 @@ def test_numbers_that_no_dump_has_are_damage(change: dict[str, Any], tmp_path: P
     path = write(tmp_path, 0, [entry(1) | change], plain=True)
     with pytest.raises(TraceError, match="is not a dump of PyTorch's flight recorder"):
         flight_recorder.read(path)
+
+
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda one: one.kind)
+def test_dumps_are_read_without_secrets(canary: Canary, tmp_path: Path) -> None:
+    text = canary.text
+    row = entry(1) | {"profiling_name": f"nccl:{text}", "process_group": [text, text],
+                      "frames": [{"name": text, "filename": "a.py", "line": 1}]}  # fmt: skip
+    path = write(tmp_path, 0, [row], plain=True)
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"pg_config": {text: {"desc": text, "ranks": "[0]"}}})
+    )
+    assert canary.secret not in repr(flight_recorder.read(path))
 
 
 def test_what_a_pickle_refers_to_often_is_made_once(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.secret_canaries import CANARIES, IN_NAMES, INNOCENT
 from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 from warpsight.model.sharing import secrets
 
 KINDS = [pytest.param(one, id=one.kind) for one in CANARIES]
@@ -22,6 +23,38 @@ def test_no_kind_of_secret_stays_in_a_command_line_or_text(canary) -> None:
     assert canary.secret not in secrets.secretless(json.dumps({"note": canary.text}))
     assert canary.secret not in " ".join(secrets.arguments(["program", *canary.words, "--lr", "1"]))
     assert secrets.arguments(["program", *canary.words, "--lr", "1"])[-2:] == ["--lr", "1"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["prog", "Bearer", "VSURRI6WhVrPcHmxznIGTt0EOl85iir4"], ["prog", "aws_secret_access_key", "=", "hunter2"],
+        ["prog", "--password", "=", "hunter2"], ["curl", "Authorization:", "Bearer", "Xabcdef123456", "Bearer", "Yabcdef123456"],
+    ],
+)  # fmt: skip
+def test_secrets_that_are_words_of_their_own_do_not_stay(words: list[str]) -> None:
+    assert not {"VSURRI6WhVrPcHmxznIGTt0EOl85iir4", "hunter2", "Xabcdef123456", "Yabcdef123456"} & set(
+        secrets.arguments(words)
+    )
+    kept = ["prog", "num_tokens", "=", "5", "Bearer", "of", "key", "=", "x"]
+    assert secrets.arguments(kept) == kept
+
+
+def test_no_column_that_a_file_fills_with_its_words_keeps_any(tmp_path) -> None:
+    """Shapes are what a file says that they are."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add(
+            "op",
+            {
+                "start": [1],
+                "duration": [1],
+                "name": ["x"],
+                "process": [1],
+                "shapes": [f'"{CANARIES[0].text}"'],
+            },
+        )
+    with open_trace(tmp_path / "t.warp") as trace:
+        assert CANARIES[0].secret not in str(trace.sql("SELECT shapes FROM op").fetchall())
 
 
 @pytest.mark.parametrize("canary", IN_NAMES, ids=lambda one: one.kind)

@@ -18,6 +18,7 @@ from typing import Any
 
 from warpsight.errors import TraceError
 from warpsight.formats.snapshot.plain_pickle import Once, PlainData
+from warpsight.model.sharing.secrets import secretless
 
 #: Keys of an entry: what has none of them in its first part is not a dump.
 _MARKS = (b"collective_seq_id", b"pg_config", b"pg_status", b"nccl_version", b"comm_lib_version")
@@ -101,9 +102,11 @@ def read(path: str | os.PathLike[str]) -> FlightDump:
     place = Path(path)
     content = _load(place)
     try:
-        config = {str(name): dict(given) for name, given in (content.get("pg_config") or {}).items()}
+        config = {
+            secretless(str(name)): dict(given) for name, given in (content.get("pg_config") or {}).items()
+        }
         status = content.get("pg_status") or {}
-        frame = Once(lambda one: f"{one['name']} ({one['filename']}:{one['line']})")
+        frame = Once(lambda one: secretless(f"{one['name']} ({one['filename']}:{one['line']})"))
         frames = Once(lambda all_: tuple(map(frame, all_ or ())))
         size = Once(lambda one: tuple(map(int, one)))
         sizes = Once(lambda all_: tuple(map(size, all_ or ())))
@@ -113,7 +116,7 @@ def read(path: str | os.PathLike[str]) -> FlightDump:
         return FlightDump(
             str(path), int(content.get("rank", given[1] if given else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
-            {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
+            {name: secretless(str(one.get("desc") or "")) for name, one in config.items()} | _descriptions(content),
             _numbers(status, numbers, "last_completed_collective"),
             entries,
         )  # fmt: skip
@@ -148,14 +151,14 @@ def _entry(
     done = row.get("retired") or row.get("state") == "completed"
     return FlightEntry(
         _group(row), int(row["p2p_seq_id"] if paired else row["collective_seq_id"]), paired,
-        str(row["profiling_name"]).split(":", 1)[-1], sizes(row.get("input_sizes")), sizes(row.get("output_sizes")),
+        secretless(str(row["profiling_name"]).split(":", 1)[-1]), sizes(row.get("input_sizes")), sizes(row.get("output_sizes")),
         tuple(map(str, row.get("input_dtypes") or ())), "completed" if done else str(row.get("state")),
         int(row.get("time_created_ns") or 0), frames(row.get("frames")),
     )  # fmt: skip
 
 
 def _group(row: Mapping[str, Any]) -> str:
-    return str(row["process_group"][0])
+    return secretless(str(row["process_group"][0]))
 
 
 def _ranks(given: str | Iterable[int] | None) -> tuple[int, ...]:
@@ -166,7 +169,9 @@ def _ranks(given: str | Iterable[int] | None) -> tuple[int, ...]:
 
 def _descriptions(content: Mapping[str, Any]) -> dict[str, str]:
     pairs = [row["process_group"] for row in content.get("entries") or () if len(row["process_group"]) > 1]
-    return {str(pair[0]): str(pair[1]) for pair in pairs if str(pair[1]) != "undefined"}
+    return {
+        secretless(str(pair[0])): secretless(str(pair[1])) for pair in pairs if str(pair[1]) != "undefined"
+    }
 
 
 def _numbers(status: Mapping[str, Any], numbers: Mapping[str, str], key: str) -> dict[str, int]:
