@@ -144,6 +144,8 @@ def test_the_shared_file_is_redacted_and_needs_no_server(trace):
         for wrong in ("", "begin=x&end=1", "begin=1"):
             assert server.answer("timeline", wrong) is None
         assert server.answer("timeline/search", "pattern=(") is None
+        assert server.answer("timeline/search", "pattern=" + "(" * 5000) is None
+        assert server.answer("perfetto/a\0") is None
     assert "python train.py --rank 0" in own and "gpu-host" in own and "connect-src 'self'" in own
     assert "--rank 0" not in shared and "gpu-host" not in shared and "connect-src" not in shared
     assert '"live"' not in shared

@@ -50,7 +50,7 @@ def _of(path: str) -> Iterator[tuple[str, str]]:
     place = Path(path)
     if not place.exists():
         raise UsageError(f"{path} does not exist")
-    if place.is_file():
+    if not place.is_dir():
         yield ("dump" if flight_recorder.is_dump(place) else "trace"), path
         return
     if (place / "raw").is_dir() and not _own(place):

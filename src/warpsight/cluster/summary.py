@@ -211,7 +211,9 @@ def _uuid(trace: StoredTrace, work: Work) -> str:
 
 def _link_speed(trace: StoredTrace, work: Work) -> float | None:
     """The speed of the links of the device that most of the work ran on, from the recorded topology."""
-    known = {gpu["uuid"]: gpu["speed"] for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())}
+    known = {
+        gpu.get("uuid"): gpu.get("speed") for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())
+    }
     speed = known.get(_uuid(trace, work))
     return None if speed is None else float(speed)
 

@@ -136,6 +136,8 @@ def is_trace(path: str) -> bool:
 
         with Source(place) as source:
             return registry.sniff(source) is None and not registry.files_of_ranks(place)
+    if private_files.unreadable(place):
+        return False
     return place.name == manifest.FILE or _is_pack(place)
 
 

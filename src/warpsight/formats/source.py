@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from warpsight.formats.errors import FormatError
+from warpsight.model.private_files import unreadable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -39,7 +40,7 @@ class Source:
         """Nothing is read yet.
 
         Raises:
-            FormatError: when there is nothing at `path`.
+            FormatError: when there is nothing at `path`, or neither a file nor a folder.
         """
         self.path = Path(path)
         self.name = os.fspath(path)
@@ -52,6 +53,8 @@ class Source:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if not self.path.exists():
             raise FormatError(self.name, "there is no such file or folder")
+        if problem := unreadable(self.path):
+            raise FormatError(self.name, problem)
 
     @property
     def is_directory(self) -> bool:

@@ -27,6 +27,16 @@ def unreplaceable(path: Path) -> str:
     return "" if stat.S_ISREG(mode) else "is a device or a pipe, which no file replaces"
 
 
+def unreadable(path: str | os.PathLike[str]) -> str:
+    """Why nothing can be read from a path, or empty: opening a pipe waits for its writer, and a device may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    return "" if regular else "is a pipe, a socket or a device: write what comes out of it to a file first"
+
+
 def check_plain(root: Path) -> None:
     """Refuse links, pipes and devices below a folder, so that what is read, written or removed there lies in it.
 

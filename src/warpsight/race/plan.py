@@ -137,6 +137,8 @@ def read(path: Path | str) -> Plan:
         WarpsightError: when it cannot be read.
     """
     name = os.fspath(path)
+    if problem := private_files.unreadable(path):
+        raise FormatError(name, problem)
     try:
         with open(path, "rb") as file:
             data = file.read(_LARGEST_FILE + 1)

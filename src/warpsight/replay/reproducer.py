@@ -8,6 +8,7 @@ recorded one and 4 when not.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ from warpsight.replay.reproducer_text import CUDA, PYTHON
 
 FORMS = ("cuda", "python")
 _RESERVED = 32 << 20
+#: Operations of a program at most, those of graphs counted at each launch.
+_MOST_OPERATIONS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
     """Write a reproducer to a new folder.
 
     Raises:
-        UsageError: when the folder is there already, or the form is not one of :data:`FORMS`.
+        UsageError: when the folder is there already, the form is not one of :data:`FORMS`, or there is too much to do.
         CapsuleError: when a chunk is damaged.
     """
     if form not in FORMS:
@@ -50,6 +53,12 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
     if folder.is_symlink() or (folder.exists() and (not force or not _is_reproducer(folder))):
         raise UsageError(
             f"{folder} exists: choose another name with -o" + ("" if force else ", or replace it with -f")
+        )
+    nodes = [len(graph.nodes) for graph in capsule.manifest.graphs]
+    count = sum(nodes[o.graph] if isinstance(o, m.GraphLaunch) else 1 for o in capsule.manifest.operations)
+    if count > _MOST_OPERATIONS:
+        raise UsageError(
+            f"{capsule.path} has {count:,} operations, more than one program can hold: use warpsight replay"
         )
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -70,7 +79,7 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
         if form == "python"
         else f"nvcc -arch={architecture} -o replay replay.cu -lcuda && ./replay"
     )
-    return Exported(folder, program, f"cd {folder} && {command}")
+    return Exported(folder, program, f"cd {shlex.quote(str(folder))} && {command}")
 
 
 def _is_reproducer(folder: Path) -> bool:
@@ -172,6 +181,11 @@ def _memory_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
             yield f'gpu.upload({to}, "{name}.host")'
 
 
+def _comment(text: str) -> str:
+    """A text without characters that end a line or turn it around: a name of a capsule must not look like code, or hide some."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 # --- Python ---
 
 
@@ -201,7 +215,7 @@ def _hexed(rows: Sequence[tuple[int, ...]]) -> str:
 
 
 def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
-    yield f"# {name}: {title(manifest, work)}"
+    yield f"# {name}: {_comment(title(manifest, work))}"
     if isinstance(work, m.Launch):
         attributes = [(a.id, a.value.rstrip(b"\0").hex()) for a in work.attributes]
         pointers = [(r.offset, r.target, r.addend) for r in work.relocations]
@@ -253,7 +267,8 @@ def _cuda_function(function: m.Function) -> str:
 
 
 def _cuda_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
-    yield f"// {name}: {title(manifest, work)}".rstrip("\\").replace("\\", "/")
+    # Neither a backslash nor the trigraph for one, which would join the next line to the comment.
+    yield f"// {name}: " + re.sub(r"\?{2,}/", "?/", _comment(title(manifest, work)).replace("\\", "/"))
     if isinstance(work, m.Launch):
         padded = work.parameters + bytes(-len(work.parameters) % 8)
         words = ", ".join(f"{int(word):#x}" for word in np.frombuffer(padded, "<u8"))

@@ -110,7 +110,10 @@ class _Kernels:
         sources = trace.manifest.get("source") or []
         said = sources if isinstance(sources, list) else [sources]
         self._said = {
-            str(k.get("mangled_name")): dict(k) for source in said for k in source.get("kernels", [])
+            str(k.get("mangled_name")): dict(k)
+            for source in said
+            if isinstance(source, dict)
+            for k in source.get("kernels", [])
         }
         self._names = dict(
             trace.sql(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.secret_canaries import CANARIES, Canary
 from warpsight.cluster.executor import LocalExecutor
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import load
@@ -100,6 +102,45 @@ def test_a_dump_that_refers_to_code_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(TraceError, match="nothing was executed"):
         flight_recorder.read(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"collective_seq_id": float("inf")}, {"time_created_ns": 1e999}, {"input_sizes": [[float("inf")]]},
+        {"input_sizes": [["x"]]}, {"frames": [{"name": "f"}]},
+    ],
+)  # fmt: skip
+def test_numbers_that_no_dump_has_are_damage(change: dict[str, Any], tmp_path: Path) -> None:
+    path = write(tmp_path, 0, [entry(1) | change], plain=True)
+    with pytest.raises(TraceError, match="is not a dump of PyTorch's flight recorder"):
+        flight_recorder.read(path)
+
+
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda one: one.kind)
+def test_dumps_are_read_without_secrets(canary: Canary, tmp_path: Path) -> None:
+    text = canary.text
+    row = entry(1) | {"profiling_name": f"nccl:{text}", "process_group": [text, text],
+                      "frames": [{"name": text, "filename": "a.py", "line": 1}]}  # fmt: skip
+    path = write(tmp_path, 0, [row], plain=True)
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"pg_config": {text: {"desc": text, "ranks": "[0]"}}})
+    )
+    assert canary.secret not in repr(flight_recorder.read(path))
+
+
+def test_what_a_pickle_refers_to_often_is_made_once(tmp_path: Path) -> None:
+    """300 entries of 2,000 frames each, all the same list: some kilobytes that were 100 MB of texts."""
+    frames = [{"name": f"f{i}", "filename": "x.py", "line": i} for i in range(2000)]
+    sizes = [[1] * 100] * 100
+    rows = [entry(number) | {"frames": frames, "input_sizes": sizes} for number in range(1, 301)]
+    path = write(tmp_path, 0, rows)
+    tracemalloc.start()
+    found = flight_recorder.read(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert found.entries[-1].frames[-1] == "f1999 (x.py:1999)"
+    assert found.entries[-1].sizes == ((1,) * 100,) * 100
 
 
 def test_a_cut_off_dump_leaves_the_other_ranks_answer(tmp_path: Path) -> None:

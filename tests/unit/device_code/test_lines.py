@@ -168,8 +168,25 @@ def test_sources_are_found_elsewhere_by_the_end_of_their_path(tmp_path: Path) ->
     assert source_line("/build/project/csrc/kernel.cu", 2, folders) == "second"
     assert source_line("/build/project/csrc/kernel.cu", 3, folders) is None
     assert find_source("/build/other/kernel.cu", folders) == str(tmp_path / "kernel.cu")
-    assert find_source("/build/../../etc/passwd", folders) in (None, "/build/../../etc/passwd")
+    assert find_source("/build/../../etc/passwd", folders) is None
     assert source_line("/build/missing.cu", 1, folders) is None
+
+
+@pytest.mark.parametrize(
+    "name", [".ssh/id_rsa", "credentials", "secret.json", "notes.txt", "include.d/key", "x.pem"]
+)
+def test_a_line_table_cannot_name_files_that_are_no_source(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("private\n")
+    assert source_line(str(path), 1) is None
+    assert source_line(f"/build/{name}", 1, (str(tmp_path),)) is None
+
+
+def test_headers_without_a_suffix_are_source(tmp_path: Path) -> None:
+    (tmp_path / "include" / "cuda" / "std").mkdir(parents=True)
+    (tmp_path / "include" / "cuda" / "std" / "atomic").write_text("first\n")
+    assert source_line(str(tmp_path / "include/cuda/std/atomic"), 1) == "first"
 
 
 def test_nvdisasms_lines_are_read_with_their_addresses() -> None:

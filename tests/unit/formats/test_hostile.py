@@ -9,8 +9,13 @@ import pytest
 
 from tests.unit.formats import rocprof_files
 from tests.unit.formats.test_damage import GOLDEN, _without_folders, attempt, check  # noqa: F401  (used by every test)
-from warpsight.formats import registry
+from warpsight.cluster import places
+from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.errors import WarpsightError
+from warpsight.formats import importing, registry
 from warpsight.formats.source import Source
+from warpsight.model.storage import manifest
+from warpsight.race import plan
 
 DEEP = 200_000
 EVENT = b'{"traceEvents":[{"ph":"X","name":"x","pid":1,"tid":1,"ts":1,"dur":1,'
@@ -134,3 +139,19 @@ def test_numbers_of_a_launch_that_no_launch_has_are_left_out(tmp_path):
     database.close()
     error, marked, rows = check("rocprof", path)
     assert error is None and not marked and rows["kernel"] == 1
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: Source(path), lambda path: importing.open_any(path), lambda path: manifest.read(path.parent),
+        lambda path: importing.open_any(path.parent), lambda path: plan.read(path), lambda path: GpuCore.open(path),
+        lambda path: importing.open_any(places.find([path]).traces[0]), lambda path: places.find([path.parent]),
+    ],
+)  # fmt: skip
+def test_a_device_in_the_place_of_a_file_is_not_opened(read, tmp_path):
+    """Opening a pipe waits for its writer, and /dev/zero never ends; /dev/null stands for both here."""
+    path = tmp_path / "manifest.json"
+    path.symlink_to("/dev/null")
+    with pytest.raises(WarpsightError, match=r"a pipe, a socket or a device|holds no traces"):
+        read(path)

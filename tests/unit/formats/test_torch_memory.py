@@ -140,6 +140,27 @@ def test_what_is_no_snapshot_is_an_error_that_says_so(tmp_path: Path, data: byte
         ws.memory.read_torch_snapshot(path)
 
 
+def test_infinite_numbers_are_damage(tmp_path: Path) -> None:
+    content = {"segments": [], "device_traces": [[entry("alloc", SEGMENT, 1, 1, stream=float("inf"))]]}
+    with pytest.raises(TraceError, match="is not a memory snapshot of PyTorch"):
+        ws.memory.read_torch_snapshot(save(tmp_path / "s.pickle", content))
+
+
+def test_a_device_of_a_huge_number_does_not_take_for_ever(tmp_path: Path) -> None:
+    segment = snapshot()["segments"][0] | {"device": 10**15}
+    found = ws.memory.read_torch_snapshot(save(tmp_path / "s.pickle", {"segments": [segment]}))
+    assert {row.device for row in found.operations} == {10**15}
+
+
+def test_stacks_that_a_pickle_refers_to_often_are_made_once(tmp_path: Path) -> None:
+    frames = [{"filename": "train.py", "name": f"f{i}", "line": i} for i in range(2000)]
+    trace = [entry("alloc", SEGMENT + i, 1, i, frames=frames) for i in range(300)]
+    found = ws.memory.read_torch_snapshot(
+        save(tmp_path / "s.pickle", {"segments": [], "device_traces": [trace]})
+    )
+    assert len({id(row.frames) for row in found.operations}) == 1
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"none\.pickle cannot be read"):
         ws.memory.read_torch_snapshot(tmp_path / "none.pickle")

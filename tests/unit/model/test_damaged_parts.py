@@ -102,6 +102,21 @@ def test_a_manifest_with_values_of_another_type_is_refused(key: str, trace: Path
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("devices", ["x"]), ("processes", [1]), ("loss", [[]]), ("overhead", {"own_cuda_calls": "x", "own_cuda_ns": 1}),
+        ("clocks", {"wall": "x"}), ("topology", 1), ("topology", {"gpus": ["x"]}), ("topology", {"gpus": [{"uuid": []}]}),
+        ("source", [1]), ("source", {"kernels": 1}), ("source", [{"kernels": [{"grid": "x"}]}]),
+    ],
+)  # fmt: skip
+def test_a_manifest_with_parts_of_another_type_is_refused(key: str, value: object, trace: Path) -> None:
+    content = json.loads((trace / "manifest.json").read_text())
+    (trace / "manifest.json").write_text(json.dumps({**content, key: value}))
+    with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
+        warpsight.model.open(trace)
+
+
+@pytest.mark.parametrize(
     "words", [("info", "@"), ("stats", "@"), ("analyze", "@"), ("query", "@", "SELECT min(name) FROM kernel")]
 )
 @pytest.mark.parametrize("damage", [b"", b"PAR1 and nothing else", None])

@@ -165,7 +165,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         rows = np.flatnonzero((number >= 0) & known[calls.function] & on.holds(calls.end))
         at.append(on.at(number[rows], calls.end[rows]))
         # Two stays a call; what the first one takes is before the call's start, but is of the same order.
-        each = cost[f"own_{site}_ns"] / cost[f"own_{site}_calls"]
+        each = (cost.get(f"own_{site}_ns") or 0) / cost[f"own_{site}_calls"]
         took.append(np.full(len(rows), besides + 2 * each))
     if cost.get("own_range_calls") and trace.count("marker"):
         columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
@@ -174,7 +174,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         for moment in (columns["start"], columns["start"] + columns["duration"]):
             there = rows[on.holds(moment[rows])]
             at.append(on.at(number[there], moment[there]))
-            took.append(np.full(len(there), cost["own_range_ns"] / cost["own_range_calls"]))
+            took.append(np.full(len(there), (cost.get("own_range_ns") or 0) / cost["own_range_calls"]))
     moments, lengths = np.concatenate(at), np.concatenate(took)
     order = np.argsort(moments, kind="stable")
     return moments[order], lengths[order]

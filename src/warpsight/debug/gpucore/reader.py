@@ -23,6 +23,7 @@ from warpsight.device_code.elf import (
     NotElfError,
 )
 from warpsight.errors import WarpsightError
+from warpsight.model.private_files import unreadable
 
 _STRINGS = 3
 _NOBITS = 8
@@ -92,6 +93,8 @@ class GpuCore:
         Raises:
             CoreError: when it cannot be read as one.
         """
+        if problem := unreadable(path):
+            raise CoreError(f"{path} {problem}")
         try:
             with open(path, "rb") as file:
                 head = file.read(HEADER_SIZE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,12 @@ from warpsight.device_code.elf import readable
 #: Lines of source files that are longer than this are not sources.
 _LONGEST_LINE = 2000
 _LARGEST_SOURCE = 64 << 20
+#: Only what can be source is ever read: a line table is somebody's file, and must not choose what goes into a page or an answer.
+_SUFFIXES = re.compile(
+    r"\.(?:c|cc|cl|cpp|cxx|cuh?|h|hh|hip|hpp|hxx|ii?|in[cl]|ipp|ixx|mlir|ptx|pyx?|tcc|tpp)"
+)
+#: Standard headers have no suffix.
+_HEADERS = "include"
 
 
 @dataclass(frozen=True)
@@ -93,10 +100,13 @@ def _lines(path: str) -> tuple[str, ...] | None:
 @lru_cache(maxsize=1024)
 def find_source(path: str, folders: tuple[str, ...]) -> str | None:
     """Find a source file on this machine: at its path, else under one of the folders by the longest matching suffix."""
+    parts = Path(path).parts
+    suffix = Path(path).suffix.lower()
+    if not _SUFFIXES.fullmatch(suffix) and (suffix or _HEADERS not in parts):
+        return None
     try:
         if Path(path).is_file():
             return path
-        parts = Path(path).parts
         for begin in range(1, len(parts)):
             for folder in folders:
                 candidate = Path(folder, *parts[begin:])

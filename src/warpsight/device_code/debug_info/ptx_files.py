@@ -132,6 +132,8 @@ def _functions(path: str) -> tuple[tuple[str, int, int], ...]:
     import ast
 
     try:
+        if not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
+            return ()
         tree = ast.parse(Path(path).read_text("utf-8"))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ()

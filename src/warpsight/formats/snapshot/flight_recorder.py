@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import TraceError
-from warpsight.formats.snapshot.plain_pickle import PlainData
+from warpsight.formats.snapshot.plain_pickle import Once, PlainData
+from warpsight.model.sharing.secrets import secretless
 
 #: Keys of an entry: what has none of them in its first part is not a dump.
 _MARKS = (b"collective_seq_id", b"pg_config", b"pg_status", b"nccl_version", b"comm_lib_version")
@@ -83,6 +84,8 @@ class FlightDump:
 def is_dump(path: Path) -> bool:
     """Whether a file looks like a dump."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             head = file.read(_HEAD)
     except OSError:
@@ -99,19 +102,25 @@ def read(path: str | os.PathLike[str]) -> FlightDump:
     place = Path(path)
     content = _load(place)
     try:
-        config = {str(name): dict(given) for name, given in (content.get("pg_config") or {}).items()}
+        config = {
+            secretless(str(name)): dict(given) for name, given in (content.get("pg_config") or {}).items()
+        }
         status = content.get("pg_status") or {}
-        entries = tuple(_entry(row) for row in content.get("entries") or ())
+        frame = Once(lambda one: secretless(f"{one['name']} ({one['filename']}:{one['line']})"))
+        frames = Once(lambda all_: tuple(map(frame, all_ or ())))
+        size = Once(lambda one: tuple(map(int, one)))
+        sizes = Once(lambda all_: tuple(map(size, all_ or ())))
+        entries = tuple(_entry(row, frames, sizes) for row in content.get("entries") or ())
         given = _RANK.search(place.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
         numbers = {str(row["pg_id"]): _group(row) for row in content.get("entries") or () if "pg_id" in row}
         return FlightDump(
             str(path), int(content.get("rank", given[1] if given else -1)), str(content["version"]),
             {name: _ranks(one.get("ranks")) for name, one in config.items() if _ranks(one.get("ranks"))},
-            {name: str(one.get("desc") or "") for name, one in config.items()} | _descriptions(content),
+            {name: secretless(str(one.get("desc") or "")) for name, one in config.items()} | _descriptions(content),
             _numbers(status, numbers, "last_completed_collective"),
             entries,
         )  # fmt: skip
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise TraceError(
             f"{path} is not a dump of PyTorch's flight recorder: {type(error).__name__}: {error}"
         ) from None
@@ -135,24 +144,21 @@ def _load(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _entry(row: Mapping[str, Any]) -> FlightEntry:
+def _entry(
+    row: Mapping[str, Any], frames: Once[tuple[str, ...]], sizes: Once[tuple[tuple[int, ...], ...]]
+) -> FlightEntry:
     paired = bool(row.get("is_p2p"))
     done = row.get("retired") or row.get("state") == "completed"
     return FlightEntry(
         _group(row), int(row["p2p_seq_id"] if paired else row["collective_seq_id"]), paired,
-        str(row["profiling_name"]).split(":", 1)[-1], _sizes(row.get("input_sizes")), _sizes(row.get("output_sizes")),
+        secretless(str(row["profiling_name"]).split(":", 1)[-1]), sizes(row.get("input_sizes")), sizes(row.get("output_sizes")),
         tuple(map(str, row.get("input_dtypes") or ())), "completed" if done else str(row.get("state")),
-        int(row.get("time_created_ns") or 0),
-        tuple(f"{f['name']} ({f['filename']}:{f['line']})" for f in row.get("frames") or ()),
+        int(row.get("time_created_ns") or 0), frames(row.get("frames")),
     )  # fmt: skip
 
 
 def _group(row: Mapping[str, Any]) -> str:
-    return str(row["process_group"][0])
-
-
-def _sizes(given: Iterable[Iterable[int]] | None) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(int(n) for n in one) for one in given or ())
+    return secretless(str(row["process_group"][0]))
 
 
 def _ranks(given: str | Iterable[int] | None) -> tuple[int, ...]:
@@ -163,7 +169,9 @@ def _ranks(given: str | Iterable[int] | None) -> tuple[int, ...]:
 
 def _descriptions(content: Mapping[str, Any]) -> dict[str, str]:
     pairs = [row["process_group"] for row in content.get("entries") or () if len(row["process_group"]) > 1]
-    return {str(pair[0]): str(pair[1]) for pair in pairs if str(pair[1]) != "undefined"}
+    return {
+        secretless(str(pair[0])): secretless(str(pair[1])) for pair in pairs if str(pair[1]) != "undefined"
+    }
 
 
 def _numbers(status: Mapping[str, Any], numbers: Mapping[str, str], key: str) -> dict[str, int]:

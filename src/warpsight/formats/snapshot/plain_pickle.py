@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from warpsight.errors import TraceError
+
+_Made = TypeVar("_Made")
+
+
+class Once(Generic[_Made]):
+    """Makes something of each object once: a pickle of some kilobytes can refer to one long list a million times.
+
+    The objects have to live as long as this does.
+    """
+
+    def __init__(self, make: Callable[[Any], _Made]) -> None:
+        self._make = make
+        self._made: dict[int, _Made] = {}
+
+    def __call__(self, given: Any) -> _Made:
+        """What was made of an object."""
+        if id(given) not in self._made:
+            self._made[id(given)] = self._make(given)
+        return self._made[id(given)]
 
 
 def _itself(items: object) -> object:

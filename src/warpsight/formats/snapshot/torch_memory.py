@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import TraceError
-from warpsight.formats.snapshot.plain_pickle import PlainData
+from warpsight.formats.snapshot.plain_pickle import Once, PlainData
 from warpsight.model import StoredTrace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.definitions import Frame
@@ -103,18 +103,19 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
         failures: list[_OutOfMemory] = []
         traces = content.get("device_traces", [])
         last = max((int(s["device"]) for s in content["segments"]), default=-1)
-        for device in range(max(len(traces), last + 1)):
-            trace = traces[device] if device < len(traces) else []
-            known = _Segments([s for s in content["segments"] if int(s["device"]) == device])
+        stack = Once(_frames)
+        for device in sorted({*range(len(traces)), *(int(s["device"]) for s in content["segments"])}):
+            trace = traces[device] if 0 <= device < len(traces) else []
+            known = _Segments([s for s in content["segments"] if int(s["device"]) == device], stack)
             operations += known.before(trace, device)
             operations += filter(None, (known.operation(entry, device) for entry in trace))
-            failures += (_failure(entry, device) for entry in trace if entry["action"] == "oom")
+            failures += (_failure(entry, device, stack) for entry in trace if entry["action"] == "oom")
         settings = content.get("allocator_settings", {})
         operations.sort(key=lambda row: row.time)
         return TorchSnapshot(
             Path(path), tuple(operations), tuple(failures), max(len(traces), last + 1), settings
         )
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise TraceError(
             f"{path} is not a memory snapshot of PyTorch: {type(error).__name__}: {error}"
         ) from None
@@ -140,8 +141,9 @@ def _load(path: Path) -> dict[str, Any]:
 class _Segments:
     """Segments of one device over the history: which one holds an address, and how much of it is in use."""
 
-    def __init__(self, at_end: list[dict[str, Any]]) -> None:
+    def __init__(self, at_end: list[dict[str, Any]], stack: Once[tuple[Frame, ...]]) -> None:
         self._at_end = at_end
+        self._stack = stack
         self._starts: list[int] = []
         self._sizes: dict[int, int] = {}
         self._used: dict[int, int] = {}
@@ -216,7 +218,7 @@ class _Segments:
         pool = self._holder(address)
         return _MemoryOperation(
             time, what, device, address, size, int(entry.get("stream", 0)), pool, self._sizes.get(pool, 0),
-            max(self._used.get(pool, 0), 0), tag, _frames(entry),
+            max(self._used.get(pool, 0), 0), tag, self._stack(entry.get("frames")),
         )  # fmt: skip
 
 
@@ -239,10 +241,10 @@ def _time(entry: dict[str, Any]) -> int:
     return int(entry.get("time_us", 0)) * 1000
 
 
-def _frames(entry: dict[str, Any]) -> tuple[Frame, ...]:
-    """The stack of an entry, from the outermost frame inwards; C++ frames have no file."""
+def _frames(frames: list[dict[str, Any]] | None) -> tuple[Frame, ...]:
+    """The stack of an entry's frames, from the outermost frame inwards; C++ frames have no file."""
     out: list[Frame] = []
-    for frame in reversed(entry.get("frames") or []):
+    for frame in reversed(frames or []):
         file, name, line = (
             str(frame.get("filename") or ""),
             str(frame.get("name") or "?"),
@@ -255,9 +257,9 @@ def _frames(entry: dict[str, Any]) -> tuple[Frame, ...]:
     return tuple(out)
 
 
-def _failure(entry: dict[str, Any], device: int) -> _OutOfMemory:
+def _failure(entry: dict[str, Any], device: int, stack: Once[tuple[Frame, ...]]) -> _OutOfMemory:
     return _OutOfMemory(
-        _time(entry), device, int(entry["size"]), int(entry.get("device_free", 0)), _frames(entry)
+        _time(entry), device, int(entry["size"]), int(entry.get("device_free", 0)), stack(entry.get("frames"))
     )
 
 

@@ -51,7 +51,7 @@ op[start] A framework operator (torch, imported CPU ops).
   name_id      int32? -   operator name (table name)
   sequence     int64? -   autograd sequence number
   correlation  int64? id  the operator's own id if the source has it; joins flow
-  shapes       string? -  JSON list of input shapes
+  shapes       text?   -  JSON list of input shapes
   stack        int32? -   host stack
   attributes   text?   -  JSON object
   thread       int32  -   OS thread id

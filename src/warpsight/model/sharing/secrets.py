@@ -61,6 +61,8 @@ _SCHEME = (
 _SECRET_WORDS = rf"(?i)(?<![^\s\"'\[(,;])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})"
 #: A line of a PEM file, as a word of its own.
 _PEM_BODY = r"[A-Za-z0-9+/=]{16,}"
+#: What follows `Bearer` as a word of its own.
+_TOKEN = r"[A-Za-z0-9._~+/=-]{6,}"
 #: Options whose values are secret if they look like it.
 _DOUBTFUL_OPTION = r"(?i)--?(?:[a-z]{1,20}[-_])?(?:key|pw|pwd|pass|passw|tok)$"
 _SECRET_OPTION = rf"(?is)^(--?{_SECRET_NAME})(?:=(.*))?$"
@@ -237,6 +239,8 @@ def arguments(words: list[str]) -> list[str]:
                 continue
         elif option and option[2] is not None:
             out.append(f"{option[1]}={_instead(option[1], option[2])}")
+        elif before.lower() == "bearer" and re.fullmatch(_TOKEN, word):
+            out.append(HIDDEN)
         elif before in _LOGIN_OPTIONS and (login := re.match(_LOGIN, word)):
             out.append(login[1] + HIDDEN)
         elif out and re.match(_PASSWORD_GLUED, word):
@@ -246,6 +250,7 @@ def arguments(words: list[str]) -> list[str]:
         hide = (
             (option is not None and option[2] is None)
             or word in letters
+            or (word in ("=", ":=", "=>") and _names_secret(before))
             or (named and re.match(_SECRET_KEY, word) is not None)
         )
         before = word

@@ -14,15 +14,21 @@ from warpsight.model.schema import SCHEMA_VERSION
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
-_KINDS: dict[str, type] = {
-    "host": str,
-    "clocks": dict,
-    "processes": list,
-    "devices": list,
-    "rows": dict,
-    "loss": list,
-    "overhead": dict,
-    "settings": dict,
+_NUMBER = (int, float)
+_SOURCE = {"kernels": [{"grid": [int], "block": [int]}]}
+#: What each value has to be, and that in words: a type; for a list its elements'; for an object those of its keys (`*`: of any);
+#: in a tuple, one of them.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "host": (str, "text"),
+    "clocks": ({"wall": (dict, type(None))}, "object of objects"),
+    "processes": ([dict], "list of objects"),
+    "devices": ([dict], "list of objects"),
+    "rows": (dict, "object"),
+    "loss": ([dict], "list of objects"),
+    "overhead": ({"*": (*_NUMBER, type(None))}, "object of numbers"),
+    "settings": (dict, "object"),
+    "topology": ({"gpus": [{"uuid": str, "speed": (*_NUMBER, type(None))}]}, "topology"),
+    "source": ((str, _SOURCE, [(str, _SOURCE)]), "description of files"),
 }
 #: Null where nobody knows.
 _UNKNOWN = frozenset({"host", "clocks"})
@@ -64,6 +70,8 @@ def read(root: Path) -> dict[str, Any]:
         TraceError: when it is missing, not a manifest, or of a schema this version does not read.
     """
     path = root / FILE
+    if problem := private_files.unreadable(path):
+        raise TraceError(f"{path} {problem}")
     try:
         content = json.loads(
             path.read_text(encoding="utf-8"), parse_constant=lambda _: None, parse_float=_finite
@@ -81,20 +89,12 @@ def read(root: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise TraceError(f"{path} is not the manifest of a warpsight trace")
     check(path, content.get("schema"))
-    wrong = next(
-        (
-            key
-            for key, kind in _KINDS.items()
-            if key in content
-            and not isinstance(content[key], kind)
-            and not (content[key] is None and key in _UNKNOWN)
-        ),
-        None,
-    )
-    if wrong is not None:
-        raise TraceError(
-            f"{path} is damaged: {wrong} is not a {_KINDS[wrong].__name__}; the tables beside it can still be read"
-        )
+    for key, (kind, words) in _KINDS.items():
+        value = content.get(key)
+        if key in content and not _fits(value, kind) and not (value is None and key in _UNKNOWN):
+            raise TraceError(
+                f"{path} is damaged: {key} is not a {words}; the tables beside it can still be read"
+            )
     return content
 
 
@@ -111,6 +111,20 @@ def check(path: Path, schema: object) -> None:
         f"{path.parent} has trace schema {schema!r}; this warpsight ({version()}) reads {SCHEMA_VERSION}: "
         "open it with the warpsight that wrote it"
     )
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value is of a kind (:data:`_KINDS`)."""
+    if isinstance(kind, tuple):
+        return any(_fits(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(one, kind[0]) for one in value)
+    if isinstance(kind, dict):
+        kinds = isinstance(value, dict) and [
+            (one, kind.get(key, kind.get("*"))) for key, one in value.items()
+        ]
+        return kinds is not False and all(one is None or _fits(part, one) for part, one in kinds)
+    return isinstance(value, kind)
 
 
 def _finite(text: str) -> float | None:

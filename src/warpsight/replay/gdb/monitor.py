@@ -22,6 +22,8 @@ delete                  no breakpoints by kernel any more
 restart                 back to the beginning
 """
 _CHANGES_SHOWN = 20
+#: Bytes of all allocations that are kept before a step at most, to tell what it changed.
+_MOST_KEPT = 4 << 30
 
 
 class Monitor:
@@ -62,7 +64,9 @@ class Monitor:
 
     def step(self) -> None:
         """Run the next step, and keep the memory's previous contents."""
-        self.before = [self.stepping.read(a.address, a.size) for a in self.manifest.allocations]
+        held = self.manifest.allocations
+        small = sum(a.size for a in held) <= _MOST_KEPT
+        self.before = [self.stepping.read(a.address, a.size) for a in held] if small else None
         self.stepping.step()
 
     def _operations(self) -> Iterator[str]:
@@ -97,7 +101,7 @@ class Monitor:
 
     def _changed(self) -> Iterator[str]:
         if self.before is None or not self.stepping.position:
-            yield "no operation ran yet in a step: use stepi\n"
+            yield "no operation ran yet in a step (use stepi), or the memory is too large to compare\n"
             return
         yield f"{self.name(self.stepping.position - 1)} changed\n"
         for i, (allocation, old) in enumerate(zip(self.manifest.allocations, self.before, strict=True)):

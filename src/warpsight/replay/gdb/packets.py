@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
+from pathlib import Path
 
 INTERRUPT = b"\x03"
 _ESCAPE, _MASK = 0x7D, 0x20
@@ -20,9 +22,13 @@ class Connection:
         self._acknowledging = True
 
     def receive(self) -> bytes | None:
-        """The data of the next packet, :data:`INTERRUPT`, or None when the debugger is gone."""
+        """The data of the next packet, :data:`INTERRUPT`, or None when the debugger is gone or is none.
+
+        What does not begin as a packet ends the connection: a page in a browser can send packets too, behind a request's lines.
+        """
         while True:
-            start = self._buffer.find(b"$")
+            self._buffer = self._buffer.lstrip(b"+-")
+            start = 0 if self._buffer[:1] == b"$" else -1
             if self._buffer.startswith(INTERRUPT):
                 self._buffer = self._buffer[1:]
                 return INTERRUPT
@@ -36,9 +42,7 @@ class Connection:
                 if good:
                     return data
                 continue
-            if start < 0:
-                self._buffer = self._buffer.lstrip(b"+-")
-            if len(self._buffer) > 2 * LIMIT:
+            if len(self._buffer) > 2 * LIMIT or self._buffer[:1] not in (b"", b"$", INTERRUPT):
                 return None
             more = self._peer.recv(LIMIT)
             if not more:
@@ -56,7 +60,7 @@ class Connection:
     def interrupted(self) -> bool:
         """Whether the debugger asks to stop, without waiting."""
         readable, _, _ = select.select([self._peer], [], [], 0)
-        if readable:
+        if readable and len(self._buffer) <= 2 * LIMIT:
             self._buffer += self._peer.recv(LIMIT)
         if INTERRUPT in self._buffer:
             self._buffer = self._buffer.replace(INTERRUPT, b"", 1)
@@ -79,3 +83,18 @@ def unescape(data: bytes) -> bytes:
 
 def _checksum(data: bytes) -> bytes:
     return b"%02x" % (sum(data) & 0xFF)
+
+
+def is_ours(peer: socket.socket) -> bool:
+    """Whether the other end of a connection on 127.0.0.1 is a process of this user or of root: others reach the port too."""
+    here, there = (_hexed(address) for address in (peer.getsockname(), peer.getpeername()))
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, *_, uid = line.split()[:8]
+        if (local, remote) == (there, here):
+            return int(uid) in (0, os.geteuid())
+    return False
+
+
+def _hexed(address: tuple[str, int]) -> str:
+    """An address as `/proc/net/tcp` writes it: the bytes of the host in the machine's order."""
+    return f"{socket.inet_aton(address[0])[::-1].hex().upper()}:{address[1]:04X}"

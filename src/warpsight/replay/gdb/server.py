@@ -16,7 +16,7 @@ from warpsight.errors import WarpsightError
 from warpsight.replay import script
 from warpsight.replay.capsule.store import Capsule
 from warpsight.replay.gdb.monitor import Monitor
-from warpsight.replay.gdb.packets import INTERRUPT, LIMIT, Connection, unescape
+from warpsight.replay.gdb.packets import INTERRUPT, LIMIT, Connection, is_ours, unescape
 from warpsight.replay.gdb.stepping import Stepping, SteppingError, open_stepping
 from warpsight.replay.schedules.sequence import sequence
 
@@ -29,6 +29,7 @@ _TARGET = b'<?xml version="1.0"?><target version="1.0"><architecture>i386:x86-64
 _ERROR = b"E01"
 _NUMBER = re.compile(rb"[0-9a-fA-F]{1,16}")
 _TRAP = b"S05"
+_MOST_WATCHES = 64
 _FAULT = b"S0b"  # SIGSEGV
 _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbreak+;vContSupported+" % LIMIT
 
@@ -73,6 +74,8 @@ def serve(
                 while True:
                     peer, _ = listener.accept()
                     with peer:
+                        if not is_ours(peer):
+                            continue
                         if not _Session(Connection(peer), Monitor(capsule.manifest, steps, stepping)).run():
                             return True
                     stepping = _at(first, stepping, written, Path(temporary))
@@ -201,7 +204,7 @@ class _Session:
     def _breakpoint(self, rest: bytes, *, on: bool) -> bytes:
         kind, address, size = map(_number, rest.split(b";")[0].split(b",")[:3])
         if kind == 2:  # a watch of what is written
-            if size > LIMIT:
+            if size > LIMIT or (on and len(self.watched) >= _MOST_WATCHES):
                 return _ERROR
             if on:
                 self.monitor.stepping.read(address, size)  # which says whether it can be watched

@@ -135,7 +135,8 @@ class ImportedRecords:
         sources = self._manifest.get("source") or []
         listed = sources if isinstance(sources, list) else [sources]
         described: dict[str, Any] = next(
-            (kernel for source in listed for kernel in source.get("kernels", [])), {}
+            (kernel for source in listed if isinstance(source, dict) for kernel in source.get("kernels", [])),
+            {},
         )
         grid, block = described.get("grid"), described.get("block")
         if not grid or not block:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from warpsight.api import files
+from warpsight.errors import UsageError
 from warpsight.model.sharing import secrets
 from warpsight.ui.render import terminal
 
@@ -32,12 +33,17 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
-    """The same for text, without secrets."""
+    """The same for text, without secrets.
+
+    Raises:
+        UsageError: on writing text to a name that browsers show as a page: names of kernels in it would be tags there.
+    """
     if path is None or str(path) == "-":
-        yield cast("IO[str]", _Secretless(sys.stdout, page=False))
+        yield cast("IO[str]", _Secretless(sys.stdout))
         return
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
-        yield cast("IO[str]", _Secretless(stream, page=path.suffix.lower() in (".html", ".svg")))
+        page = path if path.suffix.lower() in _PAGES else None
+        yield cast("IO[str]", _Secretless(stream, page))
     _say(path)
 
 
@@ -47,6 +53,11 @@ def _say(path: Path) -> None:
 
     page = "; open it in any browser" if path.suffix.lower() == ".html" else ""
     terminal.note(f"{path}: {numbers.size(path.stat().st_size)}{page}")
+
+
+#: Names that browsers show as pages or pictures, and the beginnings of those.
+_PAGES = (".html", ".htm", ".xhtml", ".xht", ".svg", ".xml")
+_PAGE_BEGINS = ("<!doctype", "<html", "<svg", "<?xml")
 
 
 class _Json(str):
@@ -65,11 +76,16 @@ def _lines(text: str) -> list[str]:
 class _Secretless:
     """A text stream without secrets: JSON of :func:`json_text` has none, in the code of a page only tokens are looked for."""
 
-    def __init__(self, stream: IO[str], *, page: bool) -> None:
+    def __init__(self, stream: IO[str], page: Path | None = None) -> None:
         self._stream = stream
         self._page = page
+        self._begun = page is None
 
     def write(self, text: str) -> int:
+        if not self._begun and text:
+            if not text[:20].lstrip().lower().startswith(_PAGE_BEGINS):
+                raise UsageError(f"{self._page}: this is text, not a page: choose a name that ends in .txt")
+            self._begun = True
         if self._page:
             text = secrets.without_tokens(text)
         elif not isinstance(text, _Json):

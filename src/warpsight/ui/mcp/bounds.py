@@ -15,6 +15,8 @@ MOST_ROWS, MOST_TEXT = 200, 300
 MOST_BYTES = 8_000
 #: Characters of a text where whole texts leave no room for a single row.
 _SHORTER = (MOST_TEXT, 120, 60)
+#: Characters of a text in which secrets are looked for, before it is cut: in 100 MB of one they were looked for minutes.
+_MOST_READ = 16_384
 #: Left for what the protocol adds, and for names and numbers of the cursor.
 _SPARE = 200
 
@@ -80,7 +82,7 @@ def bounded(answer: Answer, most_text: int = MOST_TEXT) -> Answer:
 
 def tail(text: str) -> str:
     """The end of a stack: its innermost frames and the kernel."""
-    text = shareable(text)
+    text = shareable(text[-_MOST_READ:])
     return text if len(text) <= MOST_TEXT else f"…{text[1 - MOST_TEXT :]}"
 
 
@@ -91,7 +93,7 @@ def _plain(value: object, most_text: int) -> object:
     if isinstance(value, (list, tuple)):
         return [_plain(v, most_text) for v in value]
     if isinstance(value, str):
-        value = shareable(value)
+        value = shareable(value[:_MOST_READ])
         return value if len(value) <= most_text else f"{value[: most_text - 1]}…"
     if value is None or isinstance(value, (bool, int)):
         return value

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from warpsight.errors import WarpsightError
+from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.cli import output
 
 
@@ -42,11 +42,21 @@ def test_lines_and_texts_lose_the_same_secrets(tmp_path):
 
 
 def test_what_was_written_is_said_once_it_is_whole(tmp_path, capsys):
-    for name, more in (("a.txt", ""), ("a.html", "; open it in any browser")):
+    for name, text, more in (("a.txt", "there", ""), ("a.html", "<svg>", "; open it in any browser")):
         with output.text(tmp_path / name) as stream:
-            stream.write("there")
+            stream.write(text)
             assert capsys.readouterr().err == ""
         assert capsys.readouterr().err == f"{tmp_path / name}: 5 B{more}\n"
     with output.text(None) as stream:
         stream.write("there")
     assert capsys.readouterr() == ("there", "")
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.HTM", "a.svg", "a.xhtml", "a.xml"])
+@pytest.mark.parametrize("lines", [False, True])
+def test_text_is_not_written_as_a_page(lines, name, tmp_path):
+    """`diff -o x.html` wrote kernels' names as they are: a browser ran the scripts in them."""
+    text = "kernel <script>alert(1)</script>\n"
+    with pytest.raises(UsageError, match="text, not a page"), output.text(tmp_path / name) as stream:
+        stream.writelines([text]) if lines else stream.write(text)
+    assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import pytest
 
 from warpsight.errors import WarpsightError
 from warpsight.model import TraceWriter
-from warpsight.ui.mcp import skill
+from warpsight.ui.mcp import bounds, skill
 from warpsight.ui.mcp.bounds import MOST_BYTES, MOST_ROWS, MOST_TEXT
 from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.server import with_errors
@@ -69,6 +69,16 @@ def test_answers_are_bounded(roots):
     found = tools.analyze("run.warp", ["iterations"], rows=5)
     assert len(found["iterations"]["tables"]["iterations"]["rows"]) == 5
     assert (found["rows_in_all"], found["next_cursor"]) == ({"iterations.iterations": 400}, 5)
+
+
+def test_secrets_are_looked_for_in_what_is_shown(monkeypatch):
+    """One text of 100 MB, which a statement makes easily, kept the server busy for four minutes."""
+    seen = []
+    monkeypatch.setattr(bounds, "shareable", lambda text: seen.append(len(text)) or text)
+    answer = bounds.bounded({"rows": [{"text": "x" * 10**7}]})
+    assert answer["rows"] == [{"text": "x" * (MOST_TEXT - 1) + "…"}]
+    assert bounds.tail("y" * 10**7) == "…" + "y" * (MOST_TEXT - 1)
+    assert max(seen) < 10**5
 
 
 def test_a_damaged_trace_is_named_as_such(roots):

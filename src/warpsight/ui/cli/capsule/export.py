@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,11 @@ def command(
         path = out or capsule.with_suffix(".warp")
         recorded(Capsule.open(capsule), path, force=force)
         with output.text(None) as stream:
-            content = {"path": str(path), "program": "", "command": f"warpsight open {path}"}
+            content = {
+                "path": str(path),
+                "program": "",
+                "command": f"warpsight open {shlex.quote(str(path))}",
+            }
             stream.write(
                 output.json_text(content) if as_json else f"wrote {path}; look: {content['command']}\n"
             )

@@ -134,7 +134,7 @@ class TraceServer:
             return None if found is None else (msgspec.json.encode(found), "application/json")
         if path == _TRACE:
             return self._exported(), "application/octet-stream"
-        if path.startswith(_UI) and self._ui is not None:
+        if path.startswith(_UI) and self._ui is not None and "\0" not in path:
             inside = path[len(_UI) :] or "index.html"
             file = (self._ui / inside).resolve()
             if file.is_relative_to(self._ui.resolve()) and file.is_file():
@@ -148,7 +148,7 @@ class TraceServer:
             if path == f"{_TIMELINE}/search":
                 return self._timeline.matches(given["pattern"])
             begin, end = int(given["begin"]), int(given["end"])
-        except (KeyError, ValueError, re.error):
+        except (KeyError, ValueError, RecursionError, re.error):
             return None
         if path == _TIMELINE:
             return self._timeline.asked(begin, end)
