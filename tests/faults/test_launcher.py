@@ -141,3 +141,31 @@ def test_a_memory_group_of_256_mb(library: Path, tmp_path: Path, small_group: Pa
     kept = done.sql("SELECT count(*) FROM user_event WHERE kind = 'flood'")[0][0]
     lost = done.sql("SELECT sum(count) FROM loss WHERE severity <> 'note'")[0][0] or 0
     assert kept + lost >= 200_000
+
+
+IGNORED = "mask = [s for s in open('/proc/self/status') if s.startswith('SigIgn')][0].split()[1]\n"
+BLOCKED = "mask = [s for s in open('/proc/self/status') if s.startswith('SigBlk')][0].split()[1]\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "then"),
+    [
+        (
+            "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+            IGNORED,
+            "int(mask, 16) >> (signal.SIGCHLD - 1) & 1",
+        ),
+        ("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))", BLOCKED, "int(mask, 16) >> 34 & 1"),
+    ],
+    ids=["ends of children ignored", "all signals blocked"],
+)
+def test_signals_as_the_parent_left_them(
+    library: Path, tmp_path: Path, before: str, seen: str, then: str
+) -> None:
+    path = tmp_path / "a.warp"
+    command = launcher("-o", str(path), "--", *program(f"import signal\n{seen}sys.exit(5 + ({then}))"))
+    parent = f"import os, signal, sys; {before}; os.execv(sys.argv[1], sys.argv[1:])"
+    done = subprocess.run([sys.executable, "-c", parent, *command], env=environment(library), capture_output=True, text=True,
+                          timeout=TIMEOUT, check=False)  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    assert Recorded(done.returncode, done.stdout, done.stderr, path).events == 100

@@ -149,7 +149,7 @@ class LaunchedProgram:
         _become_subreaper()
         self._server.start()  # its threads inherit the blocked mask, so signals come to us
         with signals.open_for_child():
-            self._pid = _spawn(command, environment, self._server.restore_limits)
+            self._pid = _spawn(command, environment, self._server.restore_limits, signals.in_child)
         if self._on_start is not None:
             self._on_start()
         signals.wait(self._main_ended, self._pass_on)
@@ -226,10 +226,17 @@ class LaunchedProgram:
                 self._server.note_exit(ended, status)
 
 
-def _spawn(command: Sequence[str], environment: Mapping[str, str], restore: Callable[[], None] | None) -> int:
+def _spawn(
+    command: Sequence[str], environment: Mapping[str, str], *restored: Callable[[], None] | None
+) -> int:
+    def as_found() -> None:
+        for restore in restored:
+            if restore is not None:
+                restore()
+
     try:
         # Same process group, same terminal, inherited descriptors, same limits: as if the shell had started it.
-        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False, preexec_fn=restore)
+        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False, preexec_fn=as_found)
     except OSError as error:
         raise start_error(command[0], error) from None
     except ValueError as error:  # a null byte

@@ -33,19 +33,29 @@ class Signals:
     def __init__(self) -> None:
         self._held = {s for s in _FORWARDED if signal.getsignal(s) is not signal.SIG_IGN}
         self._waited = {*self._held, signal.SIGCHLD}
-        self._before: set[signal.Signals] = set()
+        self._before: set[int] = set()
+        #: Whoever started us ignores ends of children, so the kernel would throw exit codes away.
+        self._childless = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
         #: Signals that came, the newest last.
         self.seen: list[int] = []
 
     def __enter__(self) -> Signals:
-        self._before = {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)}
+        self._before = {int(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)}
+        if self._childless:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return self
 
     def __exit__(self, *_: object) -> None:
         # What came in after the end was for a launcher that has nothing left to do.
         while _next(self._waited, 0) is not None:
             pass
+        self.in_child()
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+    def in_child(self) -> None:
+        """In the program, before it begins: it ignores the ends of its children if we were told to."""
+        if self._childless:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
     @contextlib.contextmanager
     def open_for_child(self) -> Iterator[None]:
@@ -124,7 +134,9 @@ def run_to_end(
     else:
         with Signals() as signals:
             with signals.open_for_child():
-                child = subprocess.Popen(command, env=environment, close_fds=False)
+                child = subprocess.Popen(
+                    command, env=environment, close_fds=False, preexec_fn=signals.in_child
+                )
             signals.wait(lambda: child.poll() is not None, pass_on)
         code = child.returncode
     return 128 - code if code < 0 else code

@@ -148,12 +148,15 @@ def launching(program: Program, short: int) -> Program:
 
 
 def launches(program: Program) -> Program:
-    """Launch calls take no time, work arrives at once, and follows the work before it without a gap."""
+    """Launch calls take no time; work that they launched arrives at once, and follows what is before it without a gap."""
     points = 2 * distinct(program.place[program.place >= 0])[0].astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)
     lag[waiting.inside(program, points)] = 0
-    arrival, gap = np.minimum(program.arrival, 0), np.minimum(program.gap, 0)
+    launched = program.place >= 0
+    arrival, gap = (
+        np.where(launched, np.minimum(values, 0), values) for values in (program.arrival, program.gap)
+    )
     return program.but(lag=lag, arrival=arrival, gap=gap)
 
 
