@@ -122,6 +122,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "relocation past its target": (lambda c: c["allocations"][1]["relocations"][0].update(addend=99), "beyond"),
     "relocated parameter": (lambda c: c["operations"][1]["relocations"][0].update(offset=16), "relocation"),
     "unknown operation": (lambda c: c["operations"][1].update(type="execve"), "damaged"),
+    "operation of two lines": (lambda c: c["operations"][1].update(type="launch\n"), r"Invalid value 'launch\\n'"),
     "list for a number": (lambda c: c["operations"][1].update(function=[0]), "damaged"),
     "not a dictionary": (lambda c: c.update(device=7), "damaged"),
 }  # fmt: skip

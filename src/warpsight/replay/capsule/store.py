@@ -73,7 +73,9 @@ class Capsule:
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise CapsuleError(f"{path}: {MANIFEST} is damaged: {error}") from None
+            # The decoder quotes what it did not expect, as it stands.
+            said = "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(error))
+            raise CapsuleError(f"{path}: {MANIFEST} is damaged: {said}") from None
         except (FileNotFoundError, NotADirectoryError):
             made = "make one with: warpsight capsule record -- PROGRAM"
             raise CapsuleError(
