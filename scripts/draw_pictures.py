@@ -1,12 +1,13 @@
 """Photograph the pages that the docs show, in a headless Chromium: part of `make docs`.
 
-The report, its timeline and the flame graph as on a phone, in a small and in a large window, in both colours, and the pages of a
-kernel, of a race and of the memory accesses of a kernel. PNG with a palette keeps all of them small.
+Every page as on a phone, in a small and in a large window, in both colours; those that the docs show, once more in a size of
+their own; and screens of the terminal. PNG with a palette keeps all of them small.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from scripts.draw_terminal import screens  # noqa: E402
 from scripts.draw_top import live_screen  # noqa: E402
 from tests.conftest import browser_path  # noqa: E402
 from tests.golden.race_verdicts import checked  # noqa: E402
@@ -26,7 +28,9 @@ _TRACE, _KERNELS = str(GOLDEN / "planted_slow_step.warp.zip"), str(GOLDEN / "h10
 #: Page -> the command that writes it.
 _PAGES = {"report": ["report", _TRACE], "flame": ["flame", _TRACE],
           "kernel": ["sass", "list", _KERNELS, "bank_conflict", "--format", "html"],
-          "memory": ["sass", "memory", str(GOLDEN / "events" / "truth.events.zst"), "--top", "8"]}  # fmt: skip
+          "memory": ["sass", "memory", str(GOLDEN / "events" / "truth.events.zst"), "--top", "8"],
+          "dataflow": ["sass", "dataflow", str(GOLDEN / "events" / "truth.events.zst")],
+          "tma": ["sass", "tma", str(GOLDEN / "events" / "async.events.zst")]}  # fmt: skip
 #: Width and height of the windows, and the height of the pictures that the pages of the docs show.
 _WINDOWS = ((390, 844), (1100, 800), (1440, 900))
 _SHOWN = {"report": (1280, 1250), "timeline": (1280, 860), "flame": (1280, 470), "kernel": (1280, 640),
@@ -50,7 +54,8 @@ def draw() -> int:
     with tempfile.TemporaryDirectory() as folder, Chromium(program) as browser:
         for name, command in _PAGES.items():
             page = Path(folder) / f"{name}.html"
-            subprocess.run([sys.executable, "-m", "warpsight", "-q", *command, "-o", page], check=True)
+            made = [sys.executable, "-m", "warpsight", "-q", *command, "-o", page]
+            subprocess.run(made, check=True, cwd=folder, stdout=subprocess.DEVNULL)
         race = race_page.page(checked("missing_barrier"), ["./missing_barrier"])
         (Path(folder) / "race.html").write_text(race, encoding="utf-8")
         top = Path(folder) / "top.svg"
@@ -58,12 +63,19 @@ def draw() -> int:
         browser.resize(1000, 660)
         browser.open(top.as_uri(), "document.documentElement")
         size = _saved(browser, IMAGES / "top.png")
+        for name, (columns, screen) in screens(_TRACE).items():
+            drawn = Path(folder) / f"{name}.svg"
+            drawn.write_text(screen)
+            width, tall = re.findall(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', screen)[0]
+            browser.resize(13 * columns, round(13 * columns * float(tall) / float(width)))
+            browser.open(drawn.as_uri(), "document.documentElement")
+            size += _saved(browser, IMAGES / f"{name}.png")
         size += sum(
             _drawn(browser, Path(folder), name, *window, "light", name) for name, window in _SHOWN.items()
         )
         for width, height in _WINDOWS:
             for scheme in ("light", "dark"):
-                for name in ("report", "timeline", "flame"):
+                for name in (*_PAGES, "timeline", "race"):
                     size += _drawn(
                         browser, Path(folder), name, width, height, scheme, f"{name}-{width}-{scheme}"
                     )

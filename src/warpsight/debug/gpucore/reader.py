@@ -93,8 +93,8 @@ class GpuCore:
         Raises:
             CoreError: when it cannot be read as one.
         """
-        if problem := unreadable(path):
-            raise CoreError(f"{path} {problem}")
+        if reason := unreadable(path):
+            raise CoreError(f"{path} {reason}")
         try:
             with open(path, "rb") as file:
                 head = file.read(HEADER_SIZE)
