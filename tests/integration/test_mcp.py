@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,12 +25,14 @@ def planted(name: str) -> str:
     return f"planted_{name}.warp.zip"
 
 
-async def talk(script: Callable[[Any], Awaitable[None]], root: Path = GOLDEN) -> None:
+async def talk(script: Callable[[Any], Awaitable[None]], root: Path = GOLDEN, limits: str = "") -> None:
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "warpsight", "mcp", str(root)], env=dict(os.environ)
+        command="bash",
+        args=["-c", f'{limits} exec "$0" "$@"', sys.executable, "-m", "warpsight", "mcp", str(root)],
+        env=dict(os.environ),
     )
     async with Client(stdio_client(server)) as client:
         await script(client)
@@ -232,3 +235,27 @@ def test_source_is_read_below_the_served_folders_only(tmp_path: Path) -> None:
         assert read == {"train.py:2": ["1: a = 1", "2: launch(a)", "3: b = 2"], "elsewhere.py:2": None}
 
     anyio.run(talk, script, inside.parent)
+
+
+def test_a_statement_without_end_costs_an_error_and_not_the_machine() -> None:
+    import anyio
+
+    async def script(client: Any) -> None:
+        trace = {"trace": planted("slow_step")}
+        greedy = "SELECT max(length(repeat('x', 400000000) || name)) FROM kernel"
+        refused = await client.call_tool("query", {**trace, "sql": greedy})
+        assert refused.is_error and "memory" in refused.content[0].text.lower()
+        answered = await client.call_tool("query", {**trace, "sql": "SELECT count(*) FROM kernel"})
+        assert not answered.is_error
+
+    anyio.run(talk, script, GOLDEN, "ulimit -S -d 2500000;")
+
+
+def test_half_of_the_machines_memory_is_the_most_it_takes() -> None:
+    code = (
+        "import resource; from warpsight.ui.mcp import server; server._bound_memory(); "
+        "print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < int(done.stdout) <= max(memory // 2, 4 << 30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from warpsight.ui.mcp import parameters
 from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.tools import Tools
 
+#: Bytes that answers about large recordings need.
+_LEAST_MEMORY = 4 << 30
 _INSTRUCTIONS = (
     "Recordings of GPU programs (CUDA, OpenCL, and files of other profilers). Begin with analyze: its verdict says where "
     "the GPUs' time went, why they were idle, and what to change first, with evidence. Then look at a stretch with window, at "
@@ -31,10 +34,23 @@ def serve(roots: Sequence[Path]) -> None:
         WarpsightError: when the package mcp is missing, or a root is not a folder.
     """
     places = Places(roots)
+    _bound_memory()
     try:
         build(places).run()
     finally:
         places.close()
+
+
+def _bound_memory() -> None:
+    """Memory beyond half of the machine's is refused, so that one statement cannot take it all: the tool then says so."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    most = min([max(half, _LEAST_MEMORY), *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)])
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
 def build(places: Places) -> Any:
