@@ -184,12 +184,13 @@ void CudaRecorder::leave_cupti() {
               1, Severity::note);
 }
 
+// Not counts of instructions: launches go on, and nothing may be flushed before the counts have ended.
 void CudaRecorder::leaving() {
-  if (attached()) end_counters(true);
+  if (attached()) end_pc_sampling();
 }
 
 void CudaRecorder::exiting() {
-  leaving();
+  if (attached()) end_counters(true);
   exiting_ = true;
 }
 

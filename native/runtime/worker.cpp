@@ -132,7 +132,8 @@ bool serve(Runtime& r) {
   if (requests.asked != requests.served) {
     if (requests.leave && !requests.stop) tell_recorders(r, &Recorder::leaving);
     if (requests.exit && !requests.stop) tell_recorders(r, &Recorder::exiting);
-    if (!requests.stop) flush_recorders(r, requests.forced || requests.exit);
+    const bool only_leaves = requests.leave && !requests.forced && !requests.exit;
+    if (!requests.stop && !only_leaves) flush_recorders(r, requests.forced || requests.exit);
     if (requests.stop || requests.exit) return true;
     pthread_mutex_lock(&r.lock);
     r.requests.served = requests.asked;

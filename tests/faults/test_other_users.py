@@ -18,7 +18,7 @@ NOBODY = 65534
 def test_a_program_that_became_another_user_is_recorded(library: Path, tmp_path: Path) -> None:
     # loaded first: the interpreter itself may be where others may not look
     become = f"""
-import json, os, signal, subprocess, sys, threading, time, warpsight
+import importlib, json, os, signal, subprocess, sys, threading, time, warpsight
 import warpsight.inside.events
 from warpsight import _native
 _native.load()

@@ -15,6 +15,8 @@ from tests.standin import recording
 
 #: Of each launch, as tests/standin/pc_sampling.cpp says: reason → (samples, of them while nothing issued).
 OF_A_LAUNCH = {("long_scoreboard", 0x10): (3, 2), ("selected", 0x20): (1, 0)}
+#: Of the stand-in's GPU, so that tests at once do not sample the same one.
+PCI = os.getpid()
 SAMPLES = "SELECT n.name, reason, pc, sum(samples), sum(not_issued) FROM pc_sample_ids s JOIN name n ON s.name_id = n.id " \
           "GROUP BY ALL ORDER BY ALL"  # fmt: skip
 
@@ -28,8 +30,12 @@ def run(standin: Standin, path: Path, *steps: str, says: str = "", options: tupl
     sampled = options or ("--pc-sampling", "on")
     command = launcher("-o", str(path), "--backend", "cuda", "--sample", "off", "--counters", "off", *sampled, "--",
                        *standin.program("init", *steps, "sync"))  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False,
-                          env=environment(standin.library, LD_LIBRARY_PATH=str(standin.folder), STANDIN=says))  # fmt: skip
+    surroundings = environment(
+        standin.library, LD_LIBRARY_PATH=str(standin.folder), STANDIN=f"pci={PCI},{says}"
+    )
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, check=False, env=surroundings
+    )
     assert done.returncode == 0, done.stderr
     return Recorded(done.returncode, done.stdout, done.stderr, path)
 
@@ -149,7 +155,7 @@ def test_sampling_ends_before_exit_takes_its_libraries_down(standin: Standin, tm
 
 def test_a_gpu_that_another_process_samples_is_left_alone(standin: Standin, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
-        other.bind("\0warpsight samples 0000:1b:00.0")
+        other.bind(f"\0warpsight samples 0000:1b:00.{PCI}")
         other.listen(1)
         found = run(standin, tmp_path / "a.warp", "module:gemm:5", "launch:gemm:2")
     assert losses(found) == [(f"no samples of program counters: this GPU is sampled in process {os.getpid()}, and can be in one "

@@ -48,7 +48,7 @@ EXPORT CUresult cuDeviceGetCount(int* count) {
 }
 EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice) {
-  snprintf(text, static_cast<size_t>(size), "0000:1b:00.0");
+  snprintf(text, static_cast<size_t>(size), "0000:1b:00.%ld", option("pci", 0));
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
