@@ -195,6 +195,8 @@ void CudaRecorder::exiting() {
 }
 
 void CudaRecorder::flush(bool forced) {
+  if (attached() && pc_sampling_broke())
+    check_health();  // before CUPTI is called, which may have ended itself
   if (attached()) flush_records(forced);
   if (exiting_) park_worker();
 }
@@ -288,11 +290,12 @@ void CudaRecorder::check_health() {
   const bool waits = state_ == State::waiting;
   const CUpti_CallbackId heard =
       waits ? CUPTI_DRIVER_TRACE_CBID_cuProfilerStart : CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+  const bool hears = waits || settings().api != "off";
   uint32_t enabled = 1;
   CUptiResult result = CUPTI_SUCCESS;
-  if ((waits || settings().api != "off") && cupti().cuptiGetCallbackState != nullptr)
+  if ((hears || pc_sampling_broke()) && cupti().cuptiGetCallbackState != nullptr)
     result = cupti().cuptiGetCallbackState(&enabled, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, heard);
-  if (result != CUPTI_SUCCESS || enabled == 0) {
+  if (result != CUPTI_SUCCESS || (hears && enabled == 0)) {
     if (pc_sampling_broke()) {
       report_loss("cuda",
                   "CUPTI ended itself when it failed to give samples: GPU work since then is missing");

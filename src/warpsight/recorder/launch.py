@@ -149,7 +149,7 @@ class LaunchedProgram:
         _become_subreaper()
         self._server.start()  # its threads inherit the blocked mask, so signals come to us
         with signals.open_for_child():
-            self._pid = _spawn(command, environment, self._server.restore_limits, signals.in_child)
+            self._pid = _spawn(command, environment, self._server.restore_limits, signals.restore)
         if self._on_start is not None:
             self._on_start()
         signals.wait(self._main_ended, self._pass_on)
@@ -227,16 +227,19 @@ class LaunchedProgram:
 
 
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], *restored: Callable[[], None] | None
+    command: Sequence[str], environment: Mapping[str, str], *restored: Callable[[], object] | None
 ) -> int:
+    steps = [restore for restore in restored if restore is not None]
+
     def as_found() -> None:
-        for restore in restored:
-            if restore is not None:
-                restore()
+        for restore in steps:
+            restore()
 
     try:
         # Same process group, same terminal, inherited descriptors, same limits: as if the shell had started it.
-        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False, preexec_fn=as_found)
+        process = subprocess.Popen(
+            list(command), env=dict(environment), close_fds=False, preexec_fn=as_found if steps else None
+        )
     except OSError as error:
         raise start_error(command[0], error) from None
     except ValueError as error:  # a null byte

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
@@ -49,13 +50,14 @@ class Signals:
         # What came in after the end was for a launcher that has nothing left to do.
         while _next(self._waited, 0) is not None:
             pass
-        self.in_child()
+        if self.restore is not None:
+            self.restore()
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
-    def in_child(self) -> None:
-        """In the program, before it begins: it ignores the ends of its children if we were told to."""
-        if self._childless:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    @property
+    def restore(self) -> Callable[[], object] | None:
+        """What the program is to do before it begins, so that it finds signals handled as we did; None for nothing."""
+        return partial(signal.signal, signal.SIGCHLD, signal.SIG_IGN) if self._childless else None
 
     @contextlib.contextmanager
     def open_for_child(self) -> Iterator[None]:
@@ -135,7 +137,7 @@ def run_to_end(
         with Signals() as signals:
             with signals.open_for_child():
                 child = subprocess.Popen(
-                    command, env=environment, close_fds=False, preexec_fn=signals.in_child
+                    command, env=environment, close_fds=False, preexec_fn=signals.restore
                 )
             signals.wait(lambda: child.poll() is not None, pass_on)
         code = child.returncode

@@ -82,6 +82,15 @@ def test_launches_take_no_time_and_nothing_is_late_but_what_came_early_stays_ear
     assert -7 in found.arrival and -3 in found.gap
 
 
+def test_work_whose_launch_is_not_known_is_as_late_without_launches(program):
+    unknown = np.arange(len(program)) % 3 == 0
+    program = program.but(place=np.where(unknown, -1, program.place))
+    found = without.launches(program)
+    for before, after in ((program.arrival, found.arrival), (program.gap, found.gap)):
+        assert (after[unknown] == before[unknown]).all() and (before[unknown] > 0).any()
+        assert (after[~unknown] == np.minimum(before[~unknown], 0)).all()
+
+
 def test_host_code_between_calls_goes_and_with_launching_only_what_is_short(program):
     begins = between_calls(program)
     found = without.host_code(program)
