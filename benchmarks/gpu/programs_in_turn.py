@@ -4,11 +4,12 @@ usage: programs_in_turn.py WORKLOAD ... --arms floor,record [--to floor] [--seco
 
 Arms: `bare`, `floor` (floor.cpp: CUPTI's records, thrown away), `walk` (the second floor: stacks of launches, too), `record` (all
 defaults), `pc` (record --pc-sampling on), `waiting` (capsule record --range that never comes), `counting` (capsule record -k '*'
---launch that never comes); options may follow, as in `record+--stacks=off+--sample=off`. Each is a program of its own, on one
-core (JAX's on all, it has threads of its own), that waits for its turn; of the arm that the others are compared `--to` there are
-two. One JSON line for each workload: for each arm the time of a step over the mean of those two in the same round, median over
-the rounds and its 95% interval, the same of all rounds together (`total`), and the same between the two (`alike`). Short blocks
-leave what a recorder does now and then to whichever program runs then; blocks of 0.3 s hold a flush.
+--launch that never comes), `looking` (-k that never comes, where who writes memory is noted); options may follow, as in
+`record+--stacks=off+--sample=off`. Each is a program of its own, on one core (JAX's on all, it has threads of its own), that
+waits for its turn; of the arm that the others are compared `--to` there are two. One JSON line for each workload: for each arm
+the time of a step over the mean of those two in the same round, median over the rounds and its 95% interval, the same of all
+rounds together (`total`), and the same between the two (`alike`). Short blocks leave what a recorder does now and then to
+whichever program runs then; blocks of 0.3 s hold a flush.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ COMMANDS = {
     "pc": ["record", "-q", "--pc-sampling", "on"],
     "waiting": ["capsule", "record", "--range", "none"],
     "counting": ["capsule", "record", "-k", "*", "--launch", NEVER],
+    "looking": ["capsule", "record", "-k", "no such kernel"],
 }
 ARMS = ("bare", "floor", "walk", *COMMANDS)
 

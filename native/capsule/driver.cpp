@@ -39,6 +39,7 @@ bool load_capsule_driver(std::string* why) {
   WARPSIGHT_NAMED(memory_info, "cuMemGetInfo_v2")
   WARPSIGHT_NAMED(allocate, "cuMemAlloc_v2")
   WARPSIGHT_NAMED(free, "cuMemFree_v2")
+  WARPSIGHT_NAMED(pin, "cuMemHostRegister_v2")
   WARPSIGHT_NAMED(device_to_device, "cuMemcpyDtoDAsync_v2")
   WARPSIGHT_NAMED(device_to_host, "cuMemcpyDtoHAsync_v2")
   WARPSIGHT_NAMED(host_to_device, "cuMemcpyHtoDAsync_v2")

@@ -37,6 +37,7 @@ namespace warpsight {
   X(cuLaunchKernel)                    \
   X(cuMemFreeHost)                     \
   X(cuMemHostAlloc)                    \
+  X(cuMemHostUnregister)               \
   X(cuMemsetD8Async)                   \
   X(cuModuleEnumerateFunctions)        \
   X(cuModuleGetFunction)               \
@@ -60,6 +61,7 @@ struct CapsuleDriver {
   CUresult (*memory_info)(size_t*, size_t*);
   CUresult (*allocate)(CUdeviceptr*, size_t);
   CUresult (*free)(CUdeviceptr);
+  CUresult (*pin)(void*, size_t, unsigned);
   CUresult (*device_to_device)(CUdeviceptr, CUdeviceptr, size_t, CUstream);
   CUresult (*device_to_host)(void*, CUdeviceptr, size_t, CUstream);
   CUresult (*host_to_device)(CUdeviceptr, const void*, size_t, CUstream);

@@ -13,7 +13,7 @@ bool CapsuleRecorder::counts(const Work& work, const Kernel* kernel) {
   const bool matches = work.kind == WorkKind::launch
                            ? kernel != nullptr && kernel->wanted
                            : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
-  return matches && matched_.fetch_add(1, std::memory_order_relaxed) >= request_.first;
+  return matches && is_chosen();
 }
 
 CapsuleRecorder::Choice CapsuleRecorder::next_choice() {

@@ -81,18 +81,28 @@ uint64_t Memory::freed_by(uint32_t cbid, const void* params) {
   }
 }
 
+namespace {
+
+uint64_t bytes_of_gpu(const Block& block) { return strcmp(block.kind, "host") == 0 ? 0 : block.size; }
+
+}  // namespace
+
 void Memory::add(Block block) {
   block.time = time_ns();
   std::lock_guard<std::mutex> lock(mutex_);
   block.sequence = ++calls_;
-  blocks_[block.address] = block;
+  Block& place = blocks_[block.address];
+  bytes_ += bytes_of_gpu(block) - bytes_of_gpu(place);
+  place = block;
   if (block.address < low_.load()) low_.store(block.address);
   if (block.end() > high_.load()) high_.store(block.end());
 }
 
 void Memory::remove(uint64_t address, uint64_t size) {
   std::lock_guard<std::mutex> lock(mutex_);
-  blocks_.erase(blocks_.lower_bound(address), blocks_.lower_bound(address + size));
+  const auto first = blocks_.lower_bound(address), end = blocks_.lower_bound(address + size);
+  for (auto one = first; one != end; ++one) bytes_ -= bytes_of_gpu(one->second);
+  blocks_.erase(first, end);
 }
 
 bool Memory::find(uint64_t address, Block* block) const {

@@ -35,6 +35,8 @@ class Memory {
   // With it, for memory mapped piece by piece, those that are without a gap before and behind it.
   std::vector<Block> reached_with(const Block& block) const;
   std::vector<Block> all() const;
+  // Bytes of the GPUs' memory.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Whether it can be an address of a block; cheap.
   bool plausible(uint64_t value) const {
     return value >= low_.load(std::memory_order_relaxed) && value < high_.load(std::memory_order_relaxed);
@@ -49,6 +51,7 @@ class Memory {
   uint64_t calls_ = 0;                // that made memory
   std::atomic<uint64_t> low_{~0ull};  // bounds of all blocks there ever were; read on the launch path
   std::atomic<uint64_t> high_{0};
+  std::atomic<uint64_t> bytes_{0};
 };
 
 }  // namespace warpsight

@@ -20,6 +20,7 @@ void Notes::add(const char* what, const uint64_t* addresses, size_t count) {
   note.count = std::min(count, kAddresses);
   std::copy_n(addresses, note.count, note.addresses);
   note.sequence.store(sequence, std::memory_order_release);
+  __builtin_prefetch(&notes_[(sequence + 1) % kNotes], 1);
 }
 
 std::string Notes::latest(uint64_t begin, uint64_t end) const {

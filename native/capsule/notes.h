@@ -11,6 +11,7 @@ namespace warpsight {
 class Notes {
  public:
   static constexpr size_t kAddresses = 12;
+  static constexpr size_t kNotes = 1 << 14;  // that are kept
 
   Notes() : notes_(new Note[kNotes]) {}
   // `what` must live for ever.
@@ -20,8 +21,7 @@ class Notes {
   std::string latest(uint64_t begin, uint64_t end) const;
 
  private:
-  static constexpr size_t kNotes = 1 << 14;
-  struct Note {
+  struct alignas(64) Note {             // those with up to four addresses fill a cache line
     std::atomic<uint64_t> sequence{0};  // published last; 0 while it is written
     const char* what;
     uint64_t time;

@@ -70,7 +70,7 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
         const Kernel* const kernel = request_.range.empty() ? modules_.kernel(function, nullptr) : nullptr;
         return kernel != nullptr && kernel->wanted;
       }),
-      snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
+      snapshots_(&output_, request_.keep == Keep::all, request_.shadow),
       recent_(request_.hangs ? new RecentLaunches : nullptr),
       armed_(request_.signal == 0 && !request_.trigger) {}
 
@@ -112,6 +112,7 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
   } else {
     memory_.on_exit(cbid, call.functionParams, call);
     if (!prepared_.load(std::memory_order_relaxed) && call.context != nullptr) prepare(call.context);
+    if (request_.contents) snapshots_.expect(memory_.bytes());
   }
 }
 
@@ -145,19 +146,26 @@ void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const char* f
     recent_->add(context, work, kernel);
   if (work.kind == WorkKind::copy || work.kind == WorkKind::set)
     return notes_.add(function, &work.destination, 1);
-  if (work.kind != WorkKind::launch || kernel == nullptr || work.params == nullptr) return;
+  if (work.kind == WorkKind::launch && kernel != nullptr) note_launch(*kernel, work.params);
+}
+
+// Notes that would be overwritten before the first launch that is cut out are left out.
+void CapsuleRecorder::note_launch(const Kernel& kernel, void** params) {
+  if (params == nullptr || (!request_.hangs && request_.range.empty() &&
+                            matched_.load(std::memory_order_relaxed) + Notes::kNotes < request_.first))
+    return;
   constexpr size_t kMostWords = 16;  // of each parameter that are looked at
   uint64_t addresses[Notes::kAddresses];
   size_t count = 0;
-  for (size_t i = 0; i < kernel->params.size(); ++i) {
-    const size_t words = std::min(kMostWords, kernel->params[i].second / sizeof(uint64_t));
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const size_t words = std::min(kMostWords, kernel.params[i].second / sizeof(uint64_t));
     for (size_t word = 0; word < words && count < Notes::kAddresses; ++word) {
       uint64_t value;
-      memcpy(&value, static_cast<const char*>(work.params[i]) + word * sizeof value, sizeof value);
+      memcpy(&value, static_cast<const char*>(params[i]) + word * sizeof value, sizeof value);
       if (memory_.plausible(value)) addresses[count++] = value;
     }
   }
-  notes_.add(kernel->name.c_str(), addresses, count);
+  notes_.add(kernel.name.c_str(), addresses, count);
 }
 
 // The kernel that searches memory is made before the program is held for the first time.
@@ -185,12 +193,18 @@ void CapsuleRecorder::before_launch(uint32_t cbid, const void* params) {
   if (OwnCalls::here()) return;
   t_counted = Counted::no;
   if (!by_wrappers_.load(std::memory_order_acquire) || !armed_.load(std::memory_order_relaxed)) return;
-  const Work work = work_of(cbid, params);
-  const Kernel* const kernel =
-      work.kind == WorkKind::launch ? modules_.kernel(work.function, nullptr) : nullptr;
   t_counted = Counted::left_out;
-  if (!runs(work)) return;
-  if (!counts(work, kernel)) return note(work, kernel, nullptr, nullptr);
+  KernelLaunch launch;
+  if (kernel_launch_of(cbid, params, &launch)) {
+    if (captures_.load(std::memory_order_relaxed) != 0 && capturing(launch.stream)) return;
+    const Kernel* const kernel = modules_.kernel(launch.function, nullptr);
+    if (kernel == nullptr) return;
+    if (!kernel->wanted || !is_chosen()) return note_launch(*kernel, launch.params);
+  } else {
+    const Work work = work_of(cbid, params);
+    if (!runs(work)) return;
+    if (!counts(work, nullptr)) return note(work, nullptr, nullptr, nullptr);
+  }
   t_counted = Counted::chosen;
   std::lock_guard<std::mutex> lock(wrappers_mutex_);
   follow(Followed::writes);  // CUPTI tells of this one, too

@@ -79,6 +79,7 @@ class CapsuleRecorder {
   };
 
   void note(const Work& work, const Kernel* kernel, const char* function, CUcontext context);
+  void note_launch(const Kernel& kernel, void** params);
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
@@ -88,6 +89,8 @@ class CapsuleRecorder {
   bool runs(const Work& work) const;
   // Counts a launch that matches; true when as many as the request leaves out came before it.
   bool counts(const Work& work, const Kernel* kernel);
+  // Counts one launch that the request asks for; whether it is not before the first to be cut out.
+  bool is_chosen() { return matched_.fetch_add(1, std::memory_order_relaxed) >= request_.first; }
   Choice next_choice();
   void open(CUcontext context, uint64_t number);
   void close();

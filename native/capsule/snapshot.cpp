@@ -1,5 +1,8 @@
 #include "capsule/snapshot.h"
 
+#include <string.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "capsule/driver.h"
@@ -11,10 +14,13 @@ constexpr uint64_t kPart = 4u << 20;          // bytes of one transfer to the ho
 constexpr uint64_t kHostPart = 1u << 20;      // of one write of the host's memory
 constexpr uint64_t kLeftFree = 512ull << 20;  // of the GPU's memory, at least, for the program
 constexpr uint64_t kRoom = 64u << 20;         // of the GPU's memory that is made for copies at once, at least
+constexpr uint64_t kLookedAt = 1ull << 30;  // more of the program's, after which the GPU's room is looked at
 constexpr unsigned kHoldWorkers = 8, kLaterWorkers = 2;
 constexpr uint64_t kSmall = 2u << 20;  // what costs less than pinning memory for its transfer
 
 uint64_t up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+uint64_t left_free(uint64_t all) { return std::max<uint64_t>(kLeftFree, all / 16); }
 
 std::vector<Piece> parts_of(const std::vector<Piece>& pieces) {
   std::vector<Piece> parts;
@@ -46,21 +52,27 @@ std::vector<std::vector<Piece>> runs_of(std::vector<Piece> pieces) {
 
 namespace {
 
-// One thread's way from the GPU to the output: a stream and a pinned buffer, made for the first part of the
-// GPU's memory.
+// One thread's way from the GPU to `to`, or to the output where that is null: a stream and a pinned buffer,
+// made for the first part of the GPU's memory.
 class Lane {
  public:
-  explicit Lane(CUcontext context) : context_(context) {}
+  Lane(CUcontext context, Output* output, char* to) : context_(context), output_(output), to_(to) {}
   // With what is ready, and stays.
-  Lane(CUcontext context, CUstream stream, void* buffer)
-      : context_(context), stream_(stream), buffer_(buffer), owned_(false) {}
+  Lane(CUcontext context, CUstream stream, void* buffer, Output* output, char* to)
+      : context_(context),
+        output_(output),
+        to_(to),
+        result_(cu().cuCtxSetCurrent(context)),
+        stream_(stream),
+        buffer_(buffer),
+        owned_(false) {}
   ~Lane() {
     if (owned_ && buffer_ != nullptr) cu().cuMemFreeHost(buffer_);
   }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  std::string move(const Piece& part, Output* output) {
+  std::string move(const Piece& part) {
     const void* bytes = reinterpret_cast<const void*>(part.address);
     if (!part.host) {
       if (buffer_ == nullptr && result_ == CUDA_SUCCESS) make();
@@ -69,7 +81,8 @@ class Lane {
       if (result_ != CUDA_SUCCESS) return failure("copying memory to the host", result_);
       bytes = buffer_;
     }
-    return output->write(part.offset, bytes, part.size) ? "" : "the contents could not be written";
+    if (to_ != nullptr) return memcpy(to_ + part.offset, bytes, part.size), "";
+    return output_->write(part.offset, bytes, part.size) ? "" : "the contents could not be written";
   }
 
  private:
@@ -80,6 +93,8 @@ class Lane {
   }
 
   const CUcontext context_;
+  Output* const output_;
+  char* const to_;
   CUresult result_ = CUDA_SUCCESS;
   CUstream stream_ = nullptr;
   void* buffer_ = nullptr;
@@ -90,12 +105,29 @@ class Lane {
 
 void Snapshots::prepare(CUcontext context) {
   OwnCalls own;
-  if (!shadow_allowed_ || staging_.buffer != nullptr) return;
-  staging_.context = context;
-  if (cu().cuStreamCreate(&staging_.stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
-      cu().cuMemHostAlloc(&staging_.buffer, kPart, 0) != CUDA_SUCCESS)
-    staging_ = {};
+  if (!later_ || staging_.buffer != nullptr) return;
+  void* buffer = nullptr;
+  std::vector<CUstream> streams(kHoldWorkers);
+  CUresult result = CUDA_SUCCESS;
+  for (CUstream& stream : streams)
+    if (result == CUDA_SUCCESS) result = cu().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (result == CUDA_SUCCESS && cu().cuMemHostAlloc(&buffer, kHoldWorkers * kPart, 0) == CUDA_SUCCESS)
+    staging_ = {context, std::move(streams), static_cast<char*>(buffer)};
   room(context, kRoom);
+}
+
+// Looked at again only after the program has got much more, as the driver is asked.
+void Snapshots::expect(uint64_t bytes) {
+  const uint64_t before = looked_at_.load(std::memory_order_relaxed);
+  if (!later_ || bytes < before + std::min(before / 4, kLookedAt) + kRoom) return;
+  looked_at_.store(bytes, std::memory_order_relaxed);
+  OwnCalls own;
+  const uint64_t most = host_room_.most();
+  size_t free = 0, all = 0;
+  if (shadow_allowed_ &&
+      (cu().memory_info(&free, &all) != CUDA_SUCCESS || free >= left_free(all) + std::min(bytes, most / 2)))
+    return;
+  host_room_.expect(staging_.context, 2 * bytes);  // before and after
 }
 
 std::string Snapshots::take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before) {
@@ -111,7 +143,51 @@ std::string Snapshots::take(CUcontext context, const std::vector<Piece>& pieces,
     std::lock_guard<std::mutex> lock(mutex_);
     bytes_ += bytes;
   }
-  return copy(context, now, kHoldWorkers, nullptr);
+  std::string problem;
+  return park(context, now, &problem) ? problem : copy(context, now, kHoldWorkers, nullptr);
+}
+
+// Faster than the output, of which one thread alone can write at a time: false when that is little anyway, or
+// the host has not the memory.
+bool Snapshots::park(CUcontext context, const std::vector<Piece>& pieces, std::string* problem) {
+  uint64_t total = 0;
+  for (const Piece& piece : pieces) total += up(piece.size);
+  if (!later_ || total <= kSmall) return false;
+  Parked made = {host_room_.take(total), {}};
+  if (made.memory == nullptr) return false;
+  std::vector<Piece> within;
+  uint64_t at = 0;
+  for (const Piece& piece : pieces) {
+    within.push_back(piece);
+    within.back().offset = at;
+    made.pieces.push_back({reinterpret_cast<uint64_t>(made.memory + at), piece.size, piece.offset, true});
+    at += up(piece.size);
+  }
+  *problem = fill(context, within, made.memory);
+  std::lock_guard<std::mutex> lock(mutex_);
+  parked_.push_back(std::move(made));
+  return true;
+}
+
+// Into pinned memory at once, into other by the pinned buffers.
+std::string Snapshots::fill(CUcontext context, const std::vector<Piece>& pieces, char* to) {
+  const bool ready = context != nullptr && staging_.context == context;
+  std::vector<Piece> rest;
+  CUresult result = CUDA_SUCCESS;
+  for (Piece piece : pieces) {
+    while (piece.size > 0) {
+      const HostRoom::Stretch stretch = host_room_.stretch(to + piece.offset, piece.size);
+      const Piece part = {piece.address, stretch.bytes, piece.offset, piece.host, piece.module};
+      if (!ready || piece.host || !stretch.is_pinned)
+        rest.push_back(part);
+      else if (result == CUDA_SUCCESS)
+        result = cu().device_to_host(to + part.offset, part.address, part.size, staging_.streams.front());
+      piece.address += part.size, piece.offset += part.size, piece.size -= part.size;
+    }
+  }
+  const std::string problem = rest.empty() ? "" : copy(context, rest, kHoldWorkers, nullptr, to);
+  if (ready && result == CUDA_SUCCESS) result = cu().cuStreamSynchronize(staging_.streams.front());
+  return result != CUDA_SUCCESS ? failure("copying memory to the host", result) : problem;
 }
 
 CUresult Snapshots::make_aside() {
@@ -144,19 +220,22 @@ std::string Snapshots::take_rows(uint64_t address, uint64_t bytes, uint64_t rows
 }
 
 std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers,
-                            CUstream stream) {
+                            CUstream stream, char* to) {
   const std::vector<Piece> parts = parts_of(pieces);
   uint64_t total = 0;
   for (const Piece& part : parts) total += part.size;
-  if (total <= kSmall) return copy_small(parts, stream);
+  if (to == nullptr && total <= kSmall) return copy_small(parts, stream);
   std::atomic<size_t> next{0};  // the next part to be moved
   std::mutex mutex;             // protects `problem`
   std::string problem;
-  const auto work = [&] {
+  const bool ready = context != nullptr && staging_.context == context;
+  const auto work = [&](size_t worker) {
     OwnCalls own;
-    Lane lane(context);
+    Lane lane = ready
+                    ? Lane(context, staging_.streams[worker], staging_.buffer + worker * kPart, &output_, to)
+                    : Lane(context, &output_, to);
     for (size_t i = next++; i < parts.size(); i = next++) {
-      const std::string wrong = lane.move(parts[i], &output_);
+      const std::string wrong = lane.move(parts[i]);
       if (wrong.empty()) continue;
       std::lock_guard<std::mutex> lock(mutex);
       problem = wrong;
@@ -166,7 +245,7 @@ std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces,
   std::vector<std::thread> threads;
   const size_t count =
       std::min<size_t>({workers, parts.size(), std::max(1u, std::thread::hardware_concurrency())});
-  for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
+  for (size_t i = 0; i < count; ++i) threads.emplace_back(work, i);
   for (auto& thread : threads) thread.join();
   return problem;
 }
@@ -195,7 +274,7 @@ Snapshots::Shadow* Snapshots::room(CUcontext context, uint64_t bytes) {
   }
   size_t free = 0, all = 0;
   if (!shadow_allowed_ || cu().memory_info(&free, &all) != CUDA_SUCCESS) return nullptr;
-  const uint64_t left = std::max<uint64_t>(kLeftFree, all / 16);
+  const uint64_t left = left_free(all);
   const uint64_t size = free >= std::max(bytes, kRoom) + left ? std::max(bytes, kRoom) : bytes;
   Shadow made = {context, 0, size, 0, {}};
   if (free < size + left || cu().allocate(&made.memory, size) != CUDA_SUCCESS) return nullptr;
@@ -238,8 +317,13 @@ bool Snapshots::shadow(CUcontext context, const std::vector<Piece>& pieces, cons
 
 void Snapshots::drain(const std::function<void()>& before) {
   OwnCalls own;
+  host_room_.stop(hung_);
   for (const Shadow& shadow : shadows_) {
     const std::string problem = write_out(shadow);
+    if (failed_.empty()) failed_ = problem;
+  }
+  for (const Parked& parked : parked_) {
+    const std::string problem = write_out(parked);
     if (failed_.empty()) failed_ = problem;
   }
   if (staging_.buffer != nullptr && !hung_) cu().cuMemFreeHost(staging_.buffer);
@@ -264,12 +348,29 @@ std::string Snapshots::write_out(const Shadow& shadow) {
 }
 
 std::string Snapshots::move_staged(const std::vector<Piece>& pieces) {
-  Lane lane(staging_.context, staging_.stream, staging_.buffer);
+  Lane lane(staging_.context, staging_.streams.front(), staging_.buffer, &output_, nullptr);
   for (const Piece& part : parts_of(pieces)) {
-    const std::string problem = lane.move(part, &output_);
+    const std::string problem = lane.move(part);
     if (!problem.empty()) return problem;
   }
   return "";
+}
+
+// Memory is given back as it is written, unless a thread that waits for work that never ends may use it yet.
+std::string Snapshots::write_out(const Parked& parked) {
+  constexpr uint64_t kPage = 4096;
+  std::string problem;
+  uint64_t given = reinterpret_cast<uint64_t>(parked.memory);
+  const auto give = [this, &given](uint64_t end) {
+    if (end > given && !hung_) munmap(reinterpret_cast<void*>(given), end - given);
+    given = std::max(given, end);
+  };
+  for (const Piece& part : parts_of(parked.pieces)) {
+    if (problem.empty()) problem = copy_small({part}, nullptr);
+    give(part.end() / kPage * kPage);
+  }
+  give((parked.pieces.back().end() + kPage - 1) / kPage * kPage);
+  return problem;
 }
 
 void Snapshots::log_whole(const std::function<void()>& before) {
@@ -283,7 +384,7 @@ void Snapshots::end(bool hung, std::function<void()> before) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (ending_) return;
   ending_ = true, hung_ = hung;
-  if (shadows_.empty()) return log_whole(before);
+  if (shadows_.empty() && parked_.empty()) return log_whole(before);
   thread_ = std::thread([this, before] { drain(before); });
 }
 

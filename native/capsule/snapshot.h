@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "capsule/host_room.h"
 #include "capsule/output.h"
 
 namespace warpsight {
@@ -31,13 +32,18 @@ std::vector<std::vector<Piece>> runs_of(std::vector<Piece> pieces);
 
 class Snapshots {
  public:
-  Snapshots(Output* output, bool shadow) : output_(*output), shadow_allowed_(shadow) {}
+  // `later`: what is taken is wanted in any case, so it may be written out later. `shadow`: copies within the
+  // GPU are allowed for that.
+  Snapshots(Output* output, bool later, bool shadow)
+      : output_(*output), later_(later), shadow_allowed_(later && shadow) {}
 
   // Makes room for copies and pins memory for their transfers, so that this does not hold the program later.
   void prepare(CUcontext context);
+  // The program has so much of the GPU's memory: makes room on the host where the GPU has none for a copy.
+  void expect(uint64_t bytes);
   // Copies all pieces of a GPU that has nothing to do; on return the program may change them, with `before`
-  // by work of that stream alone. Within the GPU when it has room for a second copy, which is written out
-  // after end(), else to the output at once. "" or what failed.
+  // by work of that stream alone. Within the GPU when it has room for a second copy, else to memory of the
+  // host, both of which are written out after end(), else to the output at once. "" or what failed.
   std::string take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before);
   // The same of memory that work under way uses: waits for nothing else on the GPU.
   std::string take_aside(CUcontext context, const std::vector<Piece>& pieces);
@@ -58,13 +64,21 @@ class Snapshots {
     uint64_t size, used;
     std::vector<Piece> pieces;
   };
-  struct Staging {  // a way to the host that is ready
-    CUcontext context;
-    CUstream stream;
-    void* buffer;
+  struct Parked {  // memory of the host, and the copies in it
+    char* memory;
+    std::vector<Piece> pieces;
   };
-  // `stream`: for what is so little that this thread moves it.
-  std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers, CUstream stream);
+  struct Staging {  // ways to the host that are ready, one for each worker
+    CUcontext context;
+    std::vector<CUstream> streams;
+    char* buffer;
+  };
+  // Moves the pieces' bytes to their offsets in `to`, or in the output where that is null. `stream`: for what
+  // is so little that this thread moves it.
+  std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers, CUstream stream,
+                   char* to = nullptr);
+  bool park(CUcontext context, const std::vector<Piece>& pieces, std::string* problem);
+  std::string fill(CUcontext context, const std::vector<Piece>& pieces, char* to);
   std::string copy_small(const std::vector<Piece>& parts, CUstream stream);
   bool shadow(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before);
   CUresult copy_run(uint64_t to, const std::vector<Piece>& run, CUstream stream);
@@ -72,19 +86,23 @@ class Snapshots {
   CUresult make_aside();
   void drain(const std::function<void()>& before);
   std::string write_out(const Shadow& shadow);
+  std::string write_out(const Parked& parked);
   std::string move_staged(const std::vector<Piece>& pieces);
   void log_whole(const std::function<void()>& before);
 
   Output& output_;
-  const bool shadow_allowed_;
+  const bool later_, shadow_allowed_;
   CUstream aside_ = nullptr;  // for copies that wait for nothing else
   Staging staging_ = {};
-  std::mutex mutex_;            // protects what follows
-  uint64_t bytes_ = 0;          // copied
-  std::deque<Shadow> shadows_;  // to be written out; with thread_, that one's alone
+  HostRoom host_room_;
+  std::atomic<uint64_t> looked_at_{0};  // bytes of the program when the GPU's room was looked at last
+  std::mutex mutex_;                    // protects what follows
+  uint64_t bytes_ = 0;                  // copied
+  std::deque<Shadow> shadows_;          // to be written out; with thread_, that one's alone
+  std::deque<Parked> parked_;           // likewise
   bool ending_ = false, hung_ = false;
   std::string failed_;
-  std::thread thread_;  // writes shadows out
+  std::thread thread_;  // writes both out
 };
 
 }  // namespace warpsight

@@ -268,6 +268,31 @@ bool is_launch(uint32_t cbid) {
   }
 }
 
+bool kernel_launch_of(uint32_t cbid, const void* params, KernelLaunch* launch) {
+  bool own = false;
+  switch (plain(cbid, &own)) {
+    case CBID(cuLaunchKernel): {
+      const auto& p = *static_cast<const cuLaunchKernel_params*>(params);
+      *launch = {p.f, p.hStream, p.kernelParams};
+      break;
+    }
+    case CBID(cuLaunchKernelEx): {
+      const auto& p = *static_cast<const cuLaunchKernelEx_params*>(params);
+      *launch = {p.f, p.config->hStream, p.kernelParams};
+      break;
+    }
+    case CBID(cuLaunchCooperativeKernel): {
+      const auto& p = *static_cast<const cuLaunchCooperativeKernel_params*>(params);
+      *launch = {p.f, p.hStream, p.kernelParams};
+      break;
+    }
+    default:
+      return false;
+  }
+  if (own) launch->stream = own_default(launch->stream);
+  return true;
+}
+
 Work work_of(uint32_t cbid, const void* params) {
   bool own = false;
   Work work = plain_work(plain(cbid, &own), params);

@@ -50,6 +50,16 @@ const std::vector<uint32_t>& ordering_calls();
 // Whether it is one that launches a kernel or a graph.
 bool is_launch(uint32_t cbid);
 
+// The part of a kernel's launch that is looked at for every launch of a program.
+struct KernelLaunch {
+  CUfunction function = nullptr;
+  CUstream stream = nullptr;
+  void** params = nullptr;
+};
+
+// False for calls that launch no kernel.
+bool kernel_launch_of(uint32_t cbid, const void* params, KernelLaunch* launch);
+
 // What a call does.
 Work work_of(uint32_t cbid, const void* params);
 

@@ -125,6 +125,17 @@ def test_without_room_on_the_gpu_memory_goes_to_the_host_at_once(programs: Progr
     assert floats(capsule, the_output(capsule), "after")[1] == 5.0
 
 
+@pytest.mark.parametrize(("step", "size"), [("big", 9 << 20), ("huge", 80 << 20)])
+def test_much_memory_without_room_on_the_gpu_is_kept_on_the_host_and_written_later(
+    programs: Programs, tmp_path: Path, step: str, size: int
+) -> None:
+    done = programs.record(tmp_path, "-k add*", step, standin="no_room")
+    output = the_output(done.capsule)
+    found = floats(done.capsule, output, "after")
+    assert output.size == size and len(found) * 4 == output.size
+    assert found[:1000].tolist() == [4 * i + 1 for i in range(1000)] and not found[1000:].any()
+
+
 @pytest.mark.parametrize("values", ["none", "zeros", "random"])
 def test_contents_can_stay_in_the_building(programs: Programs, tmp_path: Path, values: str) -> None:
     capsule = programs.record(tmp_path, f"-k fill* --values {values}", "copy", "fill:7").capsule

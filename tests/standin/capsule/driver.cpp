@@ -12,7 +12,7 @@ char* g_variables = nullptr;
 std::string g_cubin;
 std::mutex g_memory_mutex;
 std::map<uint64_t, uint64_t> g_memory;
-std::atomic<int> g_questions{0};
+std::atomic<int> g_questions{0}, g_pinned{0};
 std::atomic<bool> g_broken{false};
 thread_local CUcontext t_context = nullptr;
 namespace {
@@ -62,6 +62,8 @@ ANSWER(cuKernelGetAttribute, (int* v, CUfunction_attribute, CUkernel, CUdevice),
 ANSWER(cuKernelGetFunction, (CUfunction * f, CUkernel k), *f = reinterpret_cast<CUfunction>(k))
 ANSWER(cuKernelGetName, (const char** n, CUkernel k), *n = reinterpret_cast<Kernel*>(k)->name)
 IN_CONTEXT(cuMemGetInfo_v2, (size_t* f, size_t* a), *a = 16ull << 30; *f = asked("no_room") ? 0 : 8ull << 30)
+IN_CONTEXT(cuMemHostRegister_v2, (void*, size_t, unsigned), ++g_pinned)
+IN_CONTEXT(cuMemHostUnregister, (void*), --g_pinned)
 IN_CONTEXT(cuStreamCreate, (CUstream * s, unsigned), *s = reinterpret_cast<CUstream>(0x50))
 ANSWER(cuStreamGetFlags, (CUstream, unsigned* v), *v = 0)
 ANSWER(cuStreamGetPriority, (CUstream, int* v), *v = 0)

@@ -73,6 +73,7 @@ extern std::mutex g_memory_mutex;              // protects `g_memory`
 extern std::map<uint64_t, uint64_t> g_memory;  // size by address
 uint64_t map(uint64_t size);
 extern std::atomic<int> g_questions;  // about captures
+extern std::atomic<int> g_pinned;     // stretches of the host's memory
 extern std::atomic<bool> g_broken;    // a capture, by a wait
 
 // --- graphs.cpp ---

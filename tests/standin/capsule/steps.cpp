@@ -66,8 +66,8 @@ struct Program {
 
 }  // namespace
 
-// Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), pinned (the same from
-// pinned memory), back (to the host), set,
+// Steps: add, big (add to a new output of 9 MiB), huge (of 80 MiB, once the recorder has pinned memory for
+// it), fill:VALUE, copy (to the device), pinned (the same from pinned memory), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
 // context any more), remake (the output is freed and made again), capture and captured (begin and end of one
@@ -99,8 +99,12 @@ EXPORT int standin_main(int argc, char** argv) {
     const size_t colon = step.find(':');
     const std::string word = step.substr(0, colon),
                       rest = colon == std::string::npos ? "" : step.substr(colon + 1);
-    if (word == "big") {
-      cuMemAlloc_v2(&program.out, 2u << 20);
+    if (word == "big" || word == "huge") {
+      cuMemAlloc_v2(&program.out, word == "big" ? 9u << 20 : 80u << 20);
+      for (int wait = 0; word == "huge" && g_pinned < 2; ++wait) {
+        if (wait == 3000) return 3;
+        usleep(10'000);
+      }
       program.launch_add();
     }
     if (word == "add") program.launch_add();
