@@ -27,9 +27,9 @@ def capsule(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gdb")
     program, out = folder / "doubling", folder / "x.capsule"
     subprocess.run(["nvcc", "-O2", "-arch=native", "-o", program, SOURCE], check=True)
-    options = ["-k", "*doubled*", "--launch", "0..5", "-o", out]
+    options = ["-k", "*doubled*", "--launch", "0..5", "-o", str(out)]
     subprocess.run(
-        [sys.executable, "-m", "warpsight", "capsule", "record", *options, "--", program], check=True
+        [sys.executable, "-m", "warpsight", "capsule", "record", *options, "--", str(program)], check=True
     )
     return out
 
