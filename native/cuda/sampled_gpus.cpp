@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 
 #include "cuda/functions.h"
 #include "cuda/machine.h"
@@ -22,10 +21,17 @@ struct Taken {
   uint32_t count = 0;
 };
 
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the map
-std::map<uint32_t, Taken>& taken() {
-  static auto* const value = new std::map<uint32_t, Taken>;  // never destroyed: callbacks outlive destructors
-  return *value;
+constexpr uint32_t kDevices = 64;                    // of a process; more are not asked about
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects what follows
+Taken g_taken[kDevices];
+
+// A child samples nothing that its parent began to, and must not keep the GPU once that has ended.
+void in_child() {
+  g_lock = PTHREAD_MUTEX_INITIALIZER;  // a thread that is not there may have held it
+  for (Taken& one : g_taken) {
+    if (one.socket >= 0) close(one.socket);
+    one = {};
+  }
 }
 
 // A name in the abstract namespace: it needs no file, and goes with the process.
@@ -52,8 +58,10 @@ std::string owner_of(const sockaddr_un& address, socklen_t length) {
 }  // namespace
 
 bool take_gpu(uint32_t device, std::string* other) {
+  static const int registered = pthread_atfork(nullptr, nullptr, in_child);
+  if (device >= kDevices || registered != 0) return true;
   pthread_mutex_lock(&g_lock);
-  Taken& one = taken()[device];
+  Taken& one = g_taken[device];
   bool ours = one.count != 0;
   if (!ours) {
     sockaddr_un address;
@@ -74,8 +82,9 @@ bool take_gpu(uint32_t device, std::string* other) {
 }
 
 void release_gpu(uint32_t device) {
+  if (device >= kDevices) return;
   pthread_mutex_lock(&g_lock);
-  Taken& one = taken()[device];
+  Taken& one = g_taken[device];
   if (one.count != 0 && --one.count == 0 && one.socket >= 0) {
     close(one.socket);
     one.socket = -1;

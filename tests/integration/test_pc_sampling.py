@@ -169,6 +169,12 @@ def test_it_can_be_sampled_again_once_a_recording_has_ended(standin: Standin, tm
         assert losses(found) == [] and found.sql("SELECT sum(samples) FROM pc_window") == [(8,)]
 
 
+def test_a_child_that_outlives_its_program_does_not_keep_the_gpu(standin: Standin, tmp_path: Path) -> None:
+    for name in ("a.warp", "b.warp"):
+        found = run(standin, tmp_path / name, "module:gemm:5", "launch:gemm:2", "child")
+        assert losses(found) == [] and found.sql("SELECT sum(samples) FROM pc_window") == [(8,)]
+
+
 def test_a_cupti_that_ends_itself_is_not_begun_again(standin: Standin, tmp_path: Path) -> None:
     steps = ("module:gemm:5", "launch:gemm:2", "sync", "sleep:400", "launch:gemm:1")
     found = run(standin, tmp_path / "a.warp", *steps, says="pc_breaks=1",

@@ -300,6 +300,14 @@ void fork_and_launch() {
   if (status != 0) _exit(71);
 }
 
+// A child that does nothing, and is there for a while after this process has ended.
+void leave_a_child() {
+  if (fork() != 0) return;
+  for (int stream = 0; stream < 3; ++stream) close(stream);
+  sleep(20);
+  _exit(0);
+}
+
 void* library() {
   static void* const handle = dlopen(getenv("WARPSIGHT_LIBRARY"), RTLD_NOW | RTLD_GLOBAL);
   return handle;
@@ -454,6 +462,8 @@ void do_step(const std::vector<std::string>& step) {
     profiler(false);
   else if (what == "fork")
     fork_and_launch();
+  else if (what == "child")
+    leave_a_child();
   else if (what == "start")
     exported<int(const char*)>("ws_start")(getenv("LATE_SOCKET"));
   else if (what == "inject_children")  // what ws.record does to the environment of a running program
