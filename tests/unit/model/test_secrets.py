@@ -8,10 +8,12 @@ import time
 import pyarrow as pa
 import pytest
 
+import warpsight
 from tests.integration.secret_canaries import CANARIES, IN_NAMES, INNOCENT
 from warpsight.model import TraceWriter
 from warpsight.model.schema import TABLES
 from warpsight.model.sharing import secrets
+from warpsight.model.sharing.shared import shared
 
 KINDS = [pytest.param(one, id=one.kind) for one in CANARIES]
 
@@ -91,6 +93,46 @@ def test_a_trace_is_written_without_them(tmp_path) -> None:
     assert json.loads(text)["settings"]["command"] == ["p", "--token", "***", "x"]
     assert json.loads(text)["settings"]["argv"] == ["--token", "***", "x"]
     assert json.loads(text)["settings"]["api_key"] == "***"
+
+
+#: What the recorder or a format works out itself: nothing that a file says stands there as it is.
+_OWN = {("memcpy", "kind"), ("memcpy", "source_kind"), ("memcpy", "destination_kind"), ("memset", "memory_kind"),
+        ("sync", "kind"), ("graph_node", "kind"), ("marker", "kind"), ("sample", "state"), ("flow", "kind"),
+        ("external_id", "kind"), ("instruction", "binary"), ("instruction", "registers"), ("instruction", "uniform_registers"), ("warp_event", "kind"),
+        ("probe_value", "kind"), ("range_metric", "kind"), ("shape", "launch_type"), ("stack", "method"), ("frame", "kind"),
+        ("frame", "build_id"), ("attribute", "table"), ("collective", "members"), ("collective_part", "kind"),
+        ("collective_part", "direction"), ("loss", "severity")}  # fmt: skip
+
+
+def test_every_text_column_is_looked_through_or_named_here() -> None:
+    left_out = {(table.name, column.name) for table in TABLES.values() for column in table.columns
+                if column.type == "string" and not (column.free or column.word)}  # fmt: skip
+    assert left_out == _OWN
+
+
+def test_calls_and_categories_of_an_imported_file_hold_none(tmp_path) -> None:
+    said = "token=Zq81hunter22x"
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 10, "dur": 5, "pid": 0, "tid": 7, "args": {"correlation": 1}},
+        {"ph": "X", "cat": "cuda_runtime", "name": f"launch {said}", "ts": 1, "dur": 2, "pid": 9, "tid": 9,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": said, "name": "a", "ts": 1, "dur": 9, "pid": 9, "tid": 9},
+        {"ph": "C", "cat": said, "name": "c", "ts": 2, "pid": 9, "args": {said: 1}},
+    ]  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps({"traceEvents": events}))
+    with warpsight.open(tmp_path / "x.json") as trace:
+        for table in TABLES:
+            assert "hunter22" not in str(trace.sql(f"SELECT * FROM {table}").fetchall()), table
+
+
+def test_a_user_who_is_called_as_a_platform_is_does_not_change_it(tmp_path) -> None:
+    with TraceWriter(tmp_path / "x.warp") as writer:
+        writer.add("process", [{"process": 0, "pid": 1, "host": "cuda", "command": "/home/nvtx/p", "executable": "/home/nvtx/p",
+                                "start": 0}])  # fmt: skip
+        writer.add("context", [{"context": 1, "device": 0, "process": 0, "api": "cuda"}])
+    with warpsight.open(tmp_path / "x.warp") as trace, shared(trace) as others:
+        assert others.sql("SELECT api FROM context").fetchall() == [("cuda",)]
+        assert others.sql("SELECT host FROM process").fetchall() != [("cuda",)]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ class Column:
         meaning: One line for the reference.
         free: Text that comes from the program, its machine or its user, not the recorder's own words: what is written there
             goes through :mod:`warpsight.model.sharing.secrets`, and what is shared through the redaction beside it.
+        word: A word of the recorder's, or of another tool whose file was imported: secrets are looked for here, too.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Column:
     unit: str
     meaning: str
     free: bool
+    word: bool
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Table:
 def tables(text: str, **shared: str) -> tuple[Table, ...]:
     """Parse tables with an empty line between: `name[sort] meaning`, below it a line `column type[?] unit meaning` a column.
 
-    `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`; `@name` stands for the lines of `shared`.
+    `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`, `word` one that is :attr:`Column.word`;
+    `@name` stands for the lines of `shared`.
     """
     found = []
     for paragraph in text.strip().split("\n\n"):
@@ -82,6 +85,7 @@ def tables(text: str, **shared: str) -> tuple[Table, ...]:
 
 def _column(line: str) -> Column:
     name, kind, unit, meaning = line.split(None, 3)
-    free = kind.startswith("text")
-    base = "string" if free else kind.rstrip("?")
-    return Column(name, base, kind.endswith("?"), "" if unit == "-" else unit, meaning, free)
+    base = kind.rstrip("?")
+    free, word = base == "text", base == "word"
+    arrow = "string" if free or word else base
+    return Column(name, arrow, kind.endswith("?"), "" if unit == "-" else unit, meaning, free, word)

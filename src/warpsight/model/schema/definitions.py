@@ -61,7 +61,7 @@ process Recorded processes.
   settings     text?   -  JSON object of the recorder's settings and library versions
   start        int64  ns  when recording began in it
   end          int64? ns  when it ended, null unknown
-  exit         string? -  how it ended: exit N, signal N, exec, unknown
+  exit         word?   -  how it ended: exit N, signal N, exec, unknown
 
 thread Threads that appear in the trace.
   thread       int32  -   OS thread id
@@ -71,15 +71,15 @@ thread Threads that appear in the trace.
 device Devices, one row per physical device (by UUID).
   device       int16  -   id in the trace: the number its file or driver gave it, the next free one where another device has that
   index        int32  -   number that its file or the first process gave it
-  uuid         string -   unique id
+  uuid         word   -   unique id
   name         text   -   marketing name
-  vendor       string -   NVIDIA, …
-  platform     string -   cuda, opencl, or the name of another backend
-  pci          string? -  domain:bus:device.function
+  vendor       word   -   NVIDIA, …
+  platform     word   -   cuda, opencl, or the name of another backend
+  pci          word?   -  domain:bus:device.function
   memory_bytes int64? B   total
   memory_bandwidth int64? B/s peak
   multiprocessors int32? - SMs or compute units
-  compute_capability string? - major.minor
+  compute_capability word?   - major.minor
   warp_size    int32? -   threads
   registers_per_multiprocessor int32? - 32-bit
   shared_per_multiprocessor int32? B per SM
@@ -87,15 +87,15 @@ device Devices, one row per physical device (by UUID).
   blocks_per_multiprocessor int32? - maximum
   clock_khz    int32? kHz maximum
   memory_clock_khz int32? kHz maximum
-  driver       string? -  driver version
-  runtime      string? -  runtime or recorder-library version
+  driver       word?   -  driver version
+  runtime      word?   -  runtime or recorder-library version
   host         text?   -  host name
 
 context Device contexts.
   context      int32  -   id, unique within the process
   device       int16? -   device id
   null_stream  int64? -   stream id of the default stream
-  api          string -   cuda, opencl, or the name of another backend
+  api          word   -   cuda, opencl, or the name of another backend
   process      int32  -   process id in the trace
 
 stream Streams and queues.
@@ -127,9 +127,9 @@ attribute Raw fields of foreign rows that fit no column.
 collective Collective operations with their sizes, if a source has them.
   start        int64? ns  begin
   duration     int64? ns  end - start
-  operation    string -   all-reduce, all-gather, …
+  operation    word   -   all-reduce, all-gather, …
   bytes        int64? B   payload
-  dtype        string? -  element type
+  dtype        word?   -  element type
   ranks        int32? -   size of the group
   group        text?   -  group name
   correlation  int64? id  joins kernel
@@ -139,10 +139,10 @@ collective Collective operations with their sizes, if a source has them.
   peer         int32? -   the other rank of a send or receive, in the group's numbers
   rank         int32? -   rank of this process in the group
   root         int32? -   rank that sends or gets all, in the group's numbers
-  algorithm    string? -  ring, tree, nvls, …
-  protocol     string? -  ll, ll128, simple
+  algorithm    word?   -  ring, tree, nvls, …
+  protocol     word?   -  ll, ll128, simple
   channels     int32? -   channels of NCCL's kernel
-  call         string? -  call that a send or receive is part of: all-to-all, gather, scatter
+  call         word?   -  call that a send or receive is part of: all-to-all, gather, scatter
   id           int64? id  names it in collective_part, unique in its process
 
 collective_part[start] What collectives consisted of while they ran, as NCCL reports it (`record --nccl on`).
@@ -162,10 +162,10 @@ collective_part[start] What collectives consisted of while they ran, as NCCL rep
 
 loss What is missing from the trace, and notes about how it was taken.
   time         int64? ns  when noticed
-  source       string -   who lost it: ring, drainer, cupti, stacks, converter, …
+  source       word   -   who lost it: ring, drainer, cupti, stacks, converter, …
   cause        text   -   why, as a sentence
   count        int64  -   rows, buffers or bytes
-  kind         string? -  record kind concerned
+  kind         word?   -  record kind concerned
   severity     string -   note, lost, ended
   start        int64? ns  first moment concerned
   end          int64? ns  last moment concerned

@@ -7,7 +7,7 @@ from warpsight.model.schema.columns import tables
 _CALL = """
 start        int64  ns  entry of the call
 duration     int64? ns  null: the call had not returned
-function     string -   function called, as the API spells it
+function     word   -   function called, as the API spells it
 thread       int32  -   OS thread id
 correlation  int64? id  joins kernel, memcpy, … together with process
 process      int32  -   process id in the trace
@@ -39,7 +39,7 @@ marker[start] A range or instant the program announced (NVTX, annotate, framewor
   color        uint32? -  ARGB
   payload      float64? - numeric payload
   depth        int32? -   nesting depth of push/pop ranges, from 0
-  source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
+  source       word   -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
   stack        int32? -   host stack
   attributes   text?   -  JSON object
   thread       int32  -   OS thread id
@@ -59,10 +59,10 @@ op[start] A framework operator (torch, imported CPU ops).
 
 memory[time] An allocation, free or pool operation.
   time         int64  ns  when
-  operation    string -   allocate, free, pool create, pool trim, pool destroy
+  operation    word   -   allocate, free, pool create, pool trim, pool destroy
   address      uint64 -   address
   bytes        int64? B   size
-  kind         string -   memory kind as in memcpy, or reported
+  kind         word   -   memory kind as in memcpy, or reported
   device       int16? -   device id
   context      int32? -   context id
   stream       int64? -   stream id
@@ -83,7 +83,7 @@ counter[time] A sampled or reported number.
   value        float64 -  in unit
   unit         text   -   %, B, B/s, W, MHz, °C, 1 …
   device       int16? -   device id, null for the host or the program
-  source       string -   nvml, gpm, user, recorder, pm sampling
+  source       word   -   nvml, gpm, user, recorder, pm sampling
   process      int32? -   process that reported it
 
 sample[time] What a host thread was doing at one moment.
@@ -107,7 +107,7 @@ user_event[start] An event the program emitted itself (ws.emit, ws.mark).
 overhead[start] What CUPTI or the recorder counts as overhead: the recorder's own work, and what the driver does beside it.
   start        int64  ns  begin
   duration     int64  ns  end - start
-  kind         string -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
+  kind         word   -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
   thread       int32? -   OS thread id
   process      int32  -   process id in the trace
 

@@ -15,7 +15,7 @@ instruction Static instructions of instrumented kernels.
   name_id      int32? -   kernel (table name)
   grid_launch  int64  id  first launch that described it
   opcode       int32  -   number of the instruction in its kernel, from 0
-  sass         string -   text of the instruction
+  sass         word   -   text of the instruction
   binary       string? -  encoded instruction, hexadecimal
   registers    string? -  JSON list of the registers it names
   uniform_registers string? - JSON list of the uniform registers it names
@@ -77,7 +77,7 @@ pc_sample[start] Samples of warps at one instruction for one reason, taken in on
   name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)
   pc           int64  B   offset in the function
-  reason       string -   what the warp waited for: long_scoreboard, barrier, …; selected: it issued
+  reason       word   -   what the warp waited for: long_scoreboard, barrier, …; selected: it issued
   samples      int64  -   all samples for this reason
   not_issued   int64  -   those of them in cycles in which the scheduler issued nothing
   correlation  int64? id  launch, when kernels ran one at a time for it
@@ -104,7 +104,7 @@ instruction_count[start] Exact counts of one instruction in one window, over all
   name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
   checksum     uint64? -  of the module's image (table module)
   pc           int64  B   offset in the function
-  metric       string -   what was counted: smsp__sass_inst_executed, …; other metrics of the instruction are 0
+  metric       word   -   what was counted: smsp__sass_inst_executed, …; other metrics of the instruction are 0
   value        int64  -   the count
   context      int32  -   context id, unique within the process
   device       int16? -   device id (table device)
@@ -116,7 +116,7 @@ range_metric[start] A hardware metric of one kernel launch or one range of the p
   range        int64  id  number in its process: the metrics of one launch or range have the same
   kind         string -   kernel or range
   name         text   -   mangled name of the kernel, or name of the range
-  metric       string -   the chip's name, with its suffix
+  metric       word   -   the chip's name, with its suffix
   value        float64 -  in the metric's own unit
   passes       int16  -   how often the work ran for its metrics
   correlation  int64? id  launch (table launch)

@@ -71,7 +71,7 @@ def _redacted(root: Path, table: str, redactor: Redactor, folder: Path) -> list[
     import pyarrow.parquet as pq
 
     parts = list(store.parts(root, table))
-    columns = [column.name for column in TABLES[table].columns if column.free]
+    columns = [column.name for column in TABLES[table].columns if column.free or column.word]
     if not columns:
         return []
     changed: list[dict[str, pa.Array]] = []
@@ -107,7 +107,7 @@ def _columns(table: str, data: pa.Table, redactor: Redactor) -> Iterator[tuple[s
         change = _change(table, name, redactor)
         if change is None:
             doubtful = pc.match_substring_regex(texts, pattern, ignore_case=True).to_pylist()
-            change = redactor.text
+            change = secrets.shareable if name in _words(table) else redactor.text
         else:
             doubtful = [True] * len(texts)
         old = texts.to_pylist()
@@ -123,6 +123,11 @@ def _change(table: str, column: str, redactor: Redactor) -> Callable[[str], str 
     if table == "process" and column == "environment":
         return (lambda text: None) if redactor.environment else redactor.text
     return None
+
+
+def _words(table: str) -> frozenset[str]:
+    """Columns in which a name is not a user's or a host's."""
+    return frozenset(column.name for column in TABLES[table].columns if column.word)
 
 
 def _plain(value: object, redactor: Redactor, key: str = "") -> Any:

@@ -89,7 +89,7 @@ def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
     from warpsight.model.sharing import secrets
 
     for column in table.columns:
-        if column.free and column.name in data.column_names:
+        if (column.free or column.word) and column.name in data.column_names:
             old = data.column(column.name)
             new = secrets.column(column.name, old)
             if new is not old:
