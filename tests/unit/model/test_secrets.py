@@ -98,9 +98,9 @@ def test_a_trace_is_written_without_them(tmp_path) -> None:
 #: What the recorder or a format works out itself: nothing that a file says stands there as it is.
 _OWN = {("memcpy", "kind"), ("memcpy", "source_kind"), ("memcpy", "destination_kind"), ("memset", "memory_kind"),
         ("sync", "kind"), ("graph_node", "kind"), ("marker", "kind"), ("sample", "state"), ("flow", "kind"),
-        ("external_id", "kind"), ("instruction", "binary"), ("instruction", "registers"), ("instruction", "uniform_registers"), ("warp_event", "kind"),
-        ("probe_value", "kind"), ("range_metric", "kind"), ("shape", "launch_type"), ("stack", "method"), ("frame", "kind"),
-        ("frame", "build_id"), ("attribute", "table"), ("collective", "members"), ("collective_part", "kind"),
+        ("external_id", "kind"), ("instruction", "binary"), ("instruction", "registers"), ("instruction", "uniform_registers"),
+        ("warp_event", "kind"), ("probe_value", "kind"), ("range_metric", "kind"), ("shape", "launch_type"), ("stack", "method"),
+        ("frame", "kind"), ("frame", "build_id"), ("attribute", "table"), ("collective", "members"), ("collective_part", "kind"),
         ("collective_part", "direction"), ("loss", "severity")}  # fmt: skip
 
 
