@@ -114,12 +114,14 @@ void Snapshots::prepare(CUcontext context) {
   if (result == CUDA_SUCCESS && cu().cuMemHostAlloc(&buffer, kHoldWorkers * kPart, 0) == CUDA_SUCCESS)
     staging_ = {context, std::move(streams), static_cast<char*>(buffer)};
   room(context, kRoom);
+  expecting_.store(staging_.context, std::memory_order_release);  // allocations of other threads are told
 }
 
 // Looked at again only after the program has got much more, as the driver is asked.
 void Snapshots::expect(uint64_t bytes) {
+  const CUcontext context = expecting_.load(std::memory_order_acquire);
   const uint64_t before = looked_at_.load(std::memory_order_relaxed);
-  if (!later_ || bytes < before + std::min(before / 4, kLookedAt) + kRoom) return;
+  if (context == nullptr || bytes < before + std::min(before / 4, kLookedAt) + kRoom) return;
   looked_at_.store(bytes, std::memory_order_relaxed);
   OwnCalls own;
   const uint64_t most = host_room_.most();
@@ -127,7 +129,7 @@ void Snapshots::expect(uint64_t bytes) {
   if (shadow_allowed_ &&
       (cu().memory_info(&free, &all) != CUDA_SUCCESS || free >= left_free(all) + std::min(bytes, most / 2)))
     return;
-  host_room_.expect(staging_.context, 2 * bytes);  // before and after
+  host_room_.expect(context, 2 * bytes);  // before and after
 }
 
 std::string Snapshots::take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before) {
@@ -384,6 +386,7 @@ void Snapshots::end(bool hung, std::function<void()> before) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (ending_) return;
   ending_ = true, hung_ = hung;
+  expecting_.store(nullptr, std::memory_order_relaxed);
   if (shadows_.empty() && parked_.empty()) return log_whole(before);
   thread_ = std::thread([this, before] { drain(before); });
 }
@@ -402,7 +405,10 @@ void Snapshots::forget(CUcontext context) {
   if (ending_) return;
   const auto gone = [context](const Shadow& shadow) { return shadow.context == context; };
   shadows_.erase(std::remove_if(shadows_.begin(), shadows_.end(), gone), shadows_.end());
-  if (staging_.context == context) staging_ = {};
+  if (staging_.context != context) return;
+  expecting_.store(nullptr, std::memory_order_relaxed);
+  host_room_.stop(hung_);
+  staging_ = {};
 }
 
 }  // namespace warpsight

@@ -95,11 +95,12 @@ class Snapshots {
   CUstream aside_ = nullptr;  // for copies that wait for nothing else
   Staging staging_ = {};
   HostRoom host_room_;
-  std::atomic<uint64_t> looked_at_{0};  // bytes of the program when the GPU's room was looked at last
-  std::mutex mutex_;                    // protects what follows
-  uint64_t bytes_ = 0;                  // copied
-  std::deque<Shadow> shadows_;          // to be written out; with thread_, that one's alone
-  std::deque<Parked> parked_;           // likewise
+  std::atomic<CUcontext> expecting_{nullptr};  // staging_'s, once that is ready and until all is taken
+  std::atomic<uint64_t> looked_at_{0};         // bytes of the program when the GPU's room was looked at last
+  std::mutex mutex_;                           // protects what follows
+  uint64_t bytes_ = 0;                         // copied
+  std::deque<Shadow> shadows_;                 // to be written out; with thread_, that one's alone
+  std::deque<Parked> parked_;                  // likewise
   bool ending_ = false, hung_ = false;
   std::string failed_;
   std::thread thread_;  // writes both out
