@@ -1,4 +1,4 @@
-"""`ws.core("core.gpu")`: what `warpsight core` says of a GPU core dump, from Python."""
+"""`ws.core("core.gpu")`: the answer of `warpsight core` on a GPU core dump, from Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CoreReport:
-    """What a GPU core dump says; prints as `warpsight core` does. `document` is what `warpsight core --json` prints."""
+    """What a GPU core dump says. Prints as `warpsight core` does; `document` is the output of `warpsight core --json`."""
 
     document: dict[str, Any]
 

@@ -72,7 +72,7 @@ def _read(side: Side, device: Numbers, process: Numbers) -> ReducedRun:
 
 
 def _expanded(side: Side | Sequence[Side]) -> list[Side]:
-    """The runs of a side, folders of traces as what is in them.
+    """The runs of one side; a folder of traces stands for the traces in it.
 
     Raises:
         UsageError: when it does not exist.
@@ -87,7 +87,7 @@ def _expanded(side: Side | Sequence[Side]) -> list[Side]:
 
 
 def _in_folder(path: str) -> list[str]:
-    """The traces in a folder; a path that is no such folder is itself the run."""
+    """The traces in a folder; a path to anything else is itself the run."""
     from warpsight.formats import registry
     from warpsight.formats.source import Source
 

@@ -12,7 +12,7 @@ from typing import IO
 from warpsight.errors import WarpsightError
 from warpsight.model import private_files
 
-#: Errors of writing that do not say which file it was.
+#: Write errors that do not name the file.
 _NO_ROOM = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -37,7 +37,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
         WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
     """
     check_free(path, force)
-    # A short name of its own: that of the file may be as long as names can be.
+    # A short name of its own, because the file's name may already have the maximum length.
     temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         descriptor = private_files.create(temporary, new=True)

@@ -29,7 +29,7 @@ class TopSnapshot(Snapshot):
 def top(
     recording: str | None = None, *, interval: float = 1.0, window: float = 5.0, count: int = 15
 ) -> Iterator[TopSnapshot]:
-    """Look at a running recording again and again: rates, how busy the GPUs are, kernels, stacks, counters, loss.
+    """Watch a running recording: rates, GPU utilization, kernels, stacks, counters and loss, refreshed repeatedly.
 
     `next(ws.top("run.warp"))` is one look. The iteration ends with the recording, whose end is the last snapshot. Only what the
     recording has written is read, and nothing disturbs it.
@@ -48,7 +48,7 @@ def top(
 
 
 def _looks(live: Live, interval: float, count: int) -> Iterator[TopSnapshot]:
-    shown: Snapshot = live.look(count)  # takes up what is there: rates need two looks
+    shown: Snapshot = live.look(count)  # reads the current state first: rates need two readings
     while shown.recording:
         time.sleep(interval)
         shown = live.look(count, count)

@@ -47,7 +47,7 @@ class HangReport:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """A watched run: how the program ended (128 + signal, 127, 126), and the report of each hang or crash, the first first.
+    """A watched run: how the program ended (128 + signal, 127, 126), and a report of each hang or crash in order.
 
     `path` holds the reports as pages, texts and JSON, with the last seconds as a trace; None where nothing happened.
     """
@@ -256,7 +256,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
 
 
 def _answer(arguments: Sequence[str]) -> str:
-    """What a verb prints, run in a process of its own; what it says when it fails is raised."""
+    """The output of a command run in a separate process; its error message is raised if it fails."""
     child = python_command("warpsight.ui.cli", *arguments, site=True)
     done = subprocess.run(child, capture_output=True, text=True, check=False)
     if done.returncode:

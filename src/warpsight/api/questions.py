@@ -62,7 +62,7 @@ class Questions(StoredTrace):
     """A trace whose methods are the reading verbs."""
 
     def info(self) -> dict[str, Any]:
-        """Describe what the trace holds, how it was taken and what is missing, as in `warpsight info --json` (times in ns).
+        """Describe what the trace holds, how it was recorded and what is missing, like `warpsight info --json` (times in ns).
 
         :attr:`loss` is table `loss`, with every cause.
         """
@@ -399,6 +399,6 @@ def _cut(result: Result, top: int | None) -> Result:
 
 
 def _listed(names: Words) -> Sequence[str]:
-    """Several names, also as one text with commas between them."""
+    """Several names, given as a list or as one comma-separated string."""
     parts = names.split(",") if isinstance(names, str) else names
     return tuple(part.strip() for part in parts if part.strip())

@@ -1,4 +1,4 @@
-"""A trace that writes: reports, exports, flame graphs, the timeline as text, one packed file."""
+"""Traces with methods that write: reports, exports, flame graphs, the timeline as text, one packed file."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Writing(Questions):
         include_environment: bool = False,
         source: bool = True,
     ) -> Written:
-        """Write one HTML page that says what is wrong and shows it, and opens offline.
+        """Write one HTML page that says what is wrong and shows it. The page works offline.
 
         Args:
             out: new file or open stream; NAME.report.html by default.
@@ -356,7 +356,7 @@ def _written(out: Output, counts: Mapping[str, int]) -> Written:
 
 
 def _check_suffix(out: Output, to: str) -> None:
-    """Refuse a name that says another format than the one asked for, or a compression that there is not.
+    """Refuse a file name that implies a different format than the requested one, or an unsupported compression.
 
     Raises:
         UsageError: for `-o run.parquet` with `--to csv`; a name that says no format is fine.

@@ -145,7 +145,7 @@ class Arena:
 
     @property
     def device_library(self) -> str:
-        """The source to name for lost device records: whoever hands them over in this process."""
+        """The library to name for lost device records: the one that delivers them in this process."""
         platforms = {int(row["platform"]) for rows in self.kept["Device"] for row in rows}
         backend = registry.of_platform(platforms.pop()) if len(platforms) == 1 else None
         return (backend.library if backend is not None else "") or "cupti"
@@ -262,7 +262,7 @@ class Arena:
         self._new_expected.append((launches, expected))
 
     def take_expected(self) -> dict[str, Array]:
-        """The launches whose kernels are still missing; they are no longer tracked."""
+        """Return the launches whose kernels are still missing, and stop tracking them."""
         taken = self._expected
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
         return taken

@@ -1,4 +1,4 @@
-"""Arenas as files in memory: they keep what a killed recording had not yet written.
+"""Arenas as files in memory, which preserve what a killed recording had not written yet.
 
 A recording has a folder in a tmpfs, and each recorded process makes its arena there. Who drains an arena to its end
 removes it, so what is found when launcher and program are gone holds the rows that neither wrote. Not in a file on

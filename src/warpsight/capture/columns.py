@@ -1,4 +1,4 @@
-"""NumPy columns as Arrow arrays: nulls, enumerations and texts, each without a loop over rows."""
+"""NumPy columns as Arrow arrays: nulls, enumerations and strings, each without a loop over rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def zero_is_null(values: Array) -> Nullable:
 
 
 def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") -> pa.DictionaryArray:
-    """Small numbers as texts; numbers without a name become `other`."""
+    """Enumeration codes as strings; codes without a name become `other`."""
     known = sorted(names)
     beyond = max(known, default=-1) + 1
     lookup = np.full(beyond + 1, len(known), np.int8)

@@ -54,9 +54,9 @@ from warpsight.model.storage import damage, manifest
 #: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
 #: rest.
 ENOUGH_BYTES = 16 << 20
-#: Segments of a round: bounds what a crash repeats and how long raw data stays.
+#: Segments per round: limits the work repeated after a crash and the lifetime of raw data.
 _ROUND_SEGMENTS = 8
-#: In `raw` of a flight recorder: the segments are what is left of a longer recording, and this is why they were kept.
+#: In `raw` of a flight recorder: the segments are the remainder of a longer recording, and this is why they were kept.
 WINDOW = "window.json"
 
 
@@ -130,7 +130,7 @@ class Converter:
             path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"
         ]
         if self._log is not None:
-            enough_bytes = 0  # its readers want to see kernels while the program runs
+            enough_bytes = 0  # readers of the log want to see kernels while the program runs
         if not waiting or sum(path.stat().st_size for path in waiting) < enough_bytes:
             return {"converted": 0, "kernels": self._writer.rows["kernel"]}
         with self._recovering():
@@ -199,7 +199,7 @@ class Converter:
             self._take_segment(arena, path)
             self._converted.append(f"{path.parent.name}/{path.name}")
             last = number == len(segments)
-            # a flight recorder's window is converted in one go: it is waited for, and can be begun anew
+            # a flight recorder's window is converted at once: someone is waiting for it, and it can be restarted
             round_ends = number % _ROUND_SEGMENTS == 0 and self._window is None
             if (last and commit_last) or (round_ends and not last):
                 self._end_round()
@@ -426,7 +426,7 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
 
 
 def _awaited() -> str:
-    """The folder that the first request names; empty when there was none."""
+    """The folder named by the first request; empty if no request named one."""
     try:
         return str(json.loads(sys.stdin.readline() or "{}").get("folder", ""))
     except ValueError:

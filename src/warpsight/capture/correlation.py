@@ -16,7 +16,7 @@ import numpy.typing as npt
 from warpsight.capture.columns import one_value, pick
 
 Array = npt.NDArray[Any]
-#: Ids a window holds before its older half is closed; memory is touched only as far as ids are used.
+#: Ids a window holds before its older half is closed; only the memory of ids in use is touched.
 WINDOW_IDS = 8_000_000
 #: Ids whose calls are kept across a commit: kernels arrive within far fewer.
 SAVED_IDS = 1_000_000
@@ -26,7 +26,7 @@ UNKNOWN = -1
 #: `flags` of an id
 LAUNCH, SEEN = 1, 2
 _RANGE = 1 << 32
-#: `call` is the stack + 1, so that untouched memory says "no call noted".
+#: `call` is the stack + 1, so that untouched memory means "no call noted".
 _TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 
 
@@ -141,7 +141,7 @@ class CallWindow:
         return out
 
     def _cover(self, ids: Array, first: int) -> Array:
-        """Make room for ids, the lowest being `first`, and give their places; negative ones are before the window."""
+        """Make room for ids, starting at `first`, and return their indices; negative indices are before the window."""
         last = int(ids.max())
         if not self._size:
             self._move(max(first - WINDOW_IDS // 8, 0))
@@ -153,7 +153,7 @@ class CallWindow:
         return ids - self.base
 
     def _move(self, base: int) -> None:
-        """Begin anew at another id, empty."""
+        """Start over at another id, with an empty window."""
         self._arrays = {name: np.zeros(WINDOW_IDS, kind) for name, kind in _TYPES.items()}
         self.base = max(base, 0)
         self._size = 0

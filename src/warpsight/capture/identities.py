@@ -54,7 +54,7 @@ class TraceDevices:
             known = self._known[row["uuid"]] = {"device": new_id(row["index"], self._taken), **row}
             self._taken.add(known["device"])
             self.rows.append(known)
-        else:  # counters and recorders each know some columns of one device
+        else:  # each of counters and recorders knows some columns of a device
             known.update({name: value for name, value in row.items() if known.get(name) is None})
         return int(known["device"])
 
@@ -90,7 +90,7 @@ class DeviceIndex:
         return int(self._ids[index])
 
     def translate(self, index: Array, none: int | None = None) -> Nullable:
-        """A column of indices; `none` stands for no device."""
+        """Translate a column of indices; `none` means no device."""
         if one_value(index):
             if none is not None and int(index[0]) == none:
                 return Nullable(spread(0, len(index), np.int16), spread(True, len(index)))

@@ -49,7 +49,7 @@ class _Lookup:
     def __init__(self) -> None:
         self._ids = np.full(1024, _UNRESOLVED, np.int32)
         self._ids[0] = 0
-        #: Ids far above the others: texts of a flight recorder that were written for one row each.
+        #: Ids far above the others: strings of a flight recorder that were written for a single row.
         self._once: dict[int, int] = {}
         self.missing = 0
 
@@ -119,7 +119,7 @@ class LocalIds:
         self._our_frames: set[int] = set()
         self._between_frames: set[int] = set()
         self._native_frames: set[int] = set()
-        #: Local id of a stack that ends in a reporting function of ours, and in what is between -> trace id of its caller.
+        #: Local id of a stack that ends in one of our reporting functions or their internals -> trace id of its caller.
         self._called: dict[int, int] = {}
         self._between: dict[int, int] = {}
 

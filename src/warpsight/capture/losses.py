@@ -72,7 +72,7 @@ class LossLog:
         end: int | None = None,
         worst: int = 0,
     ) -> None:
-        """Add to the row with this cause, whose text names `worst` nanoseconds."""
+        """Add to the row with this cause, whose text includes the largest value, `worst` nanoseconds."""
         if not count:
             return
         row = self._counted.get((source, cause, kind, severity))

@@ -1,4 +1,4 @@
-"""Writing parts beside the conversion: two threads sort and encode while the next segment is decoded."""
+"""Writes parts in parallel with the conversion: two threads sort and encode while the next segment is decoded."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def wait(parts: Iterable[Future[Path]]) -> None:
 
 
 def keep(parts: Iterable[Future[Path]]) -> None:
-    """Wait until parts would survive a power cut: what they were made of can be removed then.
+    """Block until parts would survive a power failure, so that the files they came from can be deleted.
 
     Raises:
         OSError: when one could not be written.

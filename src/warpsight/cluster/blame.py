@@ -1,4 +1,4 @@
-"""Whose fault a late entry is: a rank may come last because it waited for another rank before, in another group.
+"""The rank to blame for a late entry: a rank may come last because it waited for another rank earlier, in another group.
 
     group A   rank 0 |== waits for 1 ==|~~|                          rank 1 works too long: rank 0 waits for it in A,
               rank 1 |---- works ------|~~|                          therefore enters B late, and rank 2 waits there

@@ -1,4 +1,4 @@
-"""Summaries kept beside their traces: a second question reads only megabytes.
+"""Summaries cached next to their traces, so that a second question reads only megabytes.
 
 `.NAME.summary.zip` is beside NAME, or in the user's cache folder where that place cannot be written to. It counts for as long
 as the trace has the size and the time of change that it was made from.

@@ -92,7 +92,7 @@ def cause(job: Job, steps: Steps, rank: int, chosen: Column) -> Cause | None:
 
 
 def _host_place(job: Job, steps: Steps, rank: int, chosen: Column, named: tuple[int, int, int, str]) -> str:
-    """What the host of a rank runs while the others' do not: the most specific place that most of its additional time is at.
+    """What a rank's host runs that the others' do not: the most specific place that accounts for most of its extra time.
 
     `named` is what the account has most of: its time, how much of that is more than the others', how much of the whole class is,
     and its name. Places are those on the stacks of samples, which all contain the program's entry; that one has as much on
@@ -229,7 +229,7 @@ def _instead(mine: _Sums, others: Sequence[_Sums]) -> str:
 
 
 def _slowdown(job: Job, rank: int) -> tuple[float, float, tuple[str, ...]]:
-    """By which factor its kernels are slower than the other ranks', which share of their time is about that, and examples.
+    """How much slower its kernels are than the other ranks', as a factor; the share of their time affected; and examples.
 
     Only kernels that it ran as often as the others count: a name that it launches more often may stand for other shapes.
     """

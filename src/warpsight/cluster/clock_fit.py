@@ -1,4 +1,4 @@
-"""The offset between two clocks from events that both saw, with an error bound that holds.
+"""The offset between two clocks, computed from events that both saw, with a guaranteed error bound.
 
 No rank leaves an all-reduce before the last rank has entered it. With `offset` taken to be what turns the other clock's time
 into ours, every collective that both clocks saw gives an interval:
@@ -28,7 +28,7 @@ Column = NDArray[Any]
 
 #: Clocks do not drift faster than this against each other (ns per ns); crystal oscillators stay below 1e-4.
 MOST_DRIFT = 5e-4
-#: Uncertainty of timestamps where the source has none (ns), and what is always allowed for.
+#: Uncertainty of timestamps if the source states none (ns), and the minimum always allowed for.
 _UNKNOWN_NOISE, _LEAST_SLACK = 1_000.0, 100.0
 #: How much an oscillator wanders off a straight line per second of a stretch (ns): 0.01 ppm.
 _WANDER = 10.0
@@ -267,7 +267,7 @@ def _change(found: Constraints) -> _Change | None:
     back = max(lines.rise, 0.0)
     first = min(float(found.at[before[-1]]) - back, float(found.at[after].min()))
     last = max(float(found.at[after[0]]) + back, float(found.at[before].max()))
-    # A collective that the change is within has its start before it, and says nothing of what comes after.
+    # A collective during which the change happens starts before it, and says nothing about the time after.
     within = (found.start[after] <= found.at[before].max()) & (
         found.low[after] + found.at[after] <= (found.end[before] + found.at[before]).max()
     )
@@ -279,7 +279,7 @@ def _change(found: Constraints) -> _Change | None:
 
 
 def _glance(at: Column, end: Column) -> _TwoLines:
-    """Two lines through the medians of many ends in some parts: whether there is a change, not where."""
+    """Fit two lines through the medians of buckets of ends, to decide whether there is a change, not where it is."""
     size = -(-len(at) // _GLANCE)
     whole = len(at) // size * size
     return _two_lines(at[size // 2 : whole : size], np.median(end[:whole].reshape(-1, size), axis=1))
@@ -314,7 +314,7 @@ class _TwoLines:
 
 
 def _two_lines(at: Column, value: Column) -> _TwoLines:
-    """The two lines, each over at least some rows, that fit best by least squares; outliers are pulled to the lines before.
+    """The least-squares pair of lines, each over a minimum number of rows; outliers are pulled toward the previous lines.
 
     Sums over the rows up to each one give the squares that a line leaves for all places of the change at once.
     """
@@ -525,7 +525,7 @@ def _stretch(
 
 
 def _robust_line(t: Column, value: Column) -> tuple[float, float]:
-    """Level at 0 and slope by medians: of slopes between points half the rows apart, then of what is left."""
+    """Level at 0 and slope by medians: of slopes between points half the rows apart, then of the residuals."""
     half = len(t) // 2
     rise, run = value[half:] - value[: len(value) - half], t[half:] - t[: len(t) - half]
     apart = run > 0

@@ -36,7 +36,7 @@ _Sums = dict[tuple[int, int], list[tuple[float, Column, Column]]]
 
 
 def traffic(waiting: Waiting) -> pa.Table:
-    """A row per pair of ranks that exchange data, most bytes first.
+    """One row per pair of ranks that exchange data, most bytes first.
 
     `latency` is the median transfer time of their operations, waiting aside; `bandwidth` the median of their large messages',
     null where there are none.

@@ -123,7 +123,7 @@ def _signature(entry: FlightEntry) -> tuple[Any, ...]:
 
 
 def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, FlightEntry]]) -> tuple[Any, ...]:
-    """What most ranks called; among as many, what was called more often before."""
+    """The operation that most ranks called; ties go to the one called more often before."""
     before = Counter(_signature(entry) for calls in inside.values() for entry in calls.values())
     counts = Counter(said.values())
     return max(counts, key=lambda one: (counts[one], before[one]))

@@ -108,7 +108,7 @@ class _Joining:
 
 
 def _interned(trace: StoredTrace, writer: TraceWriter) -> dict[str, Column]:
-    """New ids of names, shapes and stacks by their old ones, which count from 1; 0 stands for an id that is not there."""
+    """New ids of names, shapes and stacks by old id, starting at 1; 0 means that an id is missing."""
     own = writer.definitions
     names = {row["id"]: own.name(row["name"]) for row in trace.arrow("name").to_pylist()}
     columns = [column.name for column in TABLES["shape"].columns[1:]]

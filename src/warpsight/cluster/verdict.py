@@ -95,9 +95,7 @@ def judge(job: Job) -> JobVerdict:
     found += _stragglers(waiting, listed, worked, length)
     found += _pipelines(waiting, listed, worked, length)
     found += slow_links(traffic(waiting), {one.about.rank: one.about.host for one in job.summaries})
-    if not any(
-        one.severity == "error" for one in found
-    ):  # what comes after a hang or mismatch is not a transfer
+    if not any(one.severity == "error" for one in found):  # time after a hang or mismatch is not transfer
         found += _exposed(waiting, length)
     found += _shared(job)
     found += _clock_notes(job)
@@ -107,7 +105,7 @@ def judge(job: Job) -> JobVerdict:
 
 
 def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
-    """Errors first in the order found: the first names the cause; then faults of single ranks and links; then the usual order.
+    """Errors first, in the order found (the first names the cause), then faults of single ranks and links, then the usual order.
 
     What the job is built to wait for (a pipeline's bubbles, communication that nothing hides) may cost more than a fault, but
     nobody is to blame for it.
@@ -155,7 +153,7 @@ def _summary(job: Job, listed: Steps) -> str:
 
 
 def _rank_name(job: Job, place: int) -> str:
-    """A rank with its host and device, as far as known."""
+    """A rank with its host and device, if known."""
     about = job.summaries[place].about
     several = len({one.about.host for one in job.summaries}) > 1
     where = ", ".join(text for text in (about.host if several else "", about.device.split(" (")[0]) if text)
@@ -394,7 +392,7 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
 
 
 def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[Column, str] | None:
-    """In which steps a stage works longer than the others do, and when that is, in words.
+    """The steps in which a stage works longer than the others, and when those are, in words.
 
     None unless it waits less than they do, by half of what it works longer at least and twice of it at most.
     """

@@ -157,7 +157,7 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
         raise WarpsightError(
             "cuda-gdb is not installed: it is part of the CUDA toolkit (package cuda-gdb-13-0 or later)"
         )
-    # neither start-up files nor scripts that are beside what the process has loaded
+    # run neither start-up files nor scripts next to the binaries that the process has loaded
     command = [
         str(tool),
         "--batch",

@@ -55,7 +55,7 @@ def build(
 
 
 def device_error(trace: StoredTrace) -> dict[str, Any] | None:
-    """The first sticky CUDA error that a call of the program returned; None when there was none."""
+    """The first sticky CUDA error returned to the program; None if there was none."""
     codes = ", ".join(map(str, _STICKY))
     rows = []
     for table in ("launch", "api"):

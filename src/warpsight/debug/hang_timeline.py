@@ -14,7 +14,7 @@ _EDGES = """
 SELECT min(t) FROM (SELECT min(start) AS t FROM launch UNION ALL SELECT min(start) FROM kernel
                     UNION ALL SELECT min(start) FROM memcpy)
 """
-# Work longer than a part stands for itself; shorter work fills parts by the share of them that it takes.
+# Work longer than a part is drawn by itself; shorter work fills parts by the share of them that it takes.
 _WORK = """
 WITH work AS (
     SELECT process, device, stream, start, duration, name, 'kernel' AS kind FROM kernel WHERE start IS NOT NULL

@@ -17,7 +17,7 @@ from warpsight.device_code.debug_info.inline_chain import Frame, source_line
 from warpsight.device_code.demangle import demangle
 
 _NUMBER = re.compile(r"0x[0-9a-f]+")
-#: Frames of the CUDA runtime and of the C library below main, which say nothing about the program.
+#: Frames of the CUDA runtime and of the C library below main, which are unrelated to the program.
 _PLUMBING = re.compile(
     r"^(libcudart_static_|__cudaLaunchKernel|__device_stub__|_start$|__libc_start|cudaLaunchKernel|cuLaunchKernel)"
 )
@@ -56,7 +56,7 @@ class _HostFrame:
 
 @dataclass
 class SanitizerFinding:
-    """A finding of the tool, once.
+    """One finding of the tool, without repeats.
 
     Attributes:
         kind: the tool's own word: `Precise`, `Initcheck`, `Synccheck`, `Analysis` (a race), `Api`, `Leak`, ….
@@ -82,7 +82,7 @@ class SanitizerFinding:
     threads: list[tuple[Coordinates, Coordinates]] = field(default_factory=list)
 
     def to_json(self, sources: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The finding for JSON; source text where the files are here."""
+        """The finding for JSON, with source lines if the files are on this machine."""
         return {
             "kind": self.kind,
             "severity": self.severity,

@@ -254,7 +254,7 @@ class Cubin:
         )
 
     def ptx_at(self, section: int, offset: int) -> tuple[int, str] | None:
-        """The line of the embedded PTX that an instruction came from: its number, and its text ("" when it is not kept)."""
+        """The line of the embedded PTX that an instruction came from: its number, and its text ("" if not kept)."""
         for table in self._tables_of(section):
             relative = offset - table.start
             if not table.addresses or relative < table.addresses[0] or relative >= table.sequence.end:
@@ -319,7 +319,7 @@ class Cubin:
         return tuple(frames)
 
     def use_ptx(self, paths: Iterable[Path], sources: tuple[str, ...] = ()) -> None:
-        """Look for PTX files of the kernels whose line tables have no call sites.
+        """Look for PTX files of kernels whose line tables have no call sites.
 
         See :mod:`warpsight.device_code.debug_info.ptx_files`.
         """

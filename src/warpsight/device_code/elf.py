@@ -44,7 +44,7 @@ def readable(raw: bytes) -> str:
 
 
 class ElfError(WarpsightError):
-    """A file is not an ELF file, or too damaged to say anything about."""
+    """The file is not an ELF file, or is too damaged to read."""
 
 
 class NotElfError(ElfError):
@@ -98,7 +98,7 @@ class Elf:
             raise ElfError(f"{self.name}: not a 64-bit little-endian ELF file")
 
     def _section_table(self, header: bytes) -> tuple[Array, int]:
-        """The section table as far as it is there, and the index of the section with the names."""
+        """The part of the section table that exists, and the index of the section with the names."""
         offset = int.from_bytes(header[40:48], "little")
         size, count, names = (int.from_bytes(header[i : i + 2], "little") for i in (58, 60, 62))
         if offset == 0 or (size != _SECTION.itemsize and count):

@@ -29,7 +29,7 @@ _WITHOUT_RESULT = frozenset({
     "UTCCP", "UTCBAR", "UTCSHIFT", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTMAFENCE", "UTCCPFENCE",
     "ENDCOLLECTIVE", "SETMAXREG", "USETMAXREG", "SETCTAID", "SETLMEMBASE", "ATOMGRED",
 })  # fmt: skip
-#: How many leading predicates are results, where the text shows fewer.
+#: Number of leading predicates that are results, where the text shows fewer.
 _PREDICATE_RESULTS = {
     "PLOP3": 2,
     "UPLOP3": 2,

@@ -146,7 +146,7 @@ def _is_pack(path: Path) -> bool:
 
     if pack.is_packed(path):
         return True
-    with path.open("rb") as file:  # a damaged archive is one all the same, a text with its name is not
+    with path.open("rb") as file:  # a damaged archive is still an archive, a text file with its name is not
         return path.name.endswith(pack.SUFFIX) and file.read(2) == b"PK"
 
 
@@ -231,7 +231,7 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
     with decoding(source.name):
         try:
             chosen.read(source, target, registry.Options(options))
-        except UsageError as error:  # a number that no column holds: nobody meant it
+        except UsageError as error:  # a number that fits no column: not a real value
             raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
         except UnicodeDecodeError as error:
             raise FormatError(source.name, f"holds text that is not UTF-8 ({error.reason})") from error

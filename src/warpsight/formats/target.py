@@ -42,9 +42,9 @@ class Target:
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
         """Rows go to `writer`, which the caller closes."""
         self._writer = writer
-        #: Separates sources: the same pid in two files is two processes unless the reader says otherwise.
+        #: Distinguishes sources: the same pid in two files means two processes unless the reader says otherwise.
         self.scope = scope
-        #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
+        #: The current source's entry in the manifest, besides format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
         #: Exports of ours whose rows were read, and the parts of their traces (:mod:`warpsight.formats.enclosed`).
         self.exports: set[tuple[int, int]] = set()
@@ -85,7 +85,7 @@ class Target:
         return self._writer.name(text)
 
     def names(self, texts: Iterable[str | None]) -> list[int | None]:
-        """Ids of many names; None stays None."""
+        """Ids of several names; None stays None."""
         return self._writer.names(texts)
 
     def shape(self, **columns: object) -> int:
@@ -104,18 +104,18 @@ class Target:
         return self._writer.shape(**columns)
 
     def _note_once(self, cause: str) -> None:
-        """Add a note once, whatever the number of rows it applies to."""
+        """Add a note once, no matter how many rows it applies to."""
         if not any(row["cause"] == cause for row in self.losses):
             self.note(cause)
 
     def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
-        """Id of a stack, outermost frame first: texts or Frame tuples; None without frames."""
+        """Id of a stack, outermost frame first, given as strings or Frame tuples; None without frames."""
         return self._writer.stack(frames, method)
 
     # Who and where
 
     def process(self, pid: object, /, *, scope: str | None = None, **columns: object) -> int:
-        """Id of a process. `pid` is the source's key; text keys and unsuitable numbers get pid 0.
+        """Id of a process. `pid` is the source's key; string keys and unsuitable numbers get pid 0.
 
         `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
         environment, settings, start, end, exit); what is not given is empty, and start and end are those of its rows.
@@ -204,7 +204,7 @@ class Target:
         self.lost(count, "durations below zero: they are 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
-        """Keep a raw field of the `row`-th foreign row (source order) as JSON text `value`."""
+        """Keep a raw field of the `row`-th foreign row (source order) as JSON in `value`."""
         self._small["attribute"].append(
             {"table": table, "row": row, "key": key, "value": value, "process": process}
         )

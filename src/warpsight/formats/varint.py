@@ -56,7 +56,7 @@ def decode(data: Column, at: Column) -> tuple[Column, Column]:
 
 
 def decode_one(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """One number and where it ends.
+    """Decode one number; returns it and its end.
 
     Raises:
         Overlong: when it has no end.

@@ -53,7 +53,7 @@ def _guarded(check: Callable[[], Check]) -> Check:
 
 
 def _of_backends() -> list[Check]:
-    """Checks of backends other than the core's; a vendor without hardware or software here has none."""
+    """Checks for backends other than the core's; vendors without hardware or software on this machine have none."""
     found: list[Check] = []
     for one in registry.with_part("doctor"):
         try:
@@ -71,7 +71,7 @@ def _failed(feature: str, error: Exception) -> Check:
 
 
 def other_system() -> Check:
-    """The reason why there is no recorder here."""
+    """The reason why this system has no recorder."""
     return Check("recorder", MISSING, "recording needs Linux; recordings made there can be read here")
 
 
@@ -268,7 +268,7 @@ def confinement() -> Check:
 
 def shared_memory() -> Check:
     """Memfd and the limits that apply to it."""
-    import resource  # Windows has none, and imports this module
+    import resource  # Windows lacks it, and imports this module
 
     try:
         fd = os.memfd_create("warpsight-doctor")
@@ -339,7 +339,7 @@ def viewer() -> Check:
 
 
 def secret_rules() -> Check:
-    """detect-secrets, whose rules know the secrets of many services."""
+    """detect-secrets, whose rules recognize the secrets of many services."""
     if importlib.util.find_spec("detect_secrets"):
         why = "secrets are known by the names before them and by detect-secrets' rules"
         return Check("redaction", OK, why)
@@ -347,11 +347,11 @@ def secret_rules() -> Check:
     return Check("redaction", DEGRADED, why, "pip install detect-secrets")
 
 
-#: What records, and what it records with; checks of other backends follow these.
+#: The recorder and its dependencies; checks of other backends follow these.
 RECORDERS: tuple[Callable[[], Check], ...] = (
     recorder, cuda, cuda_tracing, counters, instruction_registers, opencl_devices, opencl_recording, pocl,
 )  # fmt: skip
-#: What the host allows.
+#: Permissions of the host.
 HOST: tuple[Callable[[], Check], ...] = (
     python_stacks, host_samples, attaching, perf_events, confinement, shared_memory, dev_shm, disk, processors, nvtx, viewer,
     secret_rules,

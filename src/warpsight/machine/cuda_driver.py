@@ -52,7 +52,7 @@ class CudaDevice:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """libcuda, or None when there is no driver."""
+    """libcuda, or None without a driver."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 _WHEEL_FOLDERS = ("cu13/lib", "cuda_cupti/lib", "cu12/lib")
 
-#: (first, last, what is wrong): cuptiGetVersion, inclusive. The recorder has the same table
-#: (native/cuda/versions.cpp).
+#: (first, last, problem): cuptiGetVersion, inclusive. The recorder has the same table (native/cuda/versions.cpp).
 KNOWN_PROBLEMS = (
     (
         0,

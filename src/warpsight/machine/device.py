@@ -1,4 +1,4 @@
-"""The known facts of one device, whatever their source."""
+"""The known facts about one device, from any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All devices of this machine, each once, from whatever can describe it: NVML, the CUDA driver, the kernel, OpenCL."""
+"""All devices of this machine, each once, from every available source: NVML, the CUDA driver, the kernel, OpenCL."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _results_path() -> Path:
 
 
 def measure(size: int = _COPY_BYTES, platform: str = "auto") -> list[Link]:
-    """Every path of a platform: cuda, opencl, or auto for the best one here.
+    """Measure every path of a platform: cuda, opencl, or auto for the best one on this machine.
 
     Raises:
         WarpsightError: when there is no device.

@@ -111,7 +111,7 @@ def _user(folder: Path) -> str | None:
     except (OSError, KeyError, ValueError):
         return None
     try:
-        import pwd  # Windows has none, nor /proc
+        import pwd  # Windows has neither this nor /proc
 
         return pwd.getpwuid(uid).pw_name
     except (ImportError, KeyError):

@@ -71,7 +71,7 @@ class Topology:
 
 
 def discover() -> Topology:
-    """The topology of this machine, as NVML knows it; empty without NVML."""
+    """The topology of this machine according to NVML; empty without NVML."""
     with by_nvml.session() as nvml:
         return Topology((), ()) if nvml is None else of_nvml(nvml)
 
@@ -83,7 +83,7 @@ def linked_gpus() -> dict[str, Any]:
 
 
 def of_nvml(nvml: ModuleType) -> Topology:
-    """What NVML says."""
+    """The topology according to NVML."""
     devices = [one for one in by_nvml.devices(nvml) if not (one.mig or "").startswith("instance")]
     ends = [_ends(nvml, one.handle) for one in devices]
     gpus = tuple(

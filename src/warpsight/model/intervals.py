@@ -147,7 +147,7 @@ def measure(whole: Intervals, at: Column) -> Times:
 
 
 def _lengths(start: Times, end: Times, first: Column) -> Times:
-    """The summed length of the members from each of `first` to the next.
+    """The total length of the members from each of `first` to the next.
 
     Sums of times may pass 2**63; arithmetic modulo 2**64 gives the right difference.
     """
@@ -195,7 +195,7 @@ def time_at_depth(start: Times, end: Times) -> tuple[Times, Times]:
 
 
 def integral(start: Times, end: Times, at: Column) -> Times:
-    """For each moment, the interval-time before it: the sum over all intervals of how much of each is before it.
+    """For each moment, the total interval time before it: over all intervals, the part of each that lies before the moment.
 
     Sums of 10 million intervals may pass 2**63 on the way; arithmetic modulo 2**64 gives the right difference.
     """

@@ -1,4 +1,4 @@
-"""Delays in a program's kernels: the environment of a run with a plan, and the delays that were made.
+"""Delays in a program's kernels: the environment for a run with a plan, and the delays that occurred.
 
 The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
 points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
@@ -51,7 +51,7 @@ class _Parts:
 
 @lru_cache(maxsize=1)
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that lives as long as this process."""
+    """A folder that is removed when this process exits."""
     return tempfile.TemporaryDirectory(prefix="warpsight-delays-")
 
 
@@ -203,7 +203,7 @@ def losses(log_path: Path) -> list[str]:
 
 
 def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
-    """Functions with points that made no delay in a run, with the reason if known, one sentence each.
+    """Functions with points that caused no delay in a run, with the reason if known, one sentence each.
 
     `done`: what :func:`delays_done` says, where that is known.
     """

@@ -21,7 +21,7 @@ from warpsight.race.journal import ExperimentJournal
 from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, TestedProcess, end_leftovers
 from warpsight.race.plan import Plan
 
-#: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
+#: Variables that make a program execute a plan, and log the delays to a second file if there is one.
 _Injection = Callable[[Path, Path | None], Mapping[str, str]]
 
 
@@ -186,7 +186,7 @@ class Experiment:
         return None
 
     def _may_keep(self) -> bool:
-        """Whether trials alone say how a run ended."""
+        """Whether the outcomes of trials alone decide how a run ended."""
         oracle = self.oracle
         return oracle.in_process > 1 and not oracle.same_output and not oracle.same_files
 

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """A word that the first access's side sets afterwards and the second's side reads before.
+    """A word that the side of the first access sets afterwards, and that the side of the second access reads before.
 
     Attributes:
         release, acquire: the lines of that; scopes: of both; fences: the scopes of what is between accesses and flag.

@@ -1,4 +1,4 @@
-"""The calls of a program under test: named outputs, and trials repeated inside one process.
+"""The calls that a program under test makes: named outputs, and trials repeated inside one process.
 
     import warpsight as ws
 

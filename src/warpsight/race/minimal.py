@@ -20,7 +20,7 @@ Oracle = Callable[[tuple[int, ...]], bool]
 
 #: Failures of all elements together with which the rate of failing is estimated before anything is left out.
 _CALIBRATION = 3
-#: Belief beforehand that what was kept suffices, that no element at all is needed, and that a kept element is not needed.
+#: Prior probability that the kept set suffices, that no element at all is needed, and that a kept element is not needed.
 _SUFFICES, _NATURAL, _NEEDLESS = 0.3, 0.02, 0.05
 #: A needless element is left out when this is sure.
 _SURE = 0.95
@@ -56,7 +56,7 @@ def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
 
 
 def exact(count: int, oracle: Oracle) -> Minimal:
-    """Search with an oracle that always gives the same answer, in at most k·log2(N) + 2k + 1 calls for k elements of N.
+    """Search with a deterministic oracle, in at most k·log2(N) + 2k + 1 calls for k elements of N.
 
     One call is of everything. The first element takes ⌈log2(N + 1)⌉, as no element at all is one of the answers; each further one
     ⌈log2 r⌉ among the r that are left; and each is followed by a call of what was kept alone.
@@ -149,7 +149,7 @@ class Search:
         return _Stage(Bisection(positions, forgetful(rates)), left, kept)
 
     def _calibrate(self, stage: _Stage) -> bool:
-        """Run everything until it has failed often enough to know its rate; whether it ever failed."""
+        """Run everything until it has failed often enough to estimate its rate; returns whether it ever failed."""
         failures = asked = 0
         while failures < _CALIBRATION:
             if asked >= self.patience and not failures:

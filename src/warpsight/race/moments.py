@@ -46,7 +46,7 @@ class WarpMoments:
 
 @dataclass(frozen=True)
 class _Seat:
-    """A warp of a launch and the row of its access among the launch's events; -1: it has none."""
+    """A warp of a launch and the row of its access among the launch's events; -1 if it has none."""
 
     launch: TracedLaunch
     block: int

@@ -21,9 +21,10 @@ from warpsight.race.outputs import file_difference
 from warpsight.recorder.launch import check_runnable
 
 PLAN_VARIABLE = "WARPSIGHT_RACE_PLAN"
-#: What `git bisect run` takes for "cannot be tested", and what shells return for a command that is not found or not executable.
+#: The code that `git bisect run` takes for "cannot be tested", and those of shells for a command that is not found or not
+#: executable.
 _BROKEN_CODES = (125, 126, 127)
-#: Signals that a program gets for what it did itself; others come from outside (the kernel's OOM killer, a user, a batch system).
+#: Signals that a program causes itself; others come from outside (the kernel's OOM killer, a user, a batch system).
 _CRASHES = {
     signal.SIGILL,
     signal.SIGTRAP,
@@ -37,13 +38,13 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _LIBC = ctypes.CDLL(None) if os.name == "posix" else None
 
 Kind = Literal["pass", "fail", "crash", "hang", "timeout", "broken"]
-#: Outcomes that count as failures, and those that say nothing.
+#: Outcomes that count as failures, and inconclusive ones.
 _FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
 BROKEN: tuple[Kind, ...] = ("timeout", "broken")
 
 
 class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program, and the criteria of failure.
+    """A program, and the criteria by which a run of it fails.
 
     Attributes:
         command: the program; expect_exit: its exit code when all is well.
@@ -192,7 +193,7 @@ class TestedProcess:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and what it started."""
+    """Kill a program and its child processes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -130,7 +130,7 @@ class _Versioned(msgspec.Struct):
 
 
 def read(path: Path | str) -> Plan:
-    """Read a plan. Where its program's command line held secrets, asterisks stand for them.
+    """Read a plan. Secrets in its program's command line have been replaced with asterisks.
 
     Raises:
         FormatError: when the file is damaged, is not a plan, or has a version that this warpsight does not know.

@@ -32,7 +32,7 @@ PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluste
 _PRIVATE = "local"
 #: Kinds that read or write memory themselves: a race is between two of these.
 ACCESSES = frozenset(kind.name for name in ("memory", "tma", "wgmma") for kind in CLASSES[name])
-#: What points can be selected by: kinds, classes of them, and the host's launches.
+#: Ways to select points: kinds, classes of them, and the host's launches.
 _KIND_NAMES = (
     *PATCHED,
     *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
@@ -160,7 +160,7 @@ def points_of(trace: EventTrace) -> set[Point]:
 
 
 def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
-    """The points at instructions whose text matches one of the regular expressions."""
+    """The points at instructions whose text matches any of the regular expressions."""
     compiled = [re.compile("" if pattern == "*" else pattern) for pattern in patterns]
     found = set()
     for said in trace.file.operands:

@@ -44,7 +44,7 @@ def plan_of(
     first: Sequence[Point] = (),
     **rule: Any,
 ) -> Plan:
-    """A plan with the chosen points of a run: those of `first` come first, chosen or not, and accesses before others.
+    """A plan with the chosen points of a run: first those of `first`, chosen or not, and accesses before others.
 
     Args:
         command: the program.

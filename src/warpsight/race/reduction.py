@@ -26,7 +26,7 @@ from warpsight.race.plan import Plan, Point, Where
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
 
-#: Told what is searched, the number of runs so far and the outcome of the last one.
+#: Called with the subject of the search, the number of runs so far and the outcome of the last one.
 Progress = Callable[[str, int, RunOutcome], None]
 #: No delay below this is tried.
 _SHORTEST_NS = 100
@@ -100,7 +100,7 @@ class _Reduction:
         return outcome.failed
 
     def _judged(self, name: str, plan: Plan) -> RunOutcome:
-        """Run until the outcome says something, and make it durable."""
+        """Repeat runs until the outcome is conclusive, and save it."""
         run = f"{self.runs:06}"
         for _ in range(_REPEATED):
             outcome = self.experiment.run(run, plan, control_share=0.0 if plan.probability else 1.0)

@@ -32,14 +32,17 @@ EXIT_CODES: dict[Verdict, int] = {"not reproduced": 0, "reproduced": 10, "natura
 _LADDER = (0.01, 0.1, 1.0)
 #: The share of runs without delays, before and after the first failure.
 _CONTROL_BEFORE, _CONTROL_AFTER = 0.2, 0.5
-#: The same for trials inside a process, which cost next to nothing beside its start: a failure is then worth more.
+#: The same for trials inside a process, which are nearly free compared with starting it: a failure is then worth more.
 _TRIALS_BEFORE, _TRIALS_AFTER = 0.5, 0.8
 #: So many broken runs before any other are enough, and later this part of all runs.
 _BROKEN_FIRST, _BROKEN_PART = 5, 0.5
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """A run as it was drawn: number, ceiling (0 in the control arm), seed, and which part of runs or trials has no delays."""
+    """The parameters drawn for a run.
+
+    These are its number, ceiling (0 in the control arm), seed, and the fraction of runs or trials without delays.
+    """
 
     run: int
     ceiling_ns: int
@@ -150,7 +153,7 @@ class State:
         if outcome.kind in BROKEN:
             self.broken += 1
             return
-        whole = drawn.ceiling_ns > 0  # whether trials are delayed where they do not say so themselves
+        whole = drawn.ceiling_ns > 0  # whether trials are delayed unless they say otherwise
         failed_delayed = outcome.failed_delayed if outcome.failed_delayed is not None else whole
         arm = self.ceilings.setdefault(drawn.ceiling_ns, Arm()) if whole else self.control
         arm.runs += 1
@@ -178,7 +181,7 @@ class State:
                 self.evidence = Evidence.of(self.failures)
 
     def verdict(self) -> tuple[Verdict, str] | None:
-        """The verdict, if there is one yet."""
+        """The verdict, if it has been reached."""
         enough = 1 / self.alpha
         runs = len(self.ended)
         control, delayed = self.control, self.delayed
@@ -321,7 +324,7 @@ def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceili
                     _record(experiment, journal, state, waiting, drawn, future.result())
                 progress(state)
         finally:
-            experiment.stop.set()  # what still runs when the verdict is there, or at Ctrl-C
+            experiment.stop.set()  # processes still running at the verdict or at Ctrl-C
 
 
 def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> RunOutcome:
@@ -375,7 +378,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
 
 
 def _result(experiment: Experiment, state: State, reference: RunOutcome) -> StressResult:
-    """The verdict with what it rests on; the plan that fails most often is written for `race replay` and `race reduce`."""
+    """The verdict and its evidence. Writes the plan that fails most often for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
     elif reference.failed:

@@ -26,12 +26,12 @@ class BackendChoice:
 
     backend: Backend | None
     external: bool
-    #: A note for the user: why this recorder, and what the other would be.
+    #: A note for the user: why this recorder was chosen, and what the other one would be.
     note: str = ""
 
 
 def choose(given: Given) -> BackendChoice:
-    """The recorder that the options request.
+    """Choose the recorder that the options request.
 
     Raises:
         UsageError: when the backend has no such recorder.
@@ -59,7 +59,7 @@ def _asks_for_external(given: Given) -> bool:
 
 
 def _own(backend: Backend, *, required: bool) -> BackendChoice:
-    """Our own recorder where what it needs is here, else the vendor's."""
+    """Our own recorder if its requirements are installed, otherwise the vendor's."""
     needed = backend.recorder().requirement()
     if needed is None or needed.path is not None:
         untested = f", untested on {backend.vendor}'s hardware" if backend.untested else ""

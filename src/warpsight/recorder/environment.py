@@ -1,4 +1,4 @@
-"""The environment of recorded programs: variables that load the recorder and tell it where and what to record."""
+"""The environment of recorded programs: variables that load the recorder and configure where and what to record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from warpsight.recorder.options.settings import Settings
 SOCKET = "WARPSIGHT_SOCKET"
 #: Where the runtimes of OpenMP and OpenACC look for tools.
 OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
-#: What NCCL and RCCL load as their profiler.
+#: Variables that name the profiler plugin of NCCL and RCCL.
 NCCL = "NCCL_PROFILER_PLUGIN"
 #: Holds nothing but a `sitecustomize` that hands on to the user's own one.
 _HOOK_FOLDER = str(Path(__file__).parents[1] / "inside" / "python_hook")
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that load the recorder into a program and say what to record, without the socket.
+    """The variables that load the recorder into a program and configure what to record, without the socket.
 
     Raises:
         UsageError: when the environment loads another tool in its place.
@@ -31,7 +31,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     if path is None:
         _native.load()  # raises, with what to do about it
     assert path is not None
-    # An empty variable says what an absent one says: it is set where it must override another value.
+    # An empty variable means the same as an absent one; it is set if it must override another value.
     options = {name: text for name, text in settings.variables().items() if text or name in environment}
     out = {_native.ENVIRONMENT: str(path), **options}
     for backend in registry.selected(settings.backend):
@@ -55,7 +55,7 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
     if "openmp" in settings.trace:
         if environment.get("OMP_TOOL", "").strip().lower() == "disabled":
             raise UsageError("--trace openmp: OMP_TOOL=disabled forbids tools in OpenMP programs; unset it")
-        # the first that wants to is the tool
+        # the first one that can be used is the tool
         others = [p for p in environment.get(OPENMP, "").split(":") if p and os.path.realpath(p) != library]
         out[OPENMP] = ":".join([library, *others])
     if "openacc" in settings.trace:

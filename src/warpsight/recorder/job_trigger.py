@@ -1,4 +1,4 @@
-"""Recording that starts and stops on all ranks of a job at one step or time, for `warpsight cluster trigger`.
+"""Recording that starts and stops on all ranks of a job at the same step or time, for `warpsight cluster trigger`.
 
 The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network
 and nothing runs beside the job. Each launcher looks for it, does it, and leaves a file in its own folder that says so.
@@ -107,7 +107,7 @@ class JobTrigger:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """Stop; returns sentences about what was recorded and why nothing else was."""
+        """Stop recording; returns sentences about what was recorded and why nothing else was."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -121,7 +121,7 @@ class JobTrigger:
             try:
                 found.append(TriggerRequest(**json.loads(place.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError):
-                continue  # none, or one of another version
+                continue  # none, or one from another version
         return found
 
     def _run(self) -> None:

@@ -63,7 +63,7 @@ def create(path: Path, *, force: bool = False) -> Path:
 
 
 def create_file(path: Path, *, force: bool) -> Path:
-    """Make an empty file beside a recording (mode 0600), and return its absolute path.
+    """Create an empty file next to a recording (mode 0600), and return its absolute path.
 
     Raises:
         OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.

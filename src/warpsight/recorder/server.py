@@ -48,7 +48,8 @@ _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_CORED
 #: Ends of child processes that are remembered.
 _MOST_STATUSES = 65_536
 
-#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes say which they had.
+#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes report which ones they
+#: used.
 _UNHEARD = {
     "openmp": "no OpenMP runtime with a tools interface (GCC's has none)",
     "openacc": "no OpenACC runtime",
@@ -78,7 +79,7 @@ class Server:
             WarpsightError: when this installation cannot record.
         """
         self.settings = settings
-        #: What gives a child the limits that this process was started with.
+        #: Sets a child's limits to those that this process was started with.
         self.restore_limits = raise_limit()
         _load_library()
         self.folder = output.create(path, force=force)
@@ -90,7 +91,7 @@ class Server:
         self._log_path: Path | None = None
         self._command: list[str] = []
         self._drained = threading.Event()
-        #: Control words for a process that is detached: rest (0), or stop for good (STOP).
+        #: Control words for a detached process: pause (0), or stop permanently (STOP).
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
@@ -200,7 +201,7 @@ class Server:
                 self.ring.store.collect()
 
     def set_control(self, bits: int) -> None:
-        """Ask every process to record (RECORD), rest (0) or stop for good (STOP)."""
+        """Tell every process to record (RECORD), pause (0) or stop permanently (STOP)."""
         self._loop.set_control(bits)
 
     def wait_idle(self, seconds: float) -> bool:
@@ -376,7 +377,7 @@ class Server:
         return {"folder": str(self.folder), "ring": self.settings.ring, **self.statistics()}
 
     def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
-        """Make the file of the kernel log; returns what the converter needs to know about it."""
+        """Create the file of the kernel log; returns the settings that the converter needs for it."""
         if not self.settings.kernel_log:
             return ()
         path = output.create_file(Path(self.settings.kernel_log), force=force)
@@ -391,7 +392,7 @@ class Server:
         self._timers.append(timer)
 
     def _stop_remaining(self) -> None:
-        """Ask processes that still run to stop recording, and give them a moment for their last rows."""
+        """Ask processes that are still running to stop recording, and give them a moment to write their last rows."""
         if not self._loop.running:
             return
         self._loop.set_control(STOP)

@@ -47,7 +47,7 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What came in after the end was for a launcher that has nothing left to do.
+        # Signals received after the end were meant for a launcher that has nothing left to do.
         while _next(self._waited, 0) is not None:
             pass
         if self.restore is not None:

@@ -23,7 +23,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class _Suspect:
-    """How to know a process that uses an API, and why it is not recorded."""
+    """How to recognize a process that uses an API, and why it is not recorded."""
 
     sign: Sign
     why: str

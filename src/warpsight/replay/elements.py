@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: What `--dtype` takes, and the NumPy type of the bits.
+#: Values of `--dtype`, and the NumPy type of the bits.
 TYPES: dict[str, str] = {
     "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int64": "<i8", "int32": "<i4",
     "int16": "<i2", "uint8": "<u1",

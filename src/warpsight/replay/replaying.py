@@ -29,14 +29,14 @@ from warpsight.replay.writers import attributed, writes
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
+#: How much an operation may seem to begin before another one ended: the resolution of clocks and events.
 _TOLERANCE_NS = 1_000.0
-#: What the program calls work of which none failed on its own.
+#: The program's name for work of which no part failed on its own.
 RUNNING = "running the operations"
 #: The log of the delays that were made, in a replay's folder.
 _DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
-#: What a run with each operation timed adds; more says no more.
+#: Cost of a run with each operation timed; a larger number is no more precise.
 _TIMED_RUNS = 5
 #: Two with each byte.
 _REACH_RUNS = 4

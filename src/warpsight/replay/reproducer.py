@@ -182,7 +182,10 @@ def _memory_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
 
 
 def _comment(text: str) -> str:
-    """A text without characters that end a line or turn it around: a name of a capsule must not look like code, or hide some."""
+    """A string without characters that end a line or reverse text direction.
+
+    A capsule's name must not look like code, or hide code.
+    """
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

@@ -61,7 +61,7 @@ class KernelCode:
 
     @property
     def registers(self) -> int:
-        """Registers of a thread; 0 when the cubin does not say."""
+        """Registers per thread; 0 if the cubin does not say."""
         return register_count(self.cubin, self.section)
 
     @cached_property

@@ -20,7 +20,7 @@ from warpsight.sass.code_place import CodePlace
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What the samples of a kernel can be summed by.
+#: Keys to sum a kernel's samples by.
 LEVELS = ("line", "ptx", "instruction")
 _PLURALS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
 NOT_SAMPLED = "no samples of program counters; record with: warpsight record --pc-sampling on -- PROGRAM (NVIDIA, CUPTI)"

@@ -70,7 +70,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """Names to measure here, with `roofline` expanded, and the passes they need.
+    """The metrics to measure on this machine, with `roofline` expanded, and the number of passes.
 
     Where there is no GPU they are unchecked, and need one pass. They are checked in a process of its own: CUPTI can crash where
     it does not fit the driver, and the recorder checks again.

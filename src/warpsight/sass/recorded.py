@@ -121,7 +121,7 @@ def _kernels(trace: StoredTrace) -> list[_RecordedKernel]:
 
 
 class _Code:
-    """The code of a trace, each module opened once, and what is gathered about its kernels."""
+    """The code of a trace, with each module opened once, and the data collected about its kernels."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -165,7 +165,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
 
 
 def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _RecordedKernel:
-    """The first kernel that matches a name, or the first of all.
+    """The first kernel that matches a name, or the first one.
 
     Raises:
         UsageError: when no kernel's name fits.

@@ -218,13 +218,13 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
     )
     place_known = program.place >= 0
     loose = (previous < 0) & ~place_known & (program.previous >= 0)
-    previous[loose] = program.previous[loose]  # nothing else says when these begin
+    previous[loose] = program.previous[loose]  # nothing else determines when these begin
     delay = program.delay.copy()
     return program.but(previous=previous, links=more, delay=delay)
 
 
 def _fused(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """The device work launched in one range as one kernel: as long as its work together, or as requested."""
+    """The device work launched in one range as one kernel, as long as the sum of its work or as requested."""
     ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     called = np.flatnonzero(program.place >= 0)

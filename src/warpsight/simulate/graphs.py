@@ -1,4 +1,4 @@
-"""Launches moved into CUDA graphs: one call instead of many, and nodes that follow each other at the graph's pace."""
+"""Launches moved into CUDA graphs: one call instead of many, with nodes that run at the graph's pace."""
 
 from __future__ import annotations
 

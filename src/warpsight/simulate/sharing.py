@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Times that overlaps are found anew with the lengths that followed from the ones before.
+#: Iterations: overlaps are recomputed with the lengths from the iteration before.
 _ROUNDS = 4
 
 
@@ -103,7 +103,7 @@ class _Room:
 
 
 def _wave_time(waves: Column, fitting: Column) -> Column:
-    """How long waves take, in full ones; the last takes as long as the blocks that it puts on a multiprocessor need there.
+    """The duration of waves, in full waves. The last takes as long as the blocks that share a multiprocessor in it.
 
     1.18 waves of four blocks a multiprocessor: 1.25, as the last one puts one block on some of them.
     """

@@ -135,7 +135,7 @@ def changed(trace: StoredTrace, program: Program, asked: Sequence[Change], lean:
 
 
 def _mean(found: Iterations | None, base: Program, times: Times) -> float:
-    """The mean step, or the whole length where there are no iterations."""
+    """The mean step, or the whole length without iterations."""
     if found is None or len(found) < 2:
         return float(steps.span(base, times).length)
     return float(steps.durations(found, times)[steps.counted(found)].mean())

@@ -23,7 +23,7 @@ Column = npt.NDArray[Any]
 _WORK = ("kernel", "memcpy", "memset")
 #: Tables of other moments, and of stretches of threads: they move with the calls around them.
 _MOMENTS, _STRETCHES = ("time",), ("start", "duration")
-#: Of a manifest, what the writer of a trace says itself.
+#: Manifest entries that the trace writer fills in itself.
 _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 

@@ -35,7 +35,7 @@ S = TypeVar("S")
 #: not among them.
 Fold = Callable[[S, Sequence[Any], Callable[[], Sequence[bytes]]], None]
 
-#: What is decoded at once: rows and text stay in the processor's cache.
+#: Rows decoded at once: rows and text stay in the processor's cache.
 CHUNK_BYTES = 512 << 10
 #: Less than this is not worth a child.
 PART_BYTES = 16 << 20
@@ -189,7 +189,7 @@ class _Folder(Generic[S]):
         self._take(part.state, events, own)
 
     def _tail(self, part: _Part[S], line: bytes) -> None:
-        """The last line when it has no newline: a whole record, or part of one after a hang."""
+        """The last line if it has no newline: a whole record, or part of one after a hang."""
         if not line.strip():
             return
         try:
@@ -255,7 +255,7 @@ def _borders(source: Source, first: int) -> list[int]:
 
 
 def _cores() -> int:
-    """Processes to use; one where forking is not safe: beside other threads of Python, on other systems than Linux."""
+    """The number of processes to use: one if forking is unsafe, with other Python threads or outside Linux."""
     if not sys.platform.startswith("linux") or threading.active_count() > 1:
         return 1
     return len(os.sched_getaffinity(0))
@@ -314,7 +314,7 @@ def _answer(work: Callable[[], Any], write: int) -> None:
         with open(write, "wb", closefd=False) as pipe:
             pipe.write(answer)
         code = 0
-    except BaseException:  # the parent reads the file in the general way and says what is wrong
+    except BaseException:  # the parent reads the file in the general way and reports what is wrong
         code = 1
     finally:
         os._exit(code)

@@ -21,7 +21,7 @@ from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 _TEXT = pa.string()
 _ARROW = {int: pa.int64(), str: _TEXT, bool: pa.bool_(), list[int]: pa.list_(pa.int64())}
-#: What decoding a line raises that is no JSON, no UTF-8, or nested without end.
+#: Exceptions from decoding a line that is not JSON, not UTF-8, or nested too deeply.
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: Fields with one type in every record; others are read record by record. A stream is a pointer.
 TYPES: dict[str, pa.DataType] = {
@@ -183,7 +183,7 @@ def _needed(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def column(name: str, values: Sequence[Any]) -> pa.Array:
-    """Values as the field's type; as JSON text when they have several types."""
+    """Values in the field's type; as JSON strings if they have several types."""
     try:
         if name in TYPES:
             return pa.array(values, TYPES[name])

@@ -171,7 +171,7 @@ class InstrumentsReader:
         )
 
     def _pair_points(self) -> None:
-        """Begin and end points of the GPU, by channel, submission and slot, where there are no intervals."""
+        """Begin and end points of the GPU, by channel, submission and slot, used if there are no intervals."""
         begun: dict[tuple[Any, ...], InstrumentsRow] = {}
         for row in sorted(self._points, key=lambda one: one.number("timestamp", "start") or 0):
             key = (
@@ -235,7 +235,7 @@ class InstrumentsReader:
         )
 
     def _stack(self, cell: InstrumentsCell | None) -> int | None:
-        """A stack of a backtrace, whose frames stand innermost first; one that is referred to again is made once."""
+        """The stack of a backtrace, whose frames are listed innermost first; repeated references share one stack."""
         if cell is None:
             return None
         known = self._stacks.get(id(cell))
@@ -282,7 +282,7 @@ class InstrumentsReader:
 
 
 def _label(cell: InstrumentsCell | None) -> str:
-    """The text of a label without the process and address that Instruments adds."""
+    """The text of a label without the process and address that Instruments appends."""
     if cell is None:
         return ""
     inner = cell.find("string")

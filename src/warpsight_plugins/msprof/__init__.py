@@ -39,7 +39,7 @@ def sniff(source: Source) -> bool:
         return any(
             mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id", b'"notify_id"')
         ) or (
-            # torch_npu puts operators first and says what it is after them; nobody else gives those times as texts.
+            # torch_npu lists operators first and names itself after them; no other tool writes those times as strings.
             head.lstrip()[:1] == b"["
             and _TEXT_TIME.search(head) is not None
             and _TORCH.search(head) is not None

@@ -25,7 +25,7 @@ _GPU, _COPY, _API = re.compile(r"GPU ?(\d+)$"), re.compile(r"COPY$"), re.compile
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An event; numbers may be texts."""
+    """An event; numbers may be strings."""
 
     ph: str = ""
     name: str = ""

@@ -219,7 +219,7 @@ def _together(window: _EventBytes, limit: int) -> Column:
     changed = np.arange(_LANES)
     for _ in range(_ROUNDS):
         _walk_lanes(window, changed, entry, ends, exits, visited)
-        # A walk that failed, or jumped over the whole next part, says nothing of the next until it is known to be true.
+        # A walk that failed, or skipped the whole next part, cannot be used for the next part until it is verified.
         sure = (exits[:-1] >= 0) & (exits[:-1] < ends[1:])
         expected = np.concatenate([entry[:1], np.where(sure, exits[:-1], entry[1:])])
         changed = np.flatnonzero(expected != entry)

@@ -32,7 +32,7 @@ class StackIds:
     """Ids of stacks by their bytes."""
 
     def __init__(self, target: Target, texts: SbtTexts) -> None:
-        """`texts` gives the text of a string's number."""
+        """`texts` returns the string with a given number."""
         self._target = target
         self._texts = texts
         self._ids: dict[bytes, int] = {}

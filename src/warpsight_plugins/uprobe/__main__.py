@@ -25,7 +25,7 @@ _FIELDS = "comm,pid,tid,cpu,time,event,ip,sym,dso"
 
 
 class _Refused(Exception):
-    """Nothing can be recorded; the text says why and what to do."""
+    """Recording is impossible; the message explains why and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -55,7 +55,7 @@ def _write(rows: dict[str, list[dict[str, Any]]], target: Target) -> None:
 
 
 def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> tuple[str, dict[str, Any]]:
-    """The table of an event, and the columns that it has there beside time and thread."""
+    """The table of an event, and its columns there besides time and thread."""
     correlation = stats.get("correlation_id")
     if _CALL.match(name) and isinstance(correlation, int):
         call = {"function": name, "correlation": correlation}

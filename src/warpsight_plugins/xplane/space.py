@@ -58,7 +58,7 @@ def read_space(source: Source, target: Target) -> None:
     for note in notes:
         target.note(f"XLA: {note}")
     if not hosts:
-        # An XSpace has no end of its own; host names are what it ends with since 2021.
+        # An XSpace has no end marker; since 2021 its last field is the host names.
         target.note(
             f"{source.name} does not end with the host's name, as whole profiles do: later planes may be missing"
         )

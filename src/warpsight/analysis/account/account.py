@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class AccountSummary:
-    """The rows of an account without what they were made of; times in ns.
+    """An account's rows without the data they were computed from; times in ns.
 
     Attributes:
         span: Summed length of the devices' spans.

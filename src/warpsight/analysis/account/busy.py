@@ -94,7 +94,7 @@ def _own(start: Column, end: Column, higher: Intervals) -> Column:
     own = (end - start).astype(float)
     if not len(start):
         return own
-    first = np.ones(len(start), bool)  # begins when all before it have ended
+    first = np.ones(len(start), bool)  # begins once everything before it has ended
     np.greater_equal(start[1:], intervals.reach(end)[:-1], out=first[1:])
     alone = first & np.append(first[1:], True)
     if len(higher):
@@ -120,7 +120,7 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
     moments = moments[order]
     free = np.diff(moments, append=moments[-1])
     if len(higher):
-        # Nothing runs from the last moment on, so what is free there does not count.
+        # Nothing runs after the last moment, so free capacity there does not count.
         free = free - np.diff(intervals.measure(higher, moments), append=0)
     depth = np.cumsum(np.where(order < count, 1, -1))
     share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
+#: An API call that takes this long blocks its caller, whatever its purpose (ns).
 LONG = 100_000
-#: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
-#: this in itself. Fitted on one H200 host by benchmarks/gpu/overhead.py: docs/explanation/overhead.md.
+#: CUPTI's own cost per recorded call, besides our callbacks: it invokes them and writes records (ns). A program cannot measure
+#: this from inside. Fitted on one H200 host by benchmarks/gpu/overhead.py: docs/explanation/overhead.md.
 CUPTI_CALL = 1200
-#: How much later a kernel begins for being timed by CUPTI (ns); fitted likewise.
+#: How much later a kernel begins because CUPTI times it (ns); fitted the same way.
 CUPTI_KERNEL = 1000
 #: Host waits without a row of their call, by kind of table sync.
 _WAITS = {"stream": "stream synchronization", "context": "device synchronization", "event": "event synchronization",
@@ -188,7 +188,7 @@ def stamping_time(trace: StoredTrace) -> int:
 def _disjoint(
     start: Column, end: Column, name: Column, names: list[str], early: Column, length: Column
 ) -> HeldTime:
-    """Sorted, with what is inside an earlier stretch left out and what reaches beyond one cut off.
+    """Sorted stretches without overlap: drops those inside an earlier one and cuts off what extends past one.
 
     Of those that begin at one place the longest counts, whether it ends on the axis or beyond (`length`, ns); of those that the
     axis cuts off there, the first to begin (`early` is how long before the axis, ns).

@@ -51,7 +51,7 @@ def sizes(trace: StoredTrace, work: Work, rows: Column) -> Column:
 
 
 def _copies(trace: StoredTrace, work: Work, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
-    """Bytes, direction and kinds of memory of rows of work that are copies, and what their numbers stand for."""
+    """Size, direction and memory kinds of the rows of work that are copies, and the meaning of the codes."""
     copies, source = device_work.everything(trace).copies
     place = rows if work.source is None else work.source[rows]
     row = source[np.searchsorted(copies, place)]

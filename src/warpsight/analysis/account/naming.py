@@ -42,10 +42,11 @@ UNNAMED = "the host's own code"
 #: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
 Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
-#: No thread begins in a shared library: a frame of one that nobody calls is where a sample was, not what the program wanted.
+#: No thread starts in a shared library: a library frame without a caller shows where the sample hit, not what the program was
+#: doing.
 _SHARED = re.compile(r"\.so(\.|$)")
-#: Frames without a symbol say nothing, nor do those that stand for lost ones; those of the kernel and of the recorder itself
-#: say nothing of what the program wanted.
+#: Frames without a symbol are meaningless, as are placeholders for lost frames; frames of the kernel and of the recorder do not
+#: show what the program was doing.
 _NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |^\[(Max depth|Broken backtraces)\]|\[kernel|\[vdso|libToolsInjection")
 
 
@@ -95,7 +96,7 @@ def host_time(
     ranges = ranges_over.load(trace, on, begin, end)
     if (
         ranges.level == FUNCTION
-    ).any():  # says when each began and ended; stacks of launches only what was running at them
+    ).any():  # has begin and end times; launch stacks only show what was running at each launch
         functions = _functions_in(ranges, begin, end)
     else:
         functions = _functions_at(trace, on, calls, pieces, rows, number, call)
@@ -115,11 +116,11 @@ def host_time(
         if ranges.level[range_name] == OPERATOR:
             held = ranges.over(begin[left], end[left])[0][range_name]
             if held < NEARLY * total and functions(left)[0]:
-                break  # the function around all of it says more than the operator that has most of it
+                break  # the enclosing function is more informative than the operator with the largest share
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
-        if turns[range_name]:  # any function says more
+        if turns[range_name]:  # any function is more informative
             text = (found[0] or found[1]).split(" (")[0] or text
         out.append(HostTime(text, time, *found, rows[covered]))
         left = left[~inside]
@@ -151,7 +152,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
 
 
 def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them.
+    """Which names belong to iterations: by their wording, or because they count up and nearly all work is launched in them.
 
     Threads that the framework launches from, as for backward, launch in turns too.
     """
@@ -184,7 +185,7 @@ def _announced(
         (ranges.level == FUNCTION) & library,
         ranges.level == OPERATOR,
     )
-    # A turn of the loop says when, not what: it names what nothing else does.
+    # An iteration says when, not what, so its name is used only where no other range covers the time.
     tries = [(least, group) for least in (NEARLY, MOST, SOME) for group in groups]
     for least, group in (*tries, (NEARLY, turns)):
         names = np.flatnonzero(group & (time >= least * total))

@@ -61,7 +61,7 @@ class Pieces:
 
     @property
     def length(self) -> Column:
-        """Length of each piece, ns; made anew each time, for it is as large as the pieces."""
+        """Length of each piece in ns. Computed on each access, because caching it would take as much memory as the pieces."""
         out: Column = self.end - self.begin
         return out
 
@@ -89,7 +89,7 @@ class Pieces:
 
 
 def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
-    """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
+    """Cut all idle time into pieces by class. Host pieces get their names later, all at once."""
     names = [*calls.functions, "", NO_CALL, MIGRATION]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
@@ -166,7 +166,7 @@ def _callbacks(
     name: int,
     already: tuple[Column, Column, Column, Column] | None = None,
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
-    """The part of pieces that the recorder's callbacks took, cut off at their start, and what is left.
+    """The parts of pieces spent in the recorder's callbacks, cut off at their start, and the remainder.
 
         the device  ████████|                    gap                    |███
         the host  ──┬─ call ─┬┬─ host ──┬┬─ host ──┬┬─ call ─┬─ latency ─
@@ -216,7 +216,7 @@ def _split(
     theirs = nth + first[mine]
     start, stop = np.maximum(begin[mine], held.start[theirs]), np.minimum(end[mine], held.end[theirs])
     covered = (gap[mine], start, stop, held.name[theirs])
-    # What is left of a piece is before its first covered part, between two of them, and after the last.
+    # The rest of a piece: before its first covered part, between two parts, and after the last.
     touched = np.flatnonzero(count)
     whose = np.concatenate([mine, touched])
     order = np.argsort(whose, kind="stable")
@@ -237,7 +237,7 @@ def _split(
 def _afterwards(
     trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
-    """From the call's return to the work: latency as long as that is usual, else waiting for something."""
+    """From the call's return to the start of the work: latency up to the usual length, beyond that waiting for something."""
     rows = known[gaps.end[known] > gaps.returned[known]]
     took = gaps.end[rows] - gaps.returned[rows]
     kind = np.full(len(rows), LAUNCH, np.int8)

@@ -85,7 +85,7 @@ def _longest(length: Column, top: int) -> Column:
     near = np.arange(len(length))
     if (
         0 < top < len(length)
-    ):  # of a million gaps only those are sorted that are as long as the longest of many parts of them
+    ):  # of a million gaps, sort only those at least as long as the longest of many chunks
         longest = np.maximum.reduceat(length, np.arange(top) * len(length) // top)
         near = np.flatnonzero(length >= longest.min())
     out: Column = near[np.argsort(-length[near], kind="stable")]
@@ -122,7 +122,7 @@ def pieces_of(found: Account, kind: int, name: str) -> Column:
 
 
 def _top(trace: StoredTrace, found: Account, rows: Column) -> pa.Table:
-    """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
+    """The longest gaps: the pieces of each, the work that ended it, and the name of the host's part."""
     names = names_of.texts(trace, "short")
     pieces = found.pieces
     mine = np.flatnonzero(np.isin(pieces.gap, rows))

@@ -90,7 +90,7 @@ def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
 
 
 def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
-    """Ranges by level: their columns (`name` is an id) and the text of each id."""
+    """Ranges by level: their columns (`name` is an id) and the string for each id."""
     texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):
         texts = names_of.texts(trace, "name")

@@ -139,7 +139,7 @@ def of_pieces(trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, rows
 
 
 def _stands_for(at: Column, weight: Column) -> Column:
-    """The part of the time without samples that each sample stands for: those that have less than the time between two."""
+    """How much of the unsampled time each sample represents, for samples spaced closer than the time between two."""
     between = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
     lacking = np.maximum(between - weight, 0.0)
     total = float(lacking.sum())

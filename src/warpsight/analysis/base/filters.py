@@ -16,7 +16,7 @@ _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "B
 
 
 def condition(filters: Sequence[str], columns: Mapping[str, str], origin: int) -> str:
-    """The SQL condition that all filters hold; `|` within one is or.
+    """The SQL condition that combines all filters with AND; `|` within a filter means OR.
 
     Args:
         filters: The expressions.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: `function(trace, rows) -> Result` in `module`, and what it answers, in one line."""
+    """One analysis: `function(trace, rows) -> Result` in `module`, and a one-line description of the question it answers."""
 
     module: str
     function: str

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth saying.
+    """One statement worth the reader's attention.
 
     Attributes:
         severity: `error` (the program is or will be wrong: a leak, a failed launch), `warning` (costs time or memory),
@@ -78,7 +78,7 @@ class Result:
     findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: rows as objects, units beside them."""
+        """Plain data: rows as objects, with the units in a separate key."""
         return {
             "tables": {
                 name: {"units": units(table), "rows": table.to_pylist()}

@@ -27,7 +27,7 @@ def size(count: float) -> str:
 
 
 def percent(share: float) -> str:
-    """12%; what is neither nothing nor all is not called 0% or 100%."""
+    """Format a share as `12%`. Only exactly 0 and 1 print as 0% and 100%."""
     text = f"{share:.0%}"
     if text == "0%" and share > 0:
         return "less than 1%"

@@ -13,7 +13,7 @@ from warpsight.analysis.diff.calltree import CallTree
 from warpsight.analysis.diff.runs import ReducedRun, RunValues
 
 Column = npt.NDArray[Any]
-#: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
+#: Prefix of the source of a loop found by repeating kernels, where nothing marks the start of an iteration.
 REPETITION = "repetition"
 #: Iterations of one run are several of another when their kernels are these to within this share.
 _SAME_WORK = 0.25
@@ -93,7 +93,7 @@ def _divided(value: RunValues, turns: float) -> RunValues:
 
 @dataclass(frozen=True)
 class Labeled:
-    """Rows of one grouping: their texts, and for each run the row of each cell (-1 none)."""
+    """Rows of one grouping: their labels, and the row of each run's cells (-1: none)."""
 
     texts: list[str]
     of: list[Column]
@@ -110,7 +110,7 @@ class Labeled:
 
 
 def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
-    """The rows of a grouping; `renamed` joins texts that mean the same thing."""
+    """The rows of a grouping; `renamed` merges labels that mean the same thing."""
     rows: dict[str, int] = {}
     of = []
     for run in runs:
@@ -126,7 +126,7 @@ def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] |
 def renamed(
     tree: CallTree, runs: Sequence[ReducedRun], time: Sequence[Column], after: Column
 ) -> dict[str, str]:
-    """Kernels that replace others on one side: text → "before → after" for both.
+    """Kernels that replace others on one side: label → "before → after" for both.
 
     A pair counts when each is what the other was matched with most, and neither is on the other side anywhere.
     """

@@ -127,7 +127,7 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
 
 
 def _parts(found: Compared) -> str:
-    """The part that changed most, where parts did; "" where none is called.
+    """The part that changed most; "" if no part changed.
 
     A function or range that has another name now is not a change of what the program does: the tree says where it went.
     """

@@ -15,7 +15,7 @@ import numpy.typing as npt
 Column = npt.NDArray[Any]
 #: A test of two sides is made when an exact permutation test of so many runs could reach this p.
 LEVEL = 0.05
-#: Runs a side at which the test begins to stand one disturbed run.
+#: From this many runs per side, the test tolerates one disturbed run.
 ADVISED = 5
 #: Relabelings that are tried; where there are more, so many are drawn.
 _RELABELINGS = 2_000
@@ -109,7 +109,7 @@ class Design:
 
 @lru_cache(maxsize=8)
 def _all(count: int, chosen: int) -> Column:
-    """Every way to give the label of the second side to some of the runs."""
+    """Every way to assign the second side's label to some of the runs."""
     places = np.array(list(combinations(range(count), chosen)))
     out = np.zeros((len(places), count), bool)
     out[np.arange(len(places))[:, None], places] = True

@@ -112,7 +112,7 @@ def judge(rows: ComparedRows) -> Judged:
 
 
 def _most_changed(beside: Estimates, known: Sequence[int]) -> list[int]:
-    """The kernel that changed most beside the rest, and one that moved the other way by nearly as much."""
+    """The kernel that changed most relative to the rest, and one that moved the other way by nearly as much."""
     called = np.flatnonzero(beside.called & ~np.isin(np.arange(len(beside.called)), known))
     if not len(called):
         return []
@@ -150,7 +150,7 @@ class _Tests:
         return bool((left >= _LEAST_LEFT * self.total).all())
 
     def cause(self, pair: Sequence[int], changed: Sequence[int]) -> Sequence[int]:
-        """Of two kernels that moved in opposite directions, the one that explains both; both if neither does.
+        """Of two kernels that moved in opposite directions, the one that explains the change; both if neither does.
 
         One explains the other when, with it out of the rest, the other is no longer called. Where that says nothing (there is no
         third kernel to compare with), the one whose own time stayed nearer to what it was is not the cause.
@@ -185,10 +185,10 @@ class _Tests:
         return np.where(enough[:, None], self.logs[name] - np.log(np.maximum(rest, 1e-9)), np.nan)
 
     def run(self, changed: Sequence[int]) -> tuple[dict[str, Estimates], dict[str, Estimates]]:
-        """Tests of times, and of times beside the rest, by group."""
+        """Test times, and times relative to the rest, by group."""
         beside = {name: self._beside(name, changed) for name in self.rows.groups}
         parts = [*self.logs.values(), *beside.values()]
-        # A drift of the machine is one of all times, but hardly of times beside the rest.
+        # Machine drift affects all times, but hardly the times relative to the rest.
         strict = sum(map(len, self.logs.values()))
         values = np.concatenate(parts)
         levels = np.where(np.arange(len(values)) < strict, statistics.HEADLINE, LEVEL)

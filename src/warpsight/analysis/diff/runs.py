@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _FILE = re.compile(r"[^/\\]*$")
 _COPIES = ("copies", "fills")
-#: Ways to label a cell, beside its place in the tree.
+#: Ways to label a cell, besides its place in the tree.
 GROUPINGS = ("kernel", "role", "stack", "range", "operator")
 #: Places of the typical iteration that are kept for the alignment by sequence, which is quadratic in the worst case.
 LONGEST_SEQUENCE = 6_000
@@ -228,7 +228,7 @@ def _ranges(chains: Chains | None, chain: Column, loop: str | None, labels: Numb
 
 
 def _turn(text: str, loop: str | None) -> str:
-    """A range's text; one that is a turn of the loop (`batch 17` of loop `batch`) without its number."""
+    """A range's name; iterations of the loop (`batch 17` of loop `batch`) lose their number."""
     text = _ADDRESS.sub("#", text)
     return _NUMBER.sub("#", text) if loop and text.startswith(loop) else text
 

@@ -1,4 +1,4 @@
-"""Two iterations aligned by the order of their kernels: what was added, removed and replaced."""
+"""Two iterations aligned by kernel order: what was added, removed or replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Iteration:
     times: Sequence[int]
 
     def turned_to(self, other: Iteration) -> Iteration:
-        """The same iteration, rotated to begin where the other one begins.
+        """The same iteration, rotated so that it begins where the other one does.
 
         Turns found by repetition may begin at another kernel of the loop; the longest stretch that both have in common, by role,
         says where.

@@ -104,7 +104,7 @@ def sides(values: Column, design: Design) -> list[_Fit]:
 
 
 def family(values: Column, design: Design, drift: float | Column = LEVEL) -> Estimates:
-    """Tests of many rows at once: a row is called only where all of these agree.
+    """Test many rows at once; a row counts as changed only if all of these tests agree.
 
     * A permutation test on the largest |t| of all rows (Westfall and Young 1993): exact whatever the noise, and at most
       :data:`LEVEL` of comparisons of equal programs have any row called.
@@ -178,7 +178,7 @@ def paired(values: Column, design: Design, *, drift: bool = False) -> _Fit:
 
 
 def _regressed(values: Column, design: Design, beside: Column) -> _Fit:
-    """The coefficient of the side in a least-squares fit with other columns `beside` it (runs × columns)."""
+    """The side's coefficient in a least-squares fit that includes the columns `beside` (runs × columns)."""
     _, error, change = _regression(values, design.after[None], beside)
     freedom = len(design) - beside.shape[1] - 1.0
     return _Fit(change[:, 0], error[:, 0], np.full(len(values), freedom))

@@ -30,7 +30,7 @@ SLOWEST = 0.5
 TENTH = 20
 _NUMBER = re.compile(r"#?\d[\d,]*")
 _ANNOUNCED = re.compile(r"^(?:range|operator|event) '(.*)'$", re.DOTALL)
-#: Ranges and calls of libraries: whatever repeats in them, the program does not call it an iteration.
+#: Ranges and calls from libraries: even if they repeat, the program does not call them iterations.
 _LIBRARY = re.compile(r"nccl|rccl|cuda|cudnn|cublas|cu[A-Z]|hip[A-Z]|cl[A-Z]|MPI_|aten::|<|\$")
 
 
@@ -86,7 +86,7 @@ class RunTurns:
         rank = np.empty(len(inside), np.int64)
         rank[order] = np.arange(len(inside)) - np.repeat(np.cumsum(count) - count, count)
         kept = count - (SLOWEST * count).astype(np.int64)
-        # What is kept stands for all launches of its like.
+        # The rows kept represent all launches of their kind.
         out[inside] = np.where(rank < kept[key], (count / kept)[key] * self.share[turn], 0.0)
         return out
 
@@ -119,7 +119,7 @@ def whole(work: Work) -> RunTurns:
 
 
 def find(trace: StoredTrace, rows: Rows, work: Work) -> RunTurns | None:
-    """The steady iterations of all processes of a run; None where it has none."""
+    """The steady iterations of all processes of a run; None if there are none."""
     loops = iterations.find(trace, rows, work)
     if not loops:
         return None
@@ -173,7 +173,7 @@ def _weights(kind: Column, duration: Column) -> Column:
 
 
 def _name(loops: list[Iterations]) -> str | None:
-    """What the program calls an iteration: the text of its range without numbers."""
+    """What the program calls an iteration: its range's name without numbers."""
     names = set()
     for loop in loops:
         if "ws.step()" in loop.source:

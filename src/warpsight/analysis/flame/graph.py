@@ -34,7 +34,7 @@ Column = NDArray[Any]
 WEIGHTS = tuple(flame_rows.WEIGHTS)
 #: Levels between the root and the leaves, outermost first.
 LEVELS = ("stack", "range", "op")
-#: What graphs can be split by, above the stacks.
+#: The ways to split a graph, above the stacks.
 BY = ("device", "stream", "rank", "process", "thread")
 #: Forms of kernel names.
 NAMES = ("demangled", "short", "mangled")
@@ -161,7 +161,7 @@ def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> Flam
 def flame_diff(
     before: StoredTrace, after: StoredTrace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
 ) -> FlameGraph:
-    """One graph of two traces; frames, ranges and kernels are the same when their texts are.
+    """One graph of two traces; frames, ranges and kernels match if their names are equal.
 
     Args:
         before: The trace that the other is compared with.
@@ -268,7 +268,7 @@ def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
 
 
 def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape, told: int) -> Column:
-    """Stack of each row; without one, `told` if a range or operator says where the row comes from."""
+    """Stack of each row; rows without one get `told` if a range or operator gives their origin."""
     if "stack" not in shape.levels:
         return np.full(len(leaves), told, np.int64)
     without = np.flatnonzero(leaves.stack == 0)
@@ -280,7 +280,7 @@ def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape, told: int
 
 
 def _places(keys: Sequence[Column], rows: int) -> tuple[Column, Column]:
-    """Which group each row belongs to, rows with equal keys being one, and a row where each group first stands.
+    """The group of each row (rows with equal keys form a group), and the first row of each group.
 
     Groups are numbered as they appear.
     """
@@ -356,7 +356,7 @@ def _split(
 
 
 def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels, told: int) -> Column:
-    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin, `told` that of ranges."""
+    """Labels of each distinct id's frames, outermost first; id 0 is work of unknown origin, `told` is work placed by ranges."""
     wanted = distinct(ids)[0]
     by_range = wanted == told
     wanted = np.where(by_range, 0, wanted)

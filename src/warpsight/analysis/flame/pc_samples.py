@@ -110,7 +110,7 @@ def places(
 def _path(
     code: KeptCode, kernel: str, mangled: str, checksum: int, sampled: int, reason: str
 ) -> list[tuple[str, str]]:
-    """(kind, text) of each step below the host stack."""
+    """(kind, name) of each step below the host stack."""
     pc = place_of(reason, sampled, lambda at: code.operation_at(checksum, mangled, at))
     origin = code.origin(checksum, mangled, pc)
     lines = [("source", frame_text(frame)) for frame in reversed(origin.frames)]

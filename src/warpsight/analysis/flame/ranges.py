@@ -67,7 +67,7 @@ class Issued:
     call: Column
 
     def begun(self) -> tuple[Column, Column]:
-        """Begin and thread of the call of each row; -1 and 0 where there is none."""
+        """Begin and thread of each row's call; -1 and 0 for rows without a call."""
         if not len(self.start):
             return np.full(len(self.call), -1, np.int64), np.zeros(len(self.call), np.int32)
         begin, on = self.start[self.call], self.thread[self.call]
@@ -113,7 +113,7 @@ def _chains(ranges: _Ranges, process: Column, time: Column, thread: Column) -> C
         mine = np.flatnonzero((thread == own) & (process == number) & (time >= 0))
         if len(mine):
             found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
-    # Where the thread itself has none, start/end ranges that other threads of the process began count.
+    # If the thread has no range of its own, start/end ranges begun by other threads of the process count.
     for number in distinct(owner[ranges.shared])[0].tolist():
         mine = np.flatnonzero((found == 0) & (process == number) & (time >= 0))
         found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
@@ -261,7 +261,7 @@ def _depths(start: Column, stop: Column) -> Column:
 
 
 def _outermost(start: Column, stop: Column) -> Column:
-    """Which ranges are in no other. Ranges that cross an outermost one count as inside it.
+    """Which ranges are outermost. Ranges that cross the end of an outermost one count as inside it.
 
     `reach` is the furthest end so far; a range that begins at or after it opens a new cluster, and its first range,
     which is the longest of those that start there, encloses the cluster up to its own end; what comes after that end

@@ -144,7 +144,7 @@ _IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
     coalesce(correlation, -1) AS correlation, coalesce(stack, 0) AS stack, coalesce(start, 0) AS start"""
 
 
-#: Columns of one kind of rows, the texts of its leaves, and the kind.
+#: Columns of one kind of row, the labels of its leaves, and the kind.
 _PartRows = tuple[dict[str, Column], list[str], str]
 
 
@@ -250,7 +250,7 @@ def _columns(table: pa.Table) -> dict[str, Column]:
 
 
 def _names(trace: StoredTrace, names: str, used: Column) -> list[str]:
-    """Texts by name id, as far as ids are used."""
+    """Names by id, up to the largest id in use."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
     # All names without a row in table `name` look the same.
@@ -341,7 +341,7 @@ def _measured(trace: StoredTrace, rows: Rows, weight: str, weights: Column) -> i
     kernel = f"{_where(rows, cut=weight == 'time')}{named(trace, rows.name)}"
     if weight == "launches":
         return int(trace.sql(f"SELECT count(*) FROM kernel_ids WHERE {kernel}").fetchall()[0][0])
-    if rows.name is not None or weight == "allocated":  # the text of a copy is made, not stored
+    if rows.name is not None or weight == "allocated":  # the label of a copy is computed, not stored
         return int(weights.sum())
     value = "bytes" if weight == "bytes" else _cut(rows)
     copies = _where(rows, cut=weight == "time")

@@ -74,7 +74,7 @@ def in_order(
 
 
 def _joined(runs: Runs, key: Column) -> Runs:
-    """Runs with equal keys as one, which stands where the first of them does."""
+    """Merge runs with equal keys into one, at the place of the first."""
     seen = np.full(int(key.max()) + 1, len(key), np.int32 if len(key) < 1 << 31 else np.int64)
     for block in reversed(blocks(len(key))):
         own = key[block]

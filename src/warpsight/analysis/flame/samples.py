@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 RUNNING, WAITING = "running", "waiting"
-#: Letter of a thread's state → what the leaf says; a thread that holds the GIL runs or is about to.
+#: Letter of a thread's state → label of the leaf; a thread that holds the GIL is running or about to run.
 _STATES = {"S": "waiting", "D": "waiting for a disk", "T": "stopped", "Z": "ended"}
 #: SQL for the same.
 _STATE = (
@@ -28,7 +28,7 @@ _STATE = (
 
 
 def load(trace: StoredTrace, rows: Rows) -> pa.Table:
-    """Samples with the columns that leaves of flame graphs have, and their state as `text`.
+    """Samples in the columns of flame-graph leaves, with their state as `text`.
 
     Raises:
         UsageError: when devices or streams are chosen: a host thread belongs to none.

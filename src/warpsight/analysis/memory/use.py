@@ -95,14 +95,14 @@ def load(trace: StoredTrace, rows: Rows = _ALL) -> Allocations:
     for name in ("device", "process", "thread"):
         c[name] = c[name].astype(np.int64)
     _threads(trace, c)
-    families = [family(text) for text in texts["allocator"]] + [family(None)]  # the last one: no text
+    families = [family(text) for text in texts["allocator"]] + [family(None)]  # the last one means no text
     layers = list(dict.fromkeys(families))
     layer = np.array([layers.index(one) for one in families], np.int64)[c.pop("allocator")]
     return _paired(c, layer, layers)
 
 
 def _threads(trace: StoredTrace, c: dict[str, Column]) -> None:
-    """Where an event does not say its thread, that of the call which allocated or freed."""
+    """The thread of each event; where the event does not record it, the thread of the call that allocated or freed."""
     missing = np.flatnonzero((c["thread"] < 0) & (c["correlation"] >= 0))
     if not len(missing) or not trace.count("api"):
         return

@@ -196,7 +196,7 @@ def _refined(ours: Column, theirs: Column, offset: int, reach: int) -> int:
 
 
 def _mode(values: Column, step: int) -> int:
-    """The densest place, as the median of what is around it."""
+    """The densest place, computed as the median of the values around it."""
     low = int(values.min())
     counts = np.bincount((values - low) // step)
     both = counts + np.concatenate([counts[1:], [0]])

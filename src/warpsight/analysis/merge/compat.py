@@ -96,7 +96,7 @@ def _stacks(path: str, say: Callable[[str], None]) -> list[tuple[int, list[str]]
 
 
 def _frames(text: str) -> list[str]:
-    """Frames with the launch, under whichever name, once."""
+    """The frames with the launch function, whatever name it has, exactly once."""
     frames = []
     launched = False
     for part in text.split(";"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Calls besides launches whose work on the device can be merged.
+#: Calls other than launches whose device work can be merged.
 _COPIES = ("cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset", "hipMemcpy", "hipMemset")
 
 
@@ -105,7 +105,7 @@ def joined(calls: LaunchingCalls, process: Column, correlation: Column) -> Colum
         return np.full(len(process), -1, np.int64)
     callers = np.unique(calls.process)
     if len(callers) == 1 and not np.isin(process, callers).any():
-        process = np.full(len(process), callers[0])  # a dialect that puts devices beside processes
+        process = np.full(len(process), callers[0])  # a dialect that lists devices as processes
     processes = np.unique(np.concatenate([calls.process, process]))
     both = np.stack([np.searchsorted(processes, np.concatenate([calls.process, process])),
                      np.concatenate([calls.correlation, correlation])], axis=1)  # fmt: skip
@@ -142,7 +142,7 @@ def probed(samples: Samples) -> tuple[Column, list[str]]:
 
 
 def load_samples(path: str | os.PathLike[str]) -> Samples:
-    """Stacks from a file of any text format that has them, or from a trace's launches and samples.
+    """Load stacks from any text format that has them, or from a trace's launches and samples.
 
     Raises:
         FormatError: when the file is none of them, or has no stack with a time.

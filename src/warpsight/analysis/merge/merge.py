@@ -28,7 +28,7 @@ NO_STACK = "[no host stack]"
 _UNSURE = "[host stack ambiguous]"
 NO_CALL = "[launch not recorded]"
 _PENDING = "[GPU_Launch_Pending]"
-#: Frames that say nothing.
+#: Uninformative frames.
 DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main", "<no-symbol>"))
 
 
@@ -290,7 +290,9 @@ def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> C
     if (found < 0).all() and len(pids) == 1 and len(active) == 1:
         found[:] = active[0]
     processes: Column = found[place.ravel()] if len(samples) else np.empty(0, np.int64)
-    if bool((samples.pid == samples.tid).all()):  # perf without pids: a thread's id may still say whose it is
+    if bool(
+        (samples.pid == samples.tid).all()
+    ):  # perf without pids: a thread's id may still identify its process
         pairs = {
             thread: process
             for process, thread in zip(calls.process.tolist(), calls.thread.tolist(), strict=True)
@@ -301,7 +303,7 @@ def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> C
 
 
 def _threads_tell(samples: Samples, calls: LaunchingCalls, own: Column) -> bool:
-    """Whether thread ids say which stack can belong to which call: some profilers write the pid in their place."""
+    """Whether thread ids identify which stack can belong to which call: some profilers write the pid instead."""
     ours, theirs = np.unique(samples.tid[own]), np.unique(calls.thread)
     return bool(np.isin(ours, theirs).all()) and (len(ours) >= len(theirs) or len(theirs) == 1)
 

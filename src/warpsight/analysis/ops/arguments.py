@@ -19,7 +19,7 @@ _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList",
 
 
 class Unknown(Exception):
-    """The file lacks something that a model needs; the text names it."""
+    """The file lacks something that a model needs; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Tensor:
         return found
 
 
-#: A tensor, a list of tensors, or the text of a number or list of numbers; "" is none.
+#: A tensor, a list of tensors, or a number or list of numbers as a string; "" means none.
 Argument = Tensor | tuple[Tensor, ...] | str
 
 
@@ -117,7 +117,7 @@ class Call:
         return found
 
     def text(self, place: int) -> str:
-        """The value at a place as text, "" for None.
+        """The value at a position as a string, "" for None.
 
         Raises:
             Unknown: when the file holds no values.
@@ -160,7 +160,7 @@ class Call:
 
 
 class _Raw(msgspec.Struct):
-    """What table op keeps of a row's arguments beside its shapes, as JSON."""
+    """The arguments that table op keeps besides a row's shapes, as JSON."""
 
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input type")
     strides: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input Strides")

@@ -116,7 +116,7 @@ def _thread(
 
 
 def _arrows(trace: StoredTrace, ops: Operators) -> tuple[Column, Column]:
-    """The operators at the ends of Kineto's arrows; some of them are enough to tell threads apart."""
+    """The operators at the ends of Kineto's arrows; a few are enough to tell threads apart."""
     if not trace.count("flow"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     sql = "SELECT process, from_correlation, to_correlation FROM flow WHERE kind = 'forward-backward' LIMIT 100000"

@@ -177,7 +177,7 @@ def _with_children(
 
 
 def _counted(ops: Operators, estimates: list[Estimate], launched: Column) -> Column:
-    """Which operators count in sums, so that every piece of work is taken once.
+    """Which operators to include in sums, so that each piece of work counts once.
 
     Innermost first. An operator that launched work counts when its model knows it; a product, convolution or attention not when
     one of these counts inside it. One that launched nothing counts when there is work inside that no model knows, and what
@@ -188,7 +188,8 @@ def _counted(ops: Operators, estimates: list[Estimate], launched: Column) -> Col
     )
     known, matrix, moving = family > 0, family == 3, family == 2
     counted = np.zeros(len(ops), bool)
-    below = np.zeros((3, len(ops)), np.int64)  # what counts inside: matrix, other but moving, moving
+    # Counts of inner operators that count: matrix, other except moving data, moving data.
+    below = np.zeros((3, len(ops)), np.int64)
     unknown = np.where(known, 0, launched)  # pieces of work inside, or its own, that nothing counts
     outermost = np.flatnonzero(ops.parent < 0)
     for level in [*ops.depth, outermost]:
@@ -266,7 +267,7 @@ def _devices(ops: Operators, found: _Owned, chosen: Column) -> Column:
 def _float_rates(
     trace: StoredTrace, ops: Operators, found: _Owned, chosen: Column, rate: Column, tensor_floats: Column
 ) -> Column:
-    """Rates of products of floats, where a device has TF32: what the names of the kernels say, NaN where they do not."""
+    """Rates of float products on devices with TF32, as the kernels' names imply; NaN if they do not."""
     names = names_of.texts(trace, "name")
     used = np.unique(found.work.name_id[chosen])
     said = []

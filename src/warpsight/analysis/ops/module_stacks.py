@@ -77,7 +77,7 @@ def _module(kind: str, function: str, called: bool) -> Module | None:
 
 
 def _with_number(tree: ModuleTree, above: int, module: Module) -> Module:
-    """A module with its number among those of its class below the same node, when the stack has no instance."""
+    """A module with its index among the modules of its class below the same node, when the stack has no instance."""
     if module.name:
         return module
     number = sum(

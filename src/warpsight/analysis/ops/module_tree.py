@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
-#: What torch's profiler calls the range of a module, and its number among the instances of its class.
+#: The name that torch's profiler gives to a module's range, and its number among the instances of its class.
 PREFIX = "nn.Module: "
 _INSTANCE = re.compile(r"^(.*?)(?:_(\d+))?$", re.DOTALL)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -52,7 +52,7 @@ class ModuleTree:
     module: list[Module] = field(default_factory=list)
     calls: list[int] | None = None
     host: list[int] | None = None
-    #: What distinguishes each node from others below the same one.
+    #: What distinguishes each node from its siblings.
     keys: list[Any] = field(default_factory=list)
     _numbers: dict[Any, int] = field(default_factory=dict)
 

@@ -44,7 +44,7 @@ class _Placed:
 
 
 def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
-    """Device time (own, with the modules inside, and backward's part of it), host time and operations of each module.
+    """Device time (own, including inner modules, and the backward part of it), host time and operations of each module.
 
     Args:
         trace: The trace.
@@ -73,7 +73,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
 
 
 def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _Placed | None:
-    """Assign every piece of device work to a module; None when the trace knows no modules."""
+    """Assign every piece of device work to a module; None when the trace has no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
     node_of = joined.node[owned] if len(found.ops) else np.full(len(owned), -1)

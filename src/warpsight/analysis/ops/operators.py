@@ -320,7 +320,7 @@ def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
 
 
 def _without_peaks(trace: StoredTrace, found: Figures) -> list[Finding]:
-    """Devices whose peaks are not known, so that there are no shares."""
+    """Devices with unknown peaks, for which no shares are given."""
     from warpsight.analysis.ops import peaks
 
     known = peaks.of_trace(trace)

@@ -123,7 +123,7 @@ def _load(trace: StoredTrace) -> Operators:
 
 
 def _arguments(codes: Column, texts: list[str]) -> tuple[Column, Column, list[arguments.CallDetails]]:
-    """For each row which of the listed arguments it has, and the thread of its forward.
+    """For each row, which of the listed arguments it has, and the thread of its forward operator.
 
     Attributes hold more than arguments, so several texts may say the same of them.
     """

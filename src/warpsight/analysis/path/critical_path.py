@@ -50,7 +50,7 @@ for _edge, _cause in {
     dependency.HANDOVER: 13, dependency.START: 14,
 }.items():  # fmt: skip
     _OF_EDGE[_edge] = _cause
-#: Points of the chain whose segments are made at once: what is made on the way stays in the processor's cache.
+#: Number of chain points whose segments are computed together, so that intermediate results stay in the cache.
 _PIECE = 1 << 18
 #: Causes that mean the device worked.
 ON_DEVICE = frozenset((0, 1, 2))
@@ -189,7 +189,7 @@ def _steady(trace: StoredTrace, rows: Rows) -> tuple[int, int]:
 
 
 class Labels:
-    """Names of calls and device nodes: a text has a number, and each point the number of its text."""
+    """Names of calls and device nodes: each string has a number, and each point holds the number of its string."""
 
     def __init__(self, trace: StoredTrace, graph: DependencyGraph) -> None:
         """Read the names of the kernels, copies and functions."""
@@ -239,7 +239,7 @@ class Labels:
 
 
 def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
-    """What the path was made of from `begin` to `end`."""
+    """What the path consisted of from `begin` to `end`."""
     mine = slice(
         int(np.searchsorted(path.end, begin, "right")), int(np.searchsorted(path.begin, end, "left"))
     )

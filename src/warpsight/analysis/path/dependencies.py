@@ -145,7 +145,7 @@ class _Builder:
         return found
 
     def _called(self, place: Column, otherwise: Column) -> Column:
-        """The start of the call at each place, and something else where there is none."""
+        """The start of the call at each place, with a substitute where there is none."""
         if not len(self.by_thread):
             return otherwise
         begun: Column = self.points.time[2 * place]  # of -1: anything, replaced
@@ -212,7 +212,7 @@ class _Builder:
         other_edges.default_stream_edges(self.lines, kinds, self.queues, len(work), self.edges, DEFAULT)
         if graphs is not None:
             first, second, contradicting = other_edges.graph_edges(self.trace, work, graphs[1])
-            previous[second] = -1  # its graph says what it waited for
+            previous[second] = -1  # its graph determines what it waited for
             self.edges.add(first, second, GRAPH)
             self.clamped += contradicting
         one, two, process, correlation = other_edges.listed_edges(self.trace, work)
@@ -222,7 +222,7 @@ class _Builder:
         self._release(previous)
 
     def _release(self, previous: Column) -> None:
-        """The parent of each device node: of all it waited for, what came last."""
+        """The parent of each device node: of everything it waited for, the last to finish."""
         count, base = len(self.start), self.place(2 * len(self.by_thread))
         called = self.node_call >= 0
         begun = (
@@ -307,7 +307,7 @@ class _Builder:
         )
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
-        # A wait for an event that was never recorded gives no dependency.
+        # A wait for an event that was never recorded adds no dependency.
         unknown = np.zeros(len(waits), bool)
         unknown[for_event[record < 0]] = True
         known = waits.of_the_host[~unknown[waits.of_the_host]]

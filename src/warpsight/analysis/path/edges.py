@@ -191,7 +191,7 @@ def _bridged(trace: StoredTrace, seen: set[int]) -> Column:
         trace.sql("SELECT graph_node, original FROM graph_node WHERE original IS NOT NULL").fetchall()
     )
     alias: dict[int, list[int]] = {}
-    for node in seen:  # a node of an executable graph stands for the nearest ancestor whose edges are known
+    for node in seen:  # a node of an executable graph takes the nearest ancestor with known edges
         root, steps = node, 0
         while root not in known and root in original and steps < _GENERATIONS:
             root, steps = original[root], steps + 1

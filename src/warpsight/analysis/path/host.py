@@ -22,12 +22,12 @@ from warpsight.model.work import Queue, distinct
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
 HANDOVER_SILENCE = 20_000
-#: Calls that wait for the device without saying so; only work that ended during the call counts.
+#: Calls that wait for the device implicitly; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
 #: A call so long (ns) waited if it returned so soon after the device's work: by share of its length, and ns.
 _LONG, _SOON, _WAKING = 500_000, 0.02, 100_000
-#: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
+#: Calls that wait explicitly, for files without wait records; those on one stream or event wait for one piece of work.
 _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
 

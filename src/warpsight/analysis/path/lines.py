@@ -80,7 +80,7 @@ class Lines:
         return self.bounds[queue], self.bounds[queue + 1]
 
     def resolve(self) -> None:
-        """Find the latest ends anew: ends of waits become known step by step."""
+        """Recompute the latest ends: the ends of waits become known step by step."""
         for queue in self.queues:
             a, b = self.places(queue)
             places = np.arange(a, b, dtype=self.latest.dtype)
@@ -157,7 +157,7 @@ class Lines:
 
 
 def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column, rounds: int = 64) -> Column:
-    """Give waits of streams the time at which they were over, and return the work each waited for on the other stream.
+    """Set the end time of stream waits, and return the work on the other stream that each waited for.
 
     A wait ends when everything before it on its own stream and the awaited work have ended; the latter may itself be a
     wait, so this is repeated until nothing changes. `node` are the waits' places among device nodes; `queue` and `when`

@@ -145,7 +145,7 @@ def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Co
         left = left[(end[found[left]] <= moment[left]) & (end[found[left]] < _OPEN)]
         if not len(left):
             return found
-        # A parent index below the group's first row is that of no parent.
+        # A parent index below the group's first row means no parent.
         found[left] = np.maximum(parent[found[left]], -1)
         left = left[found[left] >= 0]
 

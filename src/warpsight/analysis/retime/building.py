@@ -256,7 +256,7 @@ class _Building:
         for number in distinct(launcher[launcher >= 0])[0].tolist():
             mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
-            # Not after what a call did inside of it, such as asking the system whether the device is done.
+            # Excludes time after calls made inside it, such as asking the system whether the device is done.
             calls = a + np.flatnonzero(own[a:b])
             ends = np.maximum.accumulate(self.returned[calls])
             at_call = np.searchsorted(ends, graph.start[mine], "right") - 1

@@ -29,16 +29,16 @@ _TIMES, _LONG = 8, 20_000
 _FREE = 0.5
 #: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
 _FULL, _ENOUGH = 0.9, 4
-#: What a launch takes by itself where none was seen (ns).
+#: The cost of a launch if none was observed (ns).
 _OWN = 2_000
 #: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
 _NEAR, _MOSTLY = 20_000, 0.7
-#: What table overhead calls a full queue, and its thread where none is known.
+#: Table overhead's name for a full queue, and the thread number if unknown.
 _MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min
 
 
 def marked(trace: StoredTrace, program: Program) -> Column | None:
-    """By place, the calls during which CUPTI found the launch queue full; None if the trace has no such mark."""
+    """By place, the calls during which CUPTI found the launch queue full; None if the trace has no such marker."""
     if not trace.count("overhead"):
         return None
     numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
@@ -168,7 +168,7 @@ def _depth(program: Program, lines: Column) -> int | None:
     full = long & (ahead >= most * _FULL)
     if most > 1 and int(full.sum()) >= _ENOUGH:
         depth = int(np.median(ahead[full]))
-        # No short call had more ahead of it, and the long ones ended when the work so many launches before them began.
+        # No short call had more work ahead of it, and the long ones ended when the work that many launches earlier began.
         short = int(ahead[~long].max(initial=0))
         if short <= depth and _released(program, lines, depth, full) >= _MOSTLY:
             return depth

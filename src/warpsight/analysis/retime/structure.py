@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Rounds in which entries that are needed earlier are moved forward.
 _ROUNDS = 2_000
-#: Stands for a source that is not a link: what the point is there for, and none at all.
+#: Number for a missing source: the point exists because of another one, or none at all.
 ORDER, NOTHING = -1, -2
 
 
@@ -99,7 +99,7 @@ class _Building:
             self.anchors = self.sequence[anchor]
 
     def _number(self) -> None:
-        """Entries by the moment they were recorded at: nothing waits for what came later, except for few exceptions."""
+        """Entries in order of recorded time: nearly all waits are for earlier entries."""
         program, graph = self.program, self.program.graph
         meetings = program.meetings
         start = graph.start.astype(np.int64)

@@ -15,7 +15,7 @@ _TIMES, _LEAST, MOST = 4, 10_000, 100_000
 
 
 def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
-    """The median of the chosen values of each code, of all chosen ones for rare codes, or `otherwise`.
+    """The median of the chosen values of each code; rare codes get the median of all chosen values, or `otherwise`.
 
     How long before the end of its call the work of another function began says nothing about a rare one: there 0 is the least.
     `chosen` are indices. Codes are numbers from 0 to `codes` - 1.

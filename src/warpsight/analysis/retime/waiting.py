@@ -14,9 +14,9 @@ from warpsight.analysis.retime.program import Program
 from warpsight.model.work import distinct
 
 Column = npt.NDArray[Any]
-#: Taken where a trace shows none (ns): from the end of the awaited work to the call's, and a wait for nothing.
+#: Defaults if a trace shows none (ns): from the end of the awaited work to the end of the call, and a wait for nothing.
 _WAKE, _OWN = 5_000, 2_000
-#: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
+#: A stream waited for another stream's work that ended at most this long before (ns); longer if it was held up.
 _RIGHT_AFTER, _TIMES = 10_000, 10
 #: Own code of a thread that may be an unrecorded wait is at least so long (ns); the part of it that is left when the device has
 #: ended; how often that must be, and of how many stretches in which the device ended.
@@ -90,7 +90,7 @@ def _with_host_waits(program: Program) -> Program:
     gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
     lag, after = program.lag.copy(), program.after.copy()
     lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
-    # How a call waits, polling the driver say, takes as long as it waits.
+    # A call's way of waiting, such as polling the driver, lasts as long as the wait.
     lag[inside(program, _only_waiting(program, point[last][waited[last]]))] = 0
     # Calls such as cudaFree wait first and work then.
     implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
@@ -187,7 +187,7 @@ def _last_of_each(group: Column, time: Column) -> Column:
 
 
 def _own_costs(program: Program, point: Column, waited: Column, function: Column) -> Column:
-    """What the calls that end at these points take besides waiting: all of it if they did not wait."""
+    """The time that calls ending at these points take besides waiting: all of it if they did not wait."""
     time = program.graph.time
     length = time[point] - time[point - 1]
     free = np.flatnonzero(~waited)

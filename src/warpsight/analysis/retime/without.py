@@ -75,7 +75,7 @@ def _timeless(program: Program, chosen: Column) -> Program:
 
 
 def calls(program: Program, function: str) -> Program:
-    """Calls of a function return at once, whatever they waited for."""
+    """Make all calls of a function return at once, whatever they waited for."""
     graph = program.graph
     if function not in graph.calls.functions:
         return program
@@ -116,7 +116,7 @@ def host_code(program: Program) -> Program:
 
 
 def _before_all_calls(program: Program) -> int:
-    """How long the device had been idle at the first call (ns): what it had done before was launched before the recording."""
+    """How long the device was idle before the first call (ns), ignoring work launched before the recording."""
     graph = program.graph
     first = graph.time[: program.base].min() if program.base else 0
     earlier = graph.end[graph.start < first]
@@ -148,7 +148,7 @@ def launching(program: Program, short: int) -> Program:
 
 
 def launches(program: Program) -> Program:
-    """Launch calls take no time; work that they launched arrives at once, and follows what is before it without a gap."""
+    """Launch calls take no time; the launched work arrives at once and follows its predecessor without a gap."""
     points = 2 * distinct(program.place[program.place >= 0])[0].astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)

@@ -53,7 +53,7 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
     highest = float(clock.max())
     best = highest if fastest is None else max(fastest, highest)
     lost = float((worked * (1 - clock / best)).sum())
-    # Nothing is sampled outside of this time; what is inside stands for all busy time.
+    # Nothing is sampled outside this time; the samples inside represent all busy time.
     cost = int(lost / worked.sum() * busy.total)
     reasons = []
     for name, text in REASONS.items():

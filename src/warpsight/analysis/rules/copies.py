@@ -25,7 +25,7 @@ SMALL = 64 * 1024
 _MANY = 50
 #: Small copies take at most so many times the middle one's time.
 _USUAL = 10
-#: A call that waits for its copy returns when that ends, as far as the clocks of host and device agree (ns).
+#: A call that waits for its copy returns when the copy ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _ENDS = ("source_kind", "destination_kind")
 #: Share of the time that many synchronous copies take before they are worth a word.
@@ -112,7 +112,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
 
 
 def _returned(facts: Facts, table: str, count: int) -> Column:
-    """When the call of each row of a table returned; the end of time where the trace does not say.
+    """When the call of each row of a table returned; the maximum time if the trace does not say.
 
     `cudaMemset` of device memory returns at once, and so does a `cudaMemcpy` within the device, whatever their names say.
     """
@@ -132,7 +132,7 @@ def _exposed(facts: Facts, found: dict[str, Column]) -> int:
 
 
 def _beside(facts: Facts, moves: _Moves) -> int:
-    """Time in which a link does nothing: copies that hold nobody still take theirs, those of one direction one after another."""
+    """Time in which a link is idle: copies that block nothing still occupy it, those of one direction one after another."""
     if not len(moves.direction):
         return facts.length
     length = moves.columns["end"] - moves.columns["start"]

@@ -144,7 +144,7 @@ def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:
 
 
 def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
-    """The device work behind a row of the account (none for idle time); any copy or fill row stands for all of them."""
+    """The device work behind a row of the account (empty for idle time); any copy or fill row stands for all of them."""
     if kind not in (COMPUTE, COMMUNICATION, COPY):
         return np.zeros(0, np.int64)
     work = facts.account.work

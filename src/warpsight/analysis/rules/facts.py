@@ -118,11 +118,11 @@ class Facts:
 
     @cached_property
     def call(self) -> Column:
-        """The call of each row of :attr:`work`, -1 where the trace has none."""
+        """The call of each row of :attr:`work`, -1 if the trace has none."""
         return host_calls.of_work(self.trace, self.work, api=True)[1]
 
     def call_of(self, work: Work) -> Column:
-        """The call of each row of some work, -1 where the trace has none."""
+        """The call of each row of some work, -1 if the trace has none."""
         return host_calls.of_work(self.trace, work, api=True)[1]
 
     @cached_property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: Family → what its rules are about.
+#: Family → subject of its rules.
 FAMILIES = {
     "recording": "what is missing, what failed",
     "shares": "how the devices spent their time, and why they were idle",
@@ -54,7 +54,7 @@ def run(facts: Facts) -> tuple[Finding, ...]:
 
 
 def findings(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Everything the rules have to say.
+    """All findings of the rules.
 
     Tables:
         findings: rule, severity, class, name, share (part of the account, ns), saves (ns), text, advice.

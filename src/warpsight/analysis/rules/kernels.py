@@ -41,7 +41,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
     rows = np.flatnonzero(small)
-    # Those that run beside each other leave the device idle once; what is short, or communicates, may fill it beside them.
+    # Overlapping kernels leave the device idle together; short or communication kernels may fill it in between.
     total = min(_unfilled(kernels, limit), int(kernels["unfilled"][rows].sum()))
     if not len(rows) or total < _SMALL * facts.length:
         return

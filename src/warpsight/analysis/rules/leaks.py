@@ -18,7 +18,7 @@ from warpsight.model.work import distinct, numbered
 Column = npt.NDArray[Any]
 #: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
 LEAST, QUARTERS, LEAST_GROWTH = 8, 4, 0.05
-#: Less than this (bytes) is not a leak worth a word: numbers on the host, say.
+#: Smaller amounts (bytes) are not reported as leaks: numbers on the host, for example.
 _LEAST_BYTES = 1 << 16
 #: Allocations on the device itself per iteration that are churn: they stop the device.
 _CHURN = 0.5
@@ -99,7 +99,7 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
 
 
 def _churn(facts: Facts, found: Allocations) -> Iterator[Finding]:
-    """Allocating and freeing on the device itself in every iteration; what it costs is among the idle gaps."""
+    """Allocating and freeing device memory in every iteration; its cost is already counted in the idle gaps."""
     begin, end = facts.host_window
     for place, (_, _, layer) in enumerate(found.places):
         if layer != "CUDA":

@@ -65,7 +65,7 @@ _CAUSES: dict[str, Callable[[Program], Program]] = {
 
 @dataclass(frozen=True)
 class _Window:
-    """A program of some of the recording, and the time of the recording that it stands for, ns."""
+    """A program of part of the recording, and the recorded time it represents, ns."""
 
     program: Program
     stands_for: int
@@ -96,7 +96,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
             continue
         part = saved / facts.length
         if finding.kind is None and part < (_BOUND if finding.rule == "launches/launch-bound" else _WORTH):
-            continue  # what it asks for changes nothing
+            continue  # the requested change has no effect
         much = f"{part:.1%}" if part >= _LEAST else "hardly"
         evidence = (*finding.evidence, f"without it the recording would be {much} shorter ({text})")
         little = finding.kind in _OF_WORK and saved < _LITTLE_OF * (finding.share_ns or 0)
@@ -106,7 +106,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> str | None:
-    """Why nobody knows what device work with this share would save, in words, or None.
+    """Why the savings for device work with this share cannot be determined, in words, or None.
 
     Re-timing knows no better than the trace: where the host's waits are not in it, or for as long as the work takes the device
     waits for something that is not, it keeps what it does not understand where it is.
@@ -121,7 +121,7 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
 
 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
-    """What was recorded of the host, in words, where its waits may be missing; None where they are known.
+    """What was recorded of the host, in words, if its waits may be missing; None if they are known.
 
     They may be missing where no wait is known and all calls to the GPU's interfaces that were recorded, in whatever time, are of
     functions that launched something.
@@ -181,7 +181,7 @@ def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int 
 def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
-        # A bare name may stand for several kernels: the row of the account with the finding's share is the one.
+        # A bare name may match several kernels: use the account row with the finding's share.
         found = {
             entry.name
             for entry in facts.account.of(COMPUTE)
@@ -195,7 +195,7 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)
     if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in (MIGRATION, NO_CALL):
-        return None  # when work that no call launched would begin without it nobody knows
+        return None  # the start of work without a launch call cannot be predicted
     return _CAUSES.get(finding.kind or "")
 
 

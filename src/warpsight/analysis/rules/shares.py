@@ -29,7 +29,7 @@ from warpsight.model.naming import kernel_names
 
 #: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05
-#: From this part of a class on, its largest row stands for all of it.
+#: If the largest row reaches this share of its class, it represents the class.
 _ALL = 0.95
 _MOST_KERNELS = 5
 

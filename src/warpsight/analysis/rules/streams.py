@@ -27,7 +27,7 @@ _OVERLAPPED = 0.1
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about streams that wait for each other, one per device."""
     work = facts.work
-    count, time = facts.kernels_of_queues  # collectives beside nothing are exposed communication
+    count, time = facts.kernels_of_queues  # collectives that overlap nothing are exposed communication
     for device, index in work.per_device():
         queues = np.array(work.devices[device])
         streams = queues[time[queues] >= _PART * time[queues].sum()]
@@ -108,7 +108,7 @@ def _room(facts: Facts) -> tuple[float, float]:
 
 
 def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
-    """What released most kernels that came after one of another stream, by the dependency graph: text, name, count."""
+    """What released most kernels that came after one on another stream, by the dependency graph: text, name, count."""
     begin, end = facts.window
     device = Rows(begin, end, facts.rows.devices, (), facts.rows.processes)
     graph = dependency.build(facts.trace, device, host_rows=_of_host(facts, chosen))

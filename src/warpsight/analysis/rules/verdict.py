@@ -191,7 +191,7 @@ def _spans(spans: list[int]) -> str:
 
 
 def _without_device(facts: Facts) -> str:
-    """What a trace without device work holds instead: a program that has none is not a recording that missed it."""
+    """What a trace without device work holds instead, which distinguishes a program without any from an incomplete recording."""
     if len(facts.work) or facts.work.unfinished:
         return "no time of a device is known"
     held = ((facts.trace.count(table), one, several) for table, one, several in _OF_THE_HOST)
@@ -199,6 +199,7 @@ def _without_device(facts: Facts) -> str:
     if not told:
         return "the trace holds neither device work nor host work"
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
-    alone = len(told) == 1 and facts.trace.count("marker")  # ranges of any track: nothing says whose they are
+    # Ranges may be on any track: the trace does not say whose they are.
+    alone = len(told) == 1 and facts.trace.count("marker")
     whose = ", on tracks that are not said to be a device's" if alone else " of the host"
     return f"the trace holds {listed}{whose}, and no kernel, copy or fill"

@@ -23,7 +23,7 @@ _LEAST = 0.02
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Idle time of the host's own code right after a wait: without the wait the code would have run beside the device."""
+    """Idle time of the host's own code right after a wait: without the wait, that code would have overlapped with the device."""
     found = facts.account
     pieces, gaps, calls = found.pieces, found.gaps, found.calls
     mine = pieces.of(HOST)
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     rows = np.flatnonzero(own)
     wait = _wait_before(facts, rows)
     rows, wait = rows[wait >= 0], wait[wait >= 0]
-    # The host could have done this much of its work while the device did what the wait was for.
+    # How much of its work the host could have done while the device finished what the wait was for.
     saved = np.minimum(own[rows], np.maximum(calls.end[wait] - calls.start[wait], 0))
     functions, place = distinct(calls.function[wait])
     total = summed(place, saved, len(functions))

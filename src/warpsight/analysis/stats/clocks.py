@@ -1,4 +1,4 @@
-"""Clocks, power and throttling beside the kernels: energy, and the time that clocks below the maximum cost."""
+"""Clocks, power and throttling during kernels: energy, and the time lost to clocks below the maximum."""
 
 from __future__ import annotations
 

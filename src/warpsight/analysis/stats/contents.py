@@ -1,4 +1,4 @@
-"""What a trace holds, how it was recorded, what that cost, and what is missing."""
+"""What a trace holds, how it was recorded, what recording cost, and what is missing."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
+#: Names with an index of their own; index 0, "other", is for the rest. The index fits in one byte.
 NAMES = 250
 #: Lanes at most: the streams that did least share their device's.
 LANES = 48
@@ -135,7 +135,7 @@ def lane_rows(work: Work, lane: Lane) -> Column:
 
 
 def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[Lane], list[int], int]:
-    """The lanes, the lane of each stream (its device's if it has none), and the number of streams without one."""
+    """The lanes, the lane of each stream (its device's if it has none of its own), and the number of streams without one."""
     brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
     sql = f"SELECT device, {brief} FROM device"
     named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut

@@ -96,7 +96,7 @@ def _written(
     pair: Column,
     first: Column,
 ) -> Column:
-    """For each pair, whether a copy or set between the two wrote into what they read or wrote.
+    """For each pair, whether a copy or set in between wrote to memory that the pair read or wrote.
 
     Both are grouped by the range they touch, which are few; where ranges meet, the times are looked up in each other.
     """

@@ -123,7 +123,7 @@ def _waits(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column]]:
 
 
 def _held(waits: dict[str, Column], queue: Queue, issued: Calls, call: Column) -> Column:
-    """Which of a stream's rows the stream was told to wait before, since the call of its previous row."""
+    """Which of a stream's rows had an earlier request to wait, made after the call of the row before."""
     own = (
         (waits["process"] == queue.process)
         & (waits["context"] == queue.context)
@@ -152,7 +152,7 @@ def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
 
 
 def _unqueued(trace: StoredTrace, work: Work) -> tuple[Finding, ...]:
-    """The finding that the trace does not say when work was launched."""
+    """The finding that the trace does not record when work was launched."""
     if not len(work) or trace.count("launch") or trace.count("api"):
         return ()
     return (Finding("note", "the trace has no host calls: queued time cannot be separated from idle time"),)

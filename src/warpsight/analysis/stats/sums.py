@@ -21,19 +21,19 @@ from warpsight.model.work import named
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What `stats` can be asked about.
+#: The subjects of `stats`.
 SUBJECTS = (
     "kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync", "ops", "modules",
 )  # fmt: skip
 #: How kernels can be grouped.
 BY = ("name", "shape", "stack", "device", "stream", "process", "range", "op")
-#: Subjects that group in ways of their own, and have no other options.
+#: Subjects with their own grouping and no other options.
 _OWN_GROUPS = ("ops", "modules")
 #: Which form of a kernel's name groups and shows it.
 NAMES = ("demangled", "short", "mangled")
 _ALL = Rows()
 _NS = dict.fromkeys(("total", "mean", "min", "median", "p95", "p99", "max", "std"), "ns")
-#: Stands for the duration of a kernel that has none.
+#: Placeholder duration of a kernel without one.
 _MISSING = -1
 #: Stands for the range of a kernel whose launch call is not in the trace.
 _UNKNOWN = -1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
-#: Turns that a range needs whose name does not say that it is a turn.
+#: Iterations required of a range whose name does not identify it as an iteration.
 LEAST = 3
 #: Ranges come in a rhythm if so many are followed by as many launches as the one a period later, and fewer than that by as many
 #: as most.
@@ -103,7 +103,7 @@ def _numbers(edges: Column, launches: int) -> Column:
 
 
 def _groups(loop: Loop, when: Column) -> Turns | None:
-    """The loop around ranges that come several times in each turn, as layers do; None where they come once.
+    """The loop around ranges that occur several times per iteration, as layers do; None if they occur once.
 
     Between two layers nothing is launched; between the last layer of a turn and the first of the next there is what the turn
     begins and ends with. Where within that the next turn begins nobody says: after the longest pause.
@@ -203,7 +203,7 @@ def _time_before(work: Work, launched: Column) -> Column:
 
 
 def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
-    """The loops of a process, without parts of a model and what is inside of them."""
+    """The loops of a process, excluding parts of a model and everything inside them."""
     mine = [loop for loop in loops.load(trace) if loop.process == process and len(loop)]
     parts = [loop for loop in mine if loop.part]
     return (
@@ -251,7 +251,7 @@ def _rank(
         share = float(before[edges[-1]] - before[edges[0]]) / total
         steps = loop.rank == MARKED or "ProfilerStep" in loop.source
         return (3.0 + steps, float(loop.rank == MARKED), share) if share >= _MARKED else None
-    # The turn of a loop that has no mark of its own is a range that holds its work, not one that is beside it.
+    # If an iteration has no marker of its own, the range that contains its work counts, not one that overlaps it.
     held = before[_range_ends(loop, when, edges)] - before[edges[:-1]]
     own = float(held.sum()) / total
     count = np.diff(edges)
@@ -260,7 +260,7 @@ def _rank(
         return None
     if loop.named and filled >= 2:
         return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
-    # Without a name that says so, many turns are needed, and the outermost loop is the one.
+    # Without a telling name, many iterations are required, and the outermost loop wins.
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
 
 

@@ -1,4 +1,4 @@
-"""The iterations of a program's main loop, from its announcements or from repeated launches.
+"""The iterations of a program's main loop, found by its annotations or by repeated launches.
 
 Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
 not in the trace goes with the work before it on its stream. On the device an iteration lasts from the start of its first work to
@@ -81,7 +81,10 @@ class Iterations:
 
     @property
     def median(self) -> int:
-        """The middle of the lengths of the steady state, ns; the last turn, which has no pause after it, only counts alone."""
+        """The median length of the steady state, ns.
+
+        The last iteration, which has no pause after it, counts only if it is the only one.
+        """
         chosen = self.steady.copy()
         if int(chosen.sum()) > 1:
             chosen[-1] = False
@@ -109,7 +112,7 @@ def find(
     Without `repetition` only loops count that the program announced: that takes a tenth of the time.
     """
     among = device_work.load(trace, rows, cut=False) if work is None else work
-    # The work is kept beside what was found in it, so that nothing else can have its identity.
+    # The work is kept with the results found in it, so that its identity cannot be reused.
     return trace.kept.get(
         ("iterations", id(among), repetition), lambda: (among, _found(trace, among, repetition))
     )[1]
@@ -160,7 +163,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             or _inside_one(single, turns)
             or announced.batches_of_one_step(trace, process, single, turns)
         ):
-            # A range around the whole program is a turn only if its name says so.
+            # A range around the whole program is an iteration only if its name says so.
             turns = None if single.anyhow else single
         if turns is None:
             continue
@@ -274,7 +277,7 @@ def _made(
         start, duration = _on_host(launched, when, turn, numbers)
     steady = np.ones(len(duration), bool) if turns.uneven else steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]
-    # What the recorder took is told as the recorder's, and makes no iteration slow.
+    # The recorder's own time is reported separately, and does not make an iteration slow.
     outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
     if (
         not turns.announced
@@ -400,7 +403,7 @@ def _by_nature(near: Column, steady: Column, first: int) -> bool:
 
 def outliers(duration: Column, among: Column) -> Column:
     """Iterations far from the median of the steady ones: by a factor, and by their own spread (median deviation)."""
-    if int(among.sum()) < 3:  # nothing says what is usual
+    if int(among.sum()) < 3:  # the usual length is unknown
         return np.zeros(len(duration), bool)
     usual = float(np.median(duration[among]))
     spread = 1.4826 * float(np.median(np.abs(duration[among] - usual)))
@@ -477,7 +480,8 @@ def slow(one: Iterations) -> list[Finding]:
     late = late[np.argsort(-one.duration[late], kind="stable")]
     cost = int((one.duration[late] - usual).sum())
     worst = int(late[0])
-    named = one.label.count(one.label[worst]) == 1  # a name that all turns share tells none of them
+    # A name shared by all iterations distinguishes none of them.
+    named = one.label.count(one.label[worst]) == 1
     name = one.label[worst] if named and one.label[worst] else f"iteration {worst}"
     times = one.duration[worst] / usual
     text = f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"#?\d+")
-#: What frameworks put around or at the start of every turn of a main loop, whatever the program is: torch.profiler's steps, the
-#: fetch of a batch from torch's DataLoader.
+#: Ranges that frameworks put around or at the start of every iteration of a main loop, in any program: torch.profiler's steps,
+#: the batch fetch of torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
 #: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is. Inference engines
 #: name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
@@ -33,14 +33,14 @@ TURN_NAMES = re.compile(
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
 )
-#: How frameworks and runtimes carry out what a turn does: torch's operators, XLA's executions of any program.
+#: How frameworks and runtimes implement an iteration: torch's operators, XLA's executions of any program.
 _MACHINERY = re.compile(
     r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
     r"^(PJRT_|PjRt|TfrtCpu|GpuExecutable|BufferSequencingEvent|ThenExecute)"
 )
 #: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
 MOST, _PATTERNS = 200_000, 48
-#: How a loop was announced; lower ranks say more.
+#: How a loop was announced; lower ranks are stronger evidence.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
 
 
@@ -109,7 +109,7 @@ def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column
     keep = columns["duration"] > 0
     if table == "marker":
         kinds = coded["category"]
-        # Functions are how a turn does its work; what a profiler drew on the device's side is not an announcement.
+        # Functions are how an iteration does its work; ranges that a profiler drew on the device side are not announcements.
         left_out = [
             kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
         ]
@@ -118,7 +118,7 @@ def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column
 
 
 def _begins(trace: StoredTrace, name_id: Column, prefixes: tuple[str, ...]) -> Column:
-    """Which of these names begin with one of some texts."""
+    """Which of these names begin with one of the prefixes."""
     ids = [number for number, name in texts(trace, "name").items() if name.startswith(prefixes)]
     return np.isin(name_id, ids)
 

@@ -29,13 +29,13 @@ _HELD, _PART, _MOST_TURNS = 0.8, 0.3, 200_000
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 #: Of uneven turns this share is so far from the usual size.
 _VARIOUS, _FAR = 0.25, 0.3
-#: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
+#: Share of the waits followed by the usual number of launches, needed if only waits separate the iterations.
 _EVENLY = 0.8
 #: With so many parts of the same work between two waits each part is a turn.
 _MANY_PARTS = 10
 #: Share of the waits across which work goes on repeating, where they divide no turns.
 _ACROSS = 0.5
-#: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
+#: A call that waits for its work returns when the work ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 _ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
@@ -109,7 +109,7 @@ def _goes_on(names: Column, at: Column) -> bool:
 
 
 def _now_and_then(waited: Turns, alone: Turns, when: Column, waits: Column) -> bool:
-    """Whether the host waits after so many turns, or after now more and now fewer, that its waits are no turns themselves.
+    """Whether the host waits only every few iterations, or irregularly, so that its waits do not mark iterations.
 
     Parts of the same work that a wait follows each time are sweeps of a turn; many of them are turns, of which every tenth, say,
     prints how far it is.

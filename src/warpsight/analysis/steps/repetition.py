@@ -165,7 +165,7 @@ def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
 
 
 def _runs(tokens: Column, run: int) -> Column:
-    """A number for each place that stands for the `run` names from there."""
+    """A number for each position that identifies the `run` names starting there."""
     number: Column = tokens.astype(np.uint64) * _PRIME + np.uint64(1)
     done = 1
     while done < run:

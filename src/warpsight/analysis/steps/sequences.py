@@ -84,7 +84,7 @@ def _own_share(length: Column, call: Column) -> Column:
 
 
 def _without_repeats(groups: list[tuple[str, Column, Column]]) -> list[tuple[str, Column, Column]]:
-    """Without what was launched by a group before: the outermost comes first."""
+    """Remove what an earlier group launched; the outermost group comes first."""
     out: dict[tuple[bytes, bytes], tuple[str, Column, Column]] = {}
     for name, begin, end in groups:
         out.setdefault((begin.tobytes(), end.tobytes()), (name, begin, end))

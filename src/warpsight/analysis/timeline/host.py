@@ -36,7 +36,7 @@ _HOLDS = 3
 
 
 def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -> tuple[list[Row], int]:
-    """The rows thread by thread, the busiest first.
+    """The rows of each thread, busiest thread first.
 
     Returns:
         The rows, and how many threads have none because there are too many.
@@ -130,7 +130,7 @@ def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
 def _nested(
     trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: NumberedLabels, finish: int
 ) -> list[Row]:  # fmt: skip
-    """A row for each level of a thread's ranges; what is deeper than :data:`LEVELS` is left out."""
+    """One row per nesting level of a thread's ranges, down to :data:`LEVELS`."""
     where = found.groups.get(thread)
     if where is None:
         return []

@@ -109,7 +109,7 @@ def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns
 def _callers(
     calls: Calls, rows: dict[tuple[int, int], int], start: Column, call: Column
 ) -> tuple[Column, Column]:
-    """The row in which each call stands, and how long after its begin each slice begins."""
+    """The row that holds each call, and the delay from its begin to each slice's begin."""
     caller, lag = np.full(len(call), -1, np.int64), np.zeros(len(call), np.int64)
     known = np.flatnonzero(call >= 0)
     lag[known] = start[known] - calls.start[call[known]]

@@ -23,7 +23,7 @@ def known() -> frozenset[str]:
 
 
 def parts(api: str) -> list[str]:
-    """The patterns of a value of `--api`, which commas or blanks separate."""
+    """The patterns in a value of `--api`, separated by commas or spaces."""
     return api.replace(",", " ").split()
 
 

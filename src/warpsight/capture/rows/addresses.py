@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-#: Calls whose copies have not arrived; beyond it the oldest are forgotten (their copies have no addresses).
+#: Calls whose copies have not arrived; beyond this, the oldest are dropped (their copies have no addresses).
 MAXIMUM_WAITING = 1_000_000
 #: Segments that a call's addresses are kept for after its first copy: one call may be several.
 _MAXIMUM_AGE = 2
@@ -52,7 +52,7 @@ class Addresses:
         self._new_nodes.append({name: values[name].astype(kind) for name, kind in _NODES.items()})
 
     def find(self, correlation: Array, node: Array, called: Array) -> tuple[Array, Array]:
-        """Source and destination of device rows, by node if they have one, else by correlation id.
+        """Find source and destination addresses of device rows, by node if they have one, otherwise by correlation id.
 
         Args:
             correlation: 64-bit ids, 0 none.
@@ -74,7 +74,7 @@ class Addresses:
             return none
         if self._order is None:
             self._order = np.argsort(known, kind="stable")
-        # the last of equal ids: a process that began to count anew
+        # of equal ids, the last one: a process that restarted its count
         place = np.searchsorted(known, ids, "right", sorter=self._order) - 1
         at = self._order[np.maximum(place, 0)]
         hit = (place >= 0) & (known[at] == ids)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _LAUNCH_FLAG, _CAPTURED_FLAG, _NESTED_FLAG, _UNTIMED_FLAG = 1, 2, 4, 8
 _NOT_RETURNED = np.uint64(0xFFFFFFFFFFFFFFFF)
-#: Launches that may wait for their kernel rows at once; beyond it the oldest are no longer watched.
+#: Launches waiting for kernel rows at the same time; beyond this, the oldest are no longer watched.
 MAXIMUM_WAITING = 4_000_000
 
 
@@ -52,7 +52,7 @@ class FunctionCodes:
         return codes
 
     def texts(self, codes: Array) -> pa.DictionaryArray:
-        """Codes as Arrow texts."""
+        """Codes as Arrow strings."""
         return pa.DictionaryArray.from_arrays(codes, self._names)
 
     def expects_kernel(self, codes: Array) -> Array:

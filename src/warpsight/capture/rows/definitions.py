@@ -214,7 +214,7 @@ def _graph(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
 
 
 def _described_once(nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Without the first of two rows for one clone: CUPTI reports first that it was made, then what it was cloned from."""
+    """Drop the first of two rows for one clone: CUPTI first reports its creation, then what it was cloned from."""
     order = np.argsort(nodes["node"], kind="stable")
     node, original = nodes["node"][order], nodes["original"][order]
     cloned_next = (node[1:] == node[:-1]) & (original[:-1] == 0) & (original[1:] != 0)

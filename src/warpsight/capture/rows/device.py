@@ -151,7 +151,7 @@ def _kernels(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array
 
 def _copies(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memcpy")
-    if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
+    if lost is not None:  # copies have no null times in the schema; a copy without times is useless
         rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
         start, duration = start[~lost], duration[~lost]
     source, destination = arena.addresses.find(correlation, rows["graph_node"], called)

@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 _STATE = "kernel_log.json"
 #: Bytes of lines made at once: bounds memory however long the stacks are.
 _CHUNK_BYTES = 32 << 20
-_LINE_BYTES = 64  # of a line beside its tail: type and two numbers
+_LINE_BYTES = 64  # bytes of a line besides its tail: type and two numbers
 _DEFINITION = b'{"type":"callstack_def","callstack_id":"'
 
 
@@ -142,7 +142,7 @@ class KernelLog:
 
 
 _REPORTED = "reported"
-#: The columns of table `kernel` that a line is made of; the ones that :class:`LogTexts` takes come first, in order.
+#: The columns of table `kernel` used for a line; those that :class:`LogTexts` takes come first, in order.
 _COLUMNS = ("name_id", "shape_id", "stream", "stack", "module", "graph_level", "start", "correlation")
 
 

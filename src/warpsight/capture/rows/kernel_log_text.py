@@ -1,4 +1,4 @@
-"""The texts of kernel log lines: everything that many launches share is made once."""
+"""The text of kernel log lines; everything that many launches share is formatted once."""
 
 from __future__ import annotations
 

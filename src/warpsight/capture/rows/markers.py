@@ -73,7 +73,7 @@ def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array
 
 
 def _pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
-    """Match starts with ends by id, on whatever threads; an id that is used again is a new range."""
+    """Match starts with ends by id, on any thread; a reused id starts a new range."""
     begins = rows["phase"][chosen] == _START
     order = np.lexsort((~begins, rows["time"][chosen], rows["id"][chosen]))
     return _pair(chosen[order], begins[order], [rows["id"][chosen][order]])

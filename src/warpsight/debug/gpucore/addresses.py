@@ -96,7 +96,7 @@ def _kept(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: 
         name, target = operation(raw), raw[2]  # bits 16-23: the destination, where there is one
         if name in _STORES or target == _NO_REGISTER:
             continue
-        # Arithmetic we know writes one or two registers; loads, and what we do not know, up to four.
+        # Known arithmetic writes one or two registers; loads, and unknown instructions, up to four.
         width = 4 if name is None or name in _LOADS else 2
         if used & set(range(target, target + width)):
             return False

@@ -104,7 +104,7 @@ class Code:
         return self.locate(int(self.core.table(Kind.GRIDS).rows["entry"][grid]))
 
     def grid_name(self, grid: int) -> str:
-        """The kernel of a grid, demangled; its address when the dump has no code of it."""
+        """The kernel of a grid, demangled; its address if the dump does not include its code."""
         location = self.grid_location(grid)
         if location is not None:
             return demangle(location.kernel)
@@ -153,7 +153,7 @@ class Code:
         return Polling(poll, address + (poll.index - index) * INSTRUCTION_SIZE) if poll else None
 
     def disassemble(self, address: int, before: int = 0, after: int = 0) -> list[Instruction]:
-        """Instructions around an address as text; nothing without nvdisasm.
+        """Instructions around an address as text; empty without nvdisasm.
 
         Args:
             address: of the one in the middle.

@@ -22,7 +22,7 @@ from warpsight.debug.gpucore.waiting.polled import Polled, polled_of
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import short
 
-#: Headers of the toolkit and of CUDA's C++ libraries: the line that called them says more.
+#: Headers of the toolkit and of CUDA's C++ libraries: the calling line is more informative.
 _LIBRARY = re.compile(
     r"/(targets/[^/]+|cuda[^/]*|nvidia/[^/]+)/include/|/(cooperative_groups|cuda/std|cub|thrust)/"
 )
@@ -78,7 +78,7 @@ class _Writer:
         return Subject(f"{who.text} of {short(self.code.grid_name(self.places[place].grid))}", who.plural)
 
     def _root(self, place: int, why: str) -> str:
-        """A place that waits for nobody."""
+        """Explain a place that waits for nobody."""
         who, where, wait = self._subject_at(place), self.lines[place], self.places[place].wait
         what = wait.text if wait else ""
         if why == "runs":

@@ -98,7 +98,7 @@ TABLES: dict[Kind, _TableLayout] = {
     )
 }  # fmt: skip
 
-#: What a section without rows belongs to: the table whose row is its `sh_info`.
+#: The parent of a section without rows: the table whose row is its `sh_info`.
 OWNERS: dict[Kind, Kind] = {
     Kind.IMAGE: Kind.MODULES,
     Kind.RELOCATED_IMAGE: Kind.MODULES,
@@ -112,7 +112,7 @@ OWNERS: dict[Kind, Kind] = {
     Kind.LOCAL: Kind.LANES,
 }
 
-#: CUDBGException_t in the debugger's words. 11, 13, 15 and 16 are no longer reported since CUDA 13.1.
+#: CUDBGException_t in the debugger's words. 11, 13, 15 and 16 are not reported since CUDA 13.1.
 _EXCEPTIONS: dict[int, str] = {
     1: "Lane Illegal Address",
     2: "Lane User Stack Overflow",

@@ -219,14 +219,14 @@ class GpuCore:
         return known
 
     def data_of(self, kind: Kind, owner: int) -> tuple[bytes, int] | None:
-        """Bytes and address of a row's section of a kind; None if the dump has none."""
+        """Bytes and address of a row's section of one kind; None if the dump has no such section."""
         section = self.section_of(kind, owner)
         if section is None:
             return None
         return self.elf.contents(section).tobytes(), int(self.elf.sections["addr"][section])
 
     def words_of(self, kind: Kind, owner: int) -> tuple[int, ...]:
-        """The same as 32-bit words, empty if the dump has none."""
+        """The same as 32-bit words, empty if the dump has no such section."""
         found = self.data_of(kind, owner)
         if found is None:
             return ()
@@ -252,7 +252,7 @@ class GpuCore:
         return (named or [0])[0]
 
     def cubin(self, module: int) -> Cubin | None:
-        """The relocated code of a module (a row of the module table); None if the dump has none."""
+        """The relocated code of a module (a row of the module table); None if the dump does not have it."""
         if module not in self._cubins:
             section = self.section_of(Kind.RELOCATED_IMAGE, module)
             self._cubins[module] = None
@@ -281,7 +281,7 @@ def _parent(kind: Kind) -> Kind:
 
 
 def _decompress(file: BinaryIO) -> tuple[Any, list[str]]:
-    """The contents of a gzip file in an unnamed temporary file, mapped, and what was wrong with it."""
+    """Decompress a gzip file into an unnamed temporary file and map it; also return what was wrong with it."""
     import tempfile
     import zlib
 

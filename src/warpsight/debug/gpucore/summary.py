@@ -56,7 +56,7 @@ class SummaryOptions:
 
 
 def summarise(core: GpuCore, options: SummaryOptions | None = None) -> dict[str, Any]:
-    """Everything the command shows of a dump, ready for JSON; times in UTC, addresses as hexadecimal text.
+    """Everything the command shows about a dump, ready for JSON; times in UTC, addresses as hexadecimal strings.
 
     `frames` are innermost first. Everything that is not in the dump is null or missing from its list.
     """
@@ -344,7 +344,7 @@ class View:
         return found
 
     def notes(self) -> list[str]:
-        """Notes for the reader beside the facts."""
+        """Notes for the reader alongside the facts."""
         found = []
         for row in range(len(self.core.table(Kind.GRIDS))):
             location = self.code.grid_location(row)

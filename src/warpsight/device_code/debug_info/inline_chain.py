@@ -15,7 +15,8 @@ from warpsight.device_code.elf import readable
 #: Lines of source files that are longer than this are not sources.
 _LONGEST_LINE = 2000
 _LARGEST_SOURCE = 64 << 20
-#: Only what can be source is ever read: a line table is somebody's file, and must not choose what goes into a page or an answer.
+#: Only source files are ever read: a line table comes from an untrusted file, and must not choose what appears in a page or an
+#: answer.
 _SUFFIXES = re.compile(
     r"\.(?:c|cc|cl|cpp|cxx|cuh?|h|hh|hip|hpp|hxx|ii?|in[cl]|ipp|ixx|mlir|ptx|pyx?|tcc|tpp)"
 )

@@ -246,7 +246,7 @@ class _Unit:
         elif opcode == 9:
             state.address += int.from_bytes(self.table[at : at + 2], "little")
             at += 2
-        else:  # its operands are all ULEBs, as the header says how many
+        else:  # its operands are all ULEBs, and the header says how many
             for _ in range(self.lengths[opcode - 1]):
                 _, at = self._unsigned(at)
         return at

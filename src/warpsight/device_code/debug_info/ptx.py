@@ -18,7 +18,7 @@ from warpsight.device_code.debug_info.line_table import LineSequence
 
 
 def stretches(text: bytes) -> list[int]:
-    """For each line of the PTX text, counted from 1, the number of its stretch; 0 for lines without an instruction."""
+    """For each line of the PTX, counted from 1, the number of its stretch; 0 for lines without an instruction."""
     numbers, current, blank = [0], 0, True
     for line in text.split(b"\0"):
         if not line.strip():

@@ -47,7 +47,7 @@ def candidates(kernel: str, paths: Iterable[Path]) -> Iterator[Path]:
 def call_sites(
     kernel: str, embedded: bytes, paths: Iterable[Path], sources: tuple[str, ...]
 ) -> list[tuple[Frame, ...]] | None:
-    """The chain of every PTX line, counted from 1, from the file behind the embedded text, or None.
+    """The call chain of every PTX line, counted from 1, from the file behind the embedded PTX, or None.
 
     Lines without a position have an empty chain. The outermost frame's function is the kernel; the others' are taken
     from the Python source where it is here, and are empty otherwise.
@@ -65,7 +65,7 @@ def call_sites(
 
 
 def matches(text: str, embedded: bytes) -> bool:
-    """Whether a PTX file is the source of a cubin's embedded text."""
+    """Whether a PTX file is the source of a cubin's embedded PTX."""
     lines, same, total = text.splitlines(), 0, 0
     for number, line in enumerate(embedded.split(b"\0")):
         wanted = b" ".join(line.split())

@@ -20,7 +20,7 @@ from warpsight.device_code.elf import Array
 LARGEST_LOOP = 256
 _BRANCHES = (0x947, 0x547)
 _CALLS = (0x944, 0x344)
-#: EXIT, RET, BRX, BRXU, JMP, JMX, without the form of their operands: what comes next is not the next instruction.
+#: EXIT, RET, BRX, BRXU, JMP, JMX, without the form of their operands: control does not continue at the next instruction.
 _LEAVING = (0x14D, 0x150, 0x149, 0x158, 0x14A, 0x14C)
 _PT = 7
 _HOPPER = 90

@@ -25,17 +25,17 @@ _COMPARE_AND_SWAP = (0x18B, 0x1A9, 0x18D)
 _EXCHANGE, _READING = 8, (0, 6)  # ADD and OR of nothing read
 _SIZES = (1, 1, 2, 2, 4, 8, 16)
 _RZ = 255
-#: What a polling loop does besides reading: arithmetic on registers, predicates and constants, fences, branches, sleep.
+#: Instructions of a polling loop besides the load: arithmetic on registers, predicates and constants, fences, branches, sleep.
 _HARMLESS = {
     "MOV", "P2R", "R2P", "CS2R", "SEL", "FSEL", "ISETP", "FSETP", "IADD3", "LEA", "LOP3", "PRMT", "IMNMX", "SHF", "BMSK",
     "PLOP3", "IMAD", "HFMA2", "VIADD", "UMOV", "VOTEU", "USEL", "UISETP", "UIADD3", "ULEA", "ULOP3", "UPRMT", "USHF", "UIMAD",
     "ULDC", "LDCU", "R2UR", "FLO", "POPC", "NOP", "S2R", "S2UR", "BSYNC", "BREAK", "BSSY", "YIELD", "BRA", "WARPSYNC", "BMOV",
     "NANOSLEEP", "LDC", "SHFL", "CCTL", "MEMBAR", "ERRBAR", "CGAERRBAR", "VOTE", "REDUX", "MATCH",
 }  # fmt: skip
-#: With a lock, one thread reads for the others: what it read goes through shared memory and a barrier.
+#: With a lock, one thread reads for the others: the value reaches them through shared memory and a barrier.
 _SHARING = {"STS", "BAR", "B2R"}
 _SPECIAL = {"S2R", "CS2R"}
-#: What writes predicates, barriers or nothing: their bits 16-23 are not a register.
+#: Instructions that write predicates, barriers or nothing: their bits 16-23 are not a register.
 _NO_REGISTER = {
     "BRA", "BSYNC", "BSSY", "BREAK", "YIELD", "NOP", "WARPSYNC", "NANOSLEEP", "MEMBAR", "CCTL", "ERRBAR", "CGAERRBAR", "ISETP",
     "FSETP", "PLOP3", "R2P", "BAR", "STS",
@@ -213,7 +213,7 @@ def _constant(words: Array, loop: Sequence[int], register: int, before: int, ask
 
 
 def _sources(words: Array, index: int, name: str) -> list[int]:
-    """The registers an arithmetic instruction reads: bits 9-11 say whether the one in bits 32-39 is a register."""
+    """The registers an arithmetic instruction reads: bits 9-11 tell whether bits 32-39 hold a register."""
     fields = _OPERANDS.get(name, (24, 32, 64))
     form = int(words[index, 0]) >> 9 & 7
     kept = [bit for bit in fields if bit != 32 or form == _ALL_REGISTERS]

@@ -14,7 +14,7 @@ from warpsight.formats.chrome.events import ChromeEvent, text
 from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.chrome.tracks import Tracks, key
 
-#: Correlations made of arrows begin here, beyond those of runtimes.
+#: Correlations derived from arrows begin here, above those of runtimes.
 _FIRST = 1 << 40
 _Track = tuple[Any, Any]
 _End = tuple[_Track, int]
@@ -26,7 +26,7 @@ class LaunchArrows:
     """Finds the events that arrows lead from and to, and gives both one correlation."""
 
     def __init__(self, tracks: Tracks) -> None:
-        """`tracks` says which tracks are a device's, once it has read the whole file."""
+        """`tracks` classifies device tracks once it has read the whole file."""
         self._tracks = tracks
         self._host: dict[tuple[str, str], _End] = {}
         self._device: list[tuple[tuple[str, str], _End]] = []

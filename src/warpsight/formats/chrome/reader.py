@@ -145,7 +145,7 @@ class _Reading:
         self.rows.complete(event, start, max(time - start, 0), kind=kind)
 
     def close(self) -> None:
-        """Ranges without an end stay open; whatever was not kept is noted."""
+        """Leave ranges without an end open, and note everything that was not kept."""
         for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
             for begun in open_ranges.values():
                 for event, start in begun:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Text = bytes | memoryview
 #: Bytes decoded at a time: some ten thousand events.
 PIECE_BYTES = 4 << 20
-#: What one event or one value beside the events may take.
+#: Maximum size of one event, or of one value besides the events.
 LONGEST = 128 << 20
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
@@ -54,7 +54,7 @@ class EventStream(Generic[T]):
         begin: Callable[[Text, int], list[T]] | None = None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is not JSON.
+        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError if that is not valid JSON.
 
         `begin` may stand for it: it takes a text and the size of the `event,event,…` that the text begins with. Nothing is
         copied, so what it returns may look into the text until the next list is requested; places in its errors count from
@@ -68,7 +68,7 @@ class EventStream(Generic[T]):
         self._separator = b""
         self._any = False
         self._attempts = _VAIN
-        #: Values beside the events, by key; complete after the iteration.
+        #: Values besides the events, by key; complete after the iteration.
         self.header: dict[str, Any] = {}
         #: Places where something was skipped, as offsets.
         self.damaged: list[int] = []
@@ -260,7 +260,7 @@ class EventStream(Generic[T]):
         return events
 
     def _around(self, place: int) -> list[T]:
-        """Decode what is before the damage at `place`, and go on behind it."""
+        """Decode everything before the damage at `place`, and continue after it."""
         self.damaged.append(self._window.offset + place)
         if len(self.damaged) > _MAX_DAMAGE:
             raise self._error("is damaged in too many places to be read", place)
@@ -302,7 +302,7 @@ class EventStream(Generic[T]):
         self._window.fill(size)
 
     def _skip_blanks(self) -> bytes:
-        """Drop blanks (a byte-order mark too) and return the next byte, empty at the end of the file."""
+        """Skip whitespace (and a byte-order mark) and return the next byte, empty at the end of the file."""
         while True:
             if self._window.offset == 0 and self._window.starts_with(b"\xef\xbb\xbf"):
                 self._window.advance(3)

@@ -53,7 +53,7 @@ _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
+    """Write the selected part of a trace; returns counts of slices, samples, tracks and unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
@@ -129,7 +129,7 @@ class _Writer:
         self._separator = b",\n"
 
     def _rows(self, parts: Iterable[Any]) -> None:
-        """Write one event per row, its text the concatenation of constants and string columns."""
+        """Write one event per row, by concatenating constants and string columns."""
         joined = pc.binary_join_element_wise(*parts, "")
         if not len(joined):
             return
@@ -266,7 +266,7 @@ def _quoted(texts: list[str]) -> list[str]:
 
 
 def _looked_up(column: Column, texts: list[str] | dict[int, str]) -> pa.Array:
-    """The text behind every index; absent ones are empty."""
+    """The string for every index; missing ones are empty."""
     values, places = np.unique(column, return_inverse=True)
     if isinstance(texts, dict):
         known = [texts.get(i, "") for i in values.tolist()]

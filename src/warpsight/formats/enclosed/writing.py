@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
     from warpsight.model import StoredTrace
 
-#: Goes up when older versions cannot read what is written; they take the events then.
+#: Increase when older versions cannot read the new form; they then read the events instead.
 VERSION = 1
-#: The member of a JSON file's object, and what it begins with.
+#: The member of a JSON file's object, and its first bytes.
 MEMBER = "warpsight"
 BEGIN = b',"warpsight":{"version":1,"blocks":['
 #: A field of Perfetto's TracePacket that its definitions do not use: readers skip it.
 FIELD = 53_616_811
-#: What the last packet holds: this, the place where the enclosed packets begin, and the checksum of everything before.
+#: Contents of the last packet: this magic, the offset of the first embedded packet, and the checksum of everything before.
 LAST = struct.Struct("<8sQI")
 MAGIC = b"warpsigh"
 #: Bytes of sections that are compressed as one block, and rows of a table in a section.
 _BLOCK_BYTES = 8 << 20
 _ROWS = 1 << 18
 _LEVEL = 3
-#: Tables of which a file holds what its other rows refer to.
+#: Definition tables: a file includes only the rows its other rows refer to.
 _INTERNED = ("name", "shape", "frame", "stack")
 _DEFINITIONS = ("process", "device", "context", "stream", "thread", "module")
-#: Columns of times where a table has no start and duration.
+#: Time columns of tables without start and duration.
 _INSTANTS = {"memory": "time", "counter": "time", "sample": "time", "event": "time"}
 #: Entries of a manifest that a reader writes itself.
 _OWN_ENTRIES = frozenset(("format", "schema", "warpsight", "rows", "processes", "devices", "loss"))
@@ -188,7 +188,7 @@ def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
 
 
 def _used(chosen: dict[str, str]) -> dict[str, str]:
-    """SQL that gives the ids of names, shapes, frames and stacks that the chosen rows use."""
+    """SQL for the ids of names, shapes, frames and stacks that the selected rows use."""
 
     def used(column: str) -> str:
         parts = [

@@ -28,7 +28,7 @@ class Operands:
         }
 
     def of(self, launch: dict[str, Any]) -> dict[int, tuple[str, list[int]]]:
-        """Offset → text and registers of a launch's kernel."""
+        """Offset → text and registers, for the kernel of a launch."""
         return self._of.get((int(launch["module"]), int(launch["pc"])), {})
 
     def registers(self, launch: dict[str, Any], pc: Array, place: Array) -> Array:

@@ -141,7 +141,7 @@ class _Importing:
             })  # fmt: skip
 
     def _add_instructions(self) -> None:
-        """The instruction table of each kernel, once; and what CUTracer's files say of a kernel."""
+        """Add each kernel's instruction table once, and what CUTracer's files say about a kernel."""
         kernels = {
             (int(said["module"]), str(said["name"])): number for number, said in self._launches.items()
         }
@@ -170,7 +170,7 @@ class _Importing:
                     self._target.add("instruction", rows)
 
     def _describe(self, said: dict[str, Any], cubin: Cubin | None, section: int | None) -> None:
-        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory if unknown."""
+        """CUTracer's description of a kernel; registers and dynamic shared memory are 0 if unknown."""
         name = str(said["name"])
         code = cubin.instructions(section) if cubin is not None and section is not None else b""
         at = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None

@@ -81,7 +81,7 @@ class Events:
         return np.asarray(found)
 
     def registers(self) -> registers.RegisterValues:
-        """The registers of rows of that kind; other rows have none."""
+        """The registers of rows of that kind; other rows have empty ones."""
         size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
         return registers.values(self.words, self.offset, self.encodings, size, self.guard)
 
@@ -262,7 +262,7 @@ def _sound(events: Events, lengths: Array) -> Array:
         words[rows] = registers.lengths(
             own.words, own.offset, own.encodings, own.size.astype(np.int64), count
         )
-    # A note that an instruction exists has no operands and no size.
+    # A record that only notes an instruction's existence has no operands and no size.
     sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16)) | (events.encodings == 0)
     return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)
 

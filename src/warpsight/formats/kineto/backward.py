@@ -22,7 +22,7 @@ from warpsight.model.intervals import containing
 Int64 = NDArray[np.int64]
 METHOD = "forward"
 _FRAME: Frame = ("backward", None, None, None, "marker", None)
-#: Nodes that add gradients up: they have no number, and run right after the node that made the gradient.
+#: Nodes that accumulate gradients: they have no number, and run right after the node that computed the gradient.
 _ACCUMULATION = re.compile(r"(^|[\s:])AccumulateGrad$")
 
 

@@ -53,7 +53,7 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
-#: Members of `args` that a column holds, that Kineto derives from others, or that are lost (the page of the format says so).
+#: Members of `args` that have a column, that Kineto derives from others, or that are lost (see the format's page).
 KNOWN = frozenset((
     ".ph", ".cat", ".name", ".pid", ".tid", ".ts", ".dur", ".id", ".bp", ".s", ".args",
     "External id", "Record function id", "Ev Idx", "Concrete Inputs", "Input type", "Input Strides", "Input Dims", "finished",
@@ -74,7 +74,7 @@ def _is_integer(found: object) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
 
 
-#: What fields have to be for their columns; others become attributes. Numbers of columns that are parsed as such are not named.
+#: Required types of fields with columns; other values become attributes. Columns parsed as numbers are not listed.
 TYPES: dict[str, Callable[[Any], bool]] = {
     ".name": lambda found: isinstance(found, str),
     **dict.fromkeys(
@@ -87,7 +87,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def number(raw: bytes | None) -> int | None:
-    """An integer, which may be written as text."""
+    """An integer, possibly written as a string."""
     found = value(raw)
     if isinstance(found, str):
         try:
@@ -98,7 +98,7 @@ def number(raw: bytes | None) -> int | None:
 
 
 def _some(column: pa.Array) -> pa.Array:
-    """A column in which 0 stands for nothing."""
+    """A column in which 0 means null."""
     return arrow.if_else(arrow.equal(column, 0), pa.scalar(None, column.type), column)
 
 
@@ -166,7 +166,7 @@ def _memory(name: str | None) -> str:
 
 
 def _address(raw: bytes | None) -> int | None:
-    """An address from our own export; Kineto has none for copies and fills."""
+    """An address from our own export; Kineto itself has none for copies and fills."""
     found = integer(raw)
     return found if found is not None and 0 < found < 1 << 64 else None
 
@@ -271,7 +271,7 @@ def _bytes(dtype: bytes | None, inward: bytes | None, outward: bytes | None) -> 
     return None if item is None or not elements else elements * item
 
 
-#: Members of MTIA's copies and events that a column holds, beside those of :data:`KNOWN`.
+#: Members of MTIA's copies and events that have a column, in addition to :data:`KNOWN`.
 MTIA_KNOWN = KNOWN | {"direction", "size", "seq_num"}
 _MTIA_TABLES = {"dma_request": "memcpy", "event_wait": "sync", "event_record": "event"}
 _DIRECTIONS = {
@@ -323,7 +323,7 @@ def _mtia_records(group: EventGroup, placing: Placing) -> Columns:
     }
 
 
-#: What makes the columns of MTIA's rows, by table.
+#: How to compute the columns of MTIA's rows, by table.
 MTIA: dict[str, Callable[[EventGroup, Placing], Columns]] = {
     "kernel": kernels, "memcpy": _mtia_copies, "sync": _mtia_waits, "event": _mtia_records,
 }  # fmt: skip

@@ -23,7 +23,7 @@ MOST_DIGITS = 18
 _WHOLE = None
 #: Spans that are parsed at a time.
 _PART = 8192
-#: Bytes of a text that leave room for its length in a word.
+#: Longest string that leaves room for its length in a word, in bytes.
 SHORT = 7
 #: By number of bytes: a mask of the last ones of a word.
 _LAST = np.array(
@@ -43,7 +43,7 @@ class Words8:
     """The eight bytes before any place of a text; zero bytes precede its start."""
 
     def __init__(self, text: Text) -> None:
-        """Copies nothing, except a text shorter than a word."""
+        """Copies only strings shorter than a word."""
         if len(text) < 8:
             text = bytes(text) + bytes(8 - len(text))
         self._bytes = np.frombuffer(text, np.uint8)
@@ -68,13 +68,13 @@ class Words8:
 
 
 def of_short(word: int) -> bytes:
-    """The text encoded by :func:`short`."""
+    """Decode the string encoded by :func:`short`."""
     size = word & 0xFF
     return word.to_bytes(8, "little", signed=True)[8 - size :]
 
 
 def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
-    """Texts of at most :data:`SHORT` bytes as numbers: equal numbers mean equal texts."""
+    """Strings of at most :data:`SHORT` bytes as numbers: equal numbers mean equal strings."""
     lengths = ends - starts
     found = words.before(ends)
     found &= _LAST[lengths]

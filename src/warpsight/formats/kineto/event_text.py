@@ -55,7 +55,7 @@ _DEVICE = (
     ("correlation", "t.correlation"),
 )
 _GRAPH = (("graph id", "t.graph"), ("graph node id", "t.graph_node"))
-#: Not Kineto's own: what our recordings know besides.
+#: Not part of Kineto's format: extra facts from our recordings.
 _ADDRESSES = (("source address", "t.source_address"), ("destination address", "t.destination_address"))
 _SHAPE = (
     ("grid", "'[' || t.grid_x || ',' || t.grid_y || ',' || t.grid_z || ']'"),
@@ -72,7 +72,7 @@ _SYNC = {
 }
 
 
-#: What comes first of one table: a total order, so that a trace is exported to the same bytes each time.
+#: Sort key within a table: a total order, so that exporting a trace always gives the same bytes.
 _ORDER = {
     **dict.fromkeys(("launch", "api", "op"), "t.start, t.duration DESC, t.thread, t.correlation"),
     **dict.fromkeys(
@@ -292,7 +292,7 @@ def _arrows(trace: StoredTrace, process: int, pid: str) -> Iterator[tuple[str, s
 def _memory(trace: StoredTrace, pid: str) -> str:
     rows = "memory"
     if trace.sql("SELECT count(*) FROM memory WHERE operation = 'free' AND bytes IS NULL").fetchall()[0][0]:
-        # Kineto tells a free by its size, which is less than 0.
+        # In Kineto, a free is an allocation of negative size.
         rows = f"(SELECT * REPLACE (coalesce(bytes, allocated) AS bytes) FROM ({changes()}))"
     sign = "CASE t.operation WHEN 'free' THEN -t.bytes ELSE t.bytes END"
     arguments = members(

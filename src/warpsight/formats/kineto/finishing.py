@@ -89,7 +89,7 @@ def _operators(
     by_external: Ordered,
     backward: BackwardStacks,
 ) -> None:
-    """Write operators; keeps their stacks by external id, for calls that have none of their own."""
+    """Write operators, keeping their stacks by external id for calls that lack their own."""
     for rows in held.tables("op"):
         threads, start = _ints(rows["_thread"]), _ints(rows["start"])
         found, has_stacks = _with_stacks_of_rows(rows, stacks.at(threads, start), stacks)
@@ -102,7 +102,7 @@ def _operators(
 
 
 def _with_stacks_of_rows(rows: pa.Table, found: Int64, stacks: PythonCallStacks) -> tuple[Int64, bool]:
-    """Stacks that rows have as text, where no Python function was running."""
+    """Stacks that rows carry as strings, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
         return found, False
@@ -144,7 +144,7 @@ def _found(known: Ordered, keys: Int64) -> Int64:
 
 
 def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Ordered) -> None:
-    """Forward-backward links, as pairs of operators' ids (1 more than those here, because 0 is none)."""
+    """Forward-backward links as pairs of operator ids (one higher than the ids here, because 0 means none)."""
     if next(held.tables("flow"), None) is None:
         return
     for rows in held.tables("op"):

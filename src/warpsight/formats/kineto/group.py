@@ -81,7 +81,7 @@ class EventGroup:
         return codes, texts
 
     def combinations(self, *fields: str) -> tuple[NDArray[np.int64], list[tuple[bytes | None, ...]]]:
-        """The distinct combinations of several fields' texts, and each event's index into them."""
+        """The distinct combinations of several fields' strings, and each event's index into them."""
         codes = np.zeros(self.rows, np.int64)
         listed: list[tuple[bytes | None, ...]] = [()]
         for field in fields:
@@ -98,7 +98,7 @@ class EventGroup:
         return codes, listed
 
     def mapped(self, make: Callable[..., Any], kind: pa.DataType, *fields: str) -> pa.Array:
-        """A column made from distinct combinations of fields; `make` takes their JSON texts (None: absent)."""
+        """A column computed from distinct combinations of fields; `make` takes their JSON text (None: absent)."""
         codes, listed = self.combinations(*fields)
         return arrow.take(pa.array([make(*row) for row in listed], kind), pa.array(codes))
 
@@ -172,7 +172,7 @@ class EventGroup:
         return filled
 
     def raw(self, field: str, row: int) -> bytes:
-        """The JSON text of one event's field; empty when it has none."""
+        """The JSON text of one event's field; empty if it is absent."""
         spans = self.fields.get(field)
         return b"" if spans is None else bytes(self.text[int(spans[0][row]) : int(spans[1][row])])
 
@@ -240,7 +240,7 @@ def _group(text: Text, found: Sequence[LayoutEvents]) -> EventGroup:
 
 
 def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[Int32, list[bytes]]:
-    """The distinct texts of spans, and per span which one it has."""
+    """The distinct strings of spans, and each span's index into them."""
     if int((ends - starts).max(initial=0)) <= digits.SHORT:
         found = arrow.encoded(pa.array(digits.short(words, starts, ends)))
         return found.indices.to_numpy(), [digits.of_short(word) for word in found.dictionary.to_pylist()]
@@ -275,7 +275,7 @@ def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], lis
 
 
 def value(raw: bytes | None) -> object:
-    """A JSON value, or None; invalid JSON as text."""
+    """A JSON value, or None; invalid JSON as a string."""
     if raw is None:
         return None
     try:

@@ -25,7 +25,7 @@ OPERATOR_COLUMNS = frozenset(
 )
 #: c10::DeviceType of the host.
 _CPU = 0
-#: Texts made of JSON that are remembered, and their characters.
+#: Maximum number of cached strings made from JSON, and their total length.
 _TEXTS = 1 << 16
 _CHARACTERS = 8 << 20
 
@@ -74,7 +74,7 @@ def _strings(group: EventGroup, field: str) -> pa.Array:
 
 
 class ArgumentTexts:
-    """JSON of arguments, once per distinct text: shapes repeat in every iteration of a program."""
+    """Arguments as JSON, built once per distinct string: shapes repeat in every iteration of a program."""
 
     def __init__(self) -> None:
         self._known: dict[Any, str | None] = {}
@@ -117,7 +117,7 @@ def _object(key: tuple[tuple[str, ...], tuple[bytes | None, ...]]) -> str | None
 
 
 def operators(group: EventGroup, placing: Placing, texts: ArgumentTexts) -> Columns:
-    """Columns of table op but the times; `_call_stack` is torch's own text, innermost frame first."""
+    """Columns of table op except the times; `_call_stack` is torch's own string, innermost frame first."""
     return {
         "name_id": placing.names(group),
         "sequence": group.integers("Sequence number"),

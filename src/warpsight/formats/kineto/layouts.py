@@ -24,15 +24,15 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Raw = msgspec.Raw
 _BLOCK = 1 << 18
-#: Bytes of an event with a phase and a time; a text with more braces than events of this length is none of events.
+#: Minimum bytes of an event with a phase and a time; text with more braces than such events cannot consist of events.
 _SHORTEST = 16
-#: Kinds of events in one piece; a file with more has no layouts.
+#: Maximum number of event kinds in one piece; files with more do not use layouts.
 _KINDS = 512
 #: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
 _LAYOUTS = 64
 _LAYOUT_BYTES = 8 << 20
 _LAYOUT_KINDS = 8 * _KINDS
-#: Events that are compared at a time, so that their text is still in a cache when the next literal is looked at.
+#: Events compared at a time, so that their text is still in the cache for the next literal.
 _ROWS = 4096
 #: Layouts tried for events with the same keys, before each is decoded on its own.
 _TRIES = 32
@@ -79,7 +79,7 @@ class _Layout:
     #: By field: which of the event's keys it has, and how many bytes after the end of that key its value begins.
     keys: tuple[int, ...]
     distances: tuple[int, ...]
-    #: Fields that are the same in all events of the layout: field, literal it is a part of, where it begins in that, its text.
+    #: Fields with the same value in all events of the layout: field, containing literal, offset in it, value.
     fixed: tuple[tuple[str, int, int, bytes], ...] = ()
 
     @property
@@ -114,12 +114,12 @@ class Layouts:
     """Finds the fields of events; remembers the layouts of a file."""
 
     def __init__(self, skipped: Callable[[str, str], bool]) -> None:
-        """`skipped` says by phase and category which events nobody wants."""
+        """`skipped` lists, by phase and category, the events to ignore."""
         self._skipped = skipped
         self._known: dict[int, list[_Layout]] = {}
-        #: What they take, about.
+        #: Their approximate size.
         self._bytes = 0
-        #: What is between events, from the brace of one to the end of the other's first key.
+        #: The text between two events, from one's closing brace to the end of the next one's first key.
         self._separators: list[bytes] = []
 
     def __call__(self, text: Text, size: int) -> list[Piece]:
@@ -142,7 +142,7 @@ class Layouts:
     def _again(
         self, text: Text, size: int, keys: Int64, words: Words
     ) -> tuple[Int64, Int64, list[LayoutEvents]]:
-        """Events that stand apart in ways that were not seen before; if that is not the reason, the decoder finds them."""
+        """Handle events with separators not seen before; if that is not the problem, the decoder finds them."""
         data = np.frombuffer(text, np.uint8, size)
         if self._learn(text[:size]):
             begins, ends = self._borders(text, size, keys, words)
@@ -164,7 +164,7 @@ class Layouts:
             )
 
     def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
-        """Where events start and end, as long as the text between two has been seen before."""
+        """Where events start and end, recognizing only separators that have been seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
         for separator in self._separators:
@@ -178,7 +178,7 @@ class Layouts:
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
     def _learn(self, text: Text) -> bool:
-        """Learn the text between events; False when there is nothing new."""
+        """Learn new separators between events; False if there are none."""
         new = set(_BETWEEN.findall(text)).difference(self._separators)
         self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
         return bool(new)
@@ -239,7 +239,7 @@ class Layouts:
         self._bytes = 0
 
     def _take(self, layout: _Layout, events: _Events, found: list[LayoutEvents]) -> bool:
-        """Move the events that have a layout to `found`; False when there are none."""
+        """Move the events that match the layout to `found`; False if there are none."""
         rows, starts, ends = events.take(layout)
         if len(rows) and not self._skipped(layout.phase, layout.category):
             found.append(LayoutEvents(layout, rows, events.begins[rows], starts, ends))
@@ -248,7 +248,7 @@ class Layouts:
 
 @dataclass
 class _Events:
-    """Events of one kind that have no layout yet, by their numbers `rows`."""
+    """Events of one kind without a layout so far, by their numbers `rows`."""
 
     text: Text
     data: Bytes
@@ -303,7 +303,7 @@ class _Events:
         return fits, list(starts), list(ends)
 
     def _compared(self, layout: _Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
-        """Fill in where the values of some events start and end, if they have the layout that the result says they have."""
+        """Fill in where the values of events start and end, and return which events really have the layout."""
         sizes = np.array([[len(literal)] for literal in layout.literals])
         begins, last = self.begins[rows], self.ends[rows] - sizes[-1]
         if len(starts):

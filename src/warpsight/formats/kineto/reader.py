@@ -56,7 +56,7 @@ COVERAGE = Coverage(
 
 #: Bytes read at a time: some hundred thousand events, so that a call for each of their fields counts little.
 PIECE_BYTES = 24 << 20
-#: What glibc's allocator keeps instead of giving it back is up to twice the largest block below 32 MiB that was ever freed.
+#: glibc's allocator does not return up to twice the largest block below 32 MiB that was ever freed.
 _KEPT_BYTES = 31 << 20
 Columns = dict[str, Any]
 Times = NDArray[np.int64]
@@ -65,7 +65,7 @@ _RUNTIME = frozenset((
     "privateuse1_driver", "runtime", "driver", "Runtime",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_kernel"))
-#: What MTIA's control processor did: kernels, and by their names copies and events.
+#: Work of MTIA's control processor: kernels, and by their names copies and events.
 _MTIA = "mtia_ccp_events"
 _DEVICE: dict[str, tuple[str, Callable[[EventGroup, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
@@ -250,7 +250,7 @@ class _Reading:
         self._extras(table, group, known)
 
     def _extras(self, table: str, group: EventGroup, known: Container[str] = KNOWN) -> None:
-        """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
+        """Unknown fields of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
         if known is not group.fields:

@@ -22,7 +22,7 @@ _FUNCTION = re.compile(r"^(.*)\((\d{1,9})\): (.*)$", re.DOTALL)
 
 
 def frame_of(name: str) -> Frame:
-    """A frame from torch's `file.py(12): function`; built-ins have no place, modules are markers."""
+    """A frame from torch's `file.py(12): function`; built-ins have no location, and modules are markers."""
     found = _FUNCTION.match(name)
     if found is None:
         kind = "marker" if name.startswith("nn.Module: ") else "python"

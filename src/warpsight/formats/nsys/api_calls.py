@@ -33,7 +33,7 @@ _LIBRARIES = {
 }
 
 
-#: What a call waits for, by what its name ends with.
+#: What a call waits for, by the end of its name.
 _WAITS = {
     "event": re.compile(r"^cu(da)?EventSynchronize"), "stream": re.compile(r"^cu(da)?StreamSynchronize"),
     "context": re.compile(r"^cu(da(Device|Thread)|Ctx)Synchronize"), "stream wait event": re.compile(r"^cu(da)?StreamWaitEvent"),

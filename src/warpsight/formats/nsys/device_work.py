@@ -59,7 +59,7 @@ def _read(
     columns: Iterable[str],
     rest: Callable[[ForeignRows], dict[str, Any]],
 ) -> None:
-    """Add the rows of a table of CUPTI's records: when and where, and the columns that `rest` makes of `columns`."""
+    """Add the rows of a table of CUPTI records: their place and time, and the columns that `rest` computes from `columns`."""
     table = f"CUPTI_ACTIVITY_KIND_{source}"
     report.read.add(table)
     for rows in report.tables.read(table, dict.fromkeys((*_PLACE, *columns), INT)):
@@ -84,7 +84,7 @@ def read_kernels(report: Report) -> None:
 
 
 def _names(report: Report, rows: ForeignRows) -> pa.Array:
-    """The mangled name where the report has one (since 2022), else the demangled, else the short one.
+    """The mangled name if the report has one (since 2022), otherwise the demangled name, otherwise the short one.
 
     Ids of strings that the report does not have are no names.
     """
@@ -192,7 +192,7 @@ def read_fills(report: Report, calls: AsynchronousCalls) -> None:
 
 
 def read_waits(report: Report, calls: WaitingCalls) -> None:
-    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; what a wait is for is what its call says."""
+    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; the call determines what a wait is for."""
 
     def columns(rows: ForeignRows) -> dict[str, Any]:
         event = rows.numbers("eventId")

@@ -1,4 +1,4 @@
-"""NVTX ranges and marks, and the MPI calls Nsight records beside them."""
+"""NVTX ranges and marks, and the MPI calls that Nsight records with them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _texts(report: Report, rows: ForeignRows) -> pa.Array:
 
 
 def _span(rows: ForeignRows) -> tuple[Array, Array]:
-    """Durations, and which rows have none."""
+    """Durations, and which rows lack one."""
     return rows.numbers("end") - rows.numbers("start"), rows.null("end")
 
 

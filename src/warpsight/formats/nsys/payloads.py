@@ -74,7 +74,7 @@ class Payloads:
         self._ranks: dict[int, int] = {}
 
     def attributes(self, rows: ForeignRows, names: Sequence[str | None]) -> pa.Array:
-        """The payloads of ranges as JSON; null where a range has none."""
+        """The payloads of ranges as JSON; null for ranges without one."""
         said: list[str | None] = []
         tid, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
         for number, data in enumerate(rows.column("binaryData").to_pylist()):

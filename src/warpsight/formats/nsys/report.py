@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 INT, REAL, TEXT, ADDRESS = pa.int64(), pa.float64(), pa.string(), pa.uint64()
-#: CUPTI's id of no context, no stream and no device.
+#: CUPTI's id for no context, no stream and no device.
 INVALID = 0xFFFFFFFF
 #: cudaLaunchKernel_v7000: the runtime's functions carry the CUDA version that introduced them.
 _VERSION = re.compile(r"_v\d{4,5}$")
@@ -49,7 +49,7 @@ class Report:
         return ids[order], rows.column("value").take(pa.array(order))
 
     def has_text(self, ids: Array) -> Array:
-        """Which string ids have a text."""
+        """Which string ids have a string."""
         known, _ = self._strings
         if not len(known):
             return np.zeros(len(ids), bool)
@@ -75,7 +75,7 @@ class Report:
         ]
 
     def strings(self, rows: ForeignRows, column: str) -> pa.Array:
-        """A column of string ids as dictionary-coded text."""
+        """A column of string ids as dictionary-encoded strings."""
         known, places = distinct(rows.numbers(column, -1))
         return pa.array(self.texts(known), TEXT).take(places).dictionary_encode()
 
@@ -94,7 +94,7 @@ class Report:
 
     @cached_property
     def _process_facts(self) -> dict[int, dict[str, Any]]:
-        """What the report knows about each process, by pid and machine (globalPid without its hardware id bits)."""
+        """The report's facts about each process, by pid and machine (globalPid without its hardware id bits)."""
         names = self.rows("PROCESSES", {"globalPid": INT, "pid": INT, "name": TEXT})
         ranks = self.rows("MPI_RANKS", {"globalTid": INT, "rank": INT})
         known: dict[int, dict[str, Any]] = {}

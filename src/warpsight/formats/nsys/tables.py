@@ -27,7 +27,7 @@ _ABOUT = (
 
 
 def read_tables(tables: Tables, source: Source, target: Target) -> None:
-    """Read an export that is open.
+    """Read an open export.
 
     Raises:
         FormatError: when it has no table of an export, or is damaged.

@@ -1,4 +1,4 @@
-"""State shared by the packets of one sequence: interned texts, defaults, clocks."""
+"""State shared by the packets of one sequence: interned strings, defaults, clocks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PacketClocks:
     """Times of all packets on the clock of the trace."""
 
     def __init__(self) -> None:
-        """The trace's clock is CLOCK_BOOTTIME unless a snapshot says otherwise."""
+        """The trace's clock is CLOCK_BOOTTIME unless a snapshot names another."""
         self.primary = BOOTTIME
         self._global: dict[int, _Clock] = {}
         #: CLOCK_MONOTONIC or primary clock, and the wall clock then.

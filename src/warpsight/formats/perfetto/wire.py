@@ -85,7 +85,7 @@ Part = ConstantPart | Varint | Fixed64 | Message
 
 
 def encode(parts: Sequence[Part], begin: int, end: int) -> list[bytes | bytearray]:
-    """The encoded rows from `begin` up to `end`, piece by piece, each made of `parts`."""
+    """The encoded rows from `begin` to `end`, one piece at a time, each assembled from `parts`."""
     pieces = []
     for first in range(begin, end, CHUNK_ROWS):
         last = min(first + CHUNK_ROWS, end)

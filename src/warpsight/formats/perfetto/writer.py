@@ -33,7 +33,7 @@ _TASKS_AHEAD = 12
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
+    """Write the selected part of a trace; returns counts of slices, samples, tracks and unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)
     summed = enclosed.Summed(file)
@@ -106,7 +106,7 @@ class _Queue:
 
 
 def _realtime(trace: StoredTrace, moment: int) -> int | None:
-    """The wall clock at a moment, by the nearest pair of readings; None when the trace has none."""
+    """The wall clock at a moment, by the nearest pair of readings; None if the trace has no readings."""
     rows = trace.sql(
         f"SELECT realtime + ({moment} - monotonic) FROM clock ORDER BY abs({moment} - monotonic) LIMIT 1"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Recognizes files that no reader knows, so that the message names the file's kind instead of listing formats."""
+"""Recognizes files that no reader supports, so that the message names the kind of file instead of listing formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = (
 _UNKNOWN = (
     "in no known format (`warpsight import --formats` lists the formats; `import --from FORMAT` forces one)"
 )
-#: What a trace of our own is.
+#: Identifies one of our own traces.
 TRACE = "is a warpsight trace already: every verb reads it as it is"
 _LONGEST_PATH = 4096
 #: Columns of every table of rocprof 1, among the definitions that a database begins with.
@@ -67,7 +67,7 @@ def described(source: Source) -> str:
 
 
 def _pointer(head: bytes, size: int) -> str:
-    """Text that stands in for a missing file in a checkout; empty for anything else."""
+    """The placeholder text that stands in for a missing file in a checkout; empty for real files."""
     if head.startswith(b"version https://git-lfs.github.com/"):
         found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
         size_text = f" of {int(found[1]):,} bytes" if found else ""

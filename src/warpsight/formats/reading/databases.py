@@ -47,7 +47,7 @@ class ForeignRows:
         return np.asarray(arrow.fill_null(self.data[name], fill))
 
     def null(self, name: str) -> Array:
-        """Which rows have no value."""
+        """Which rows have a null value."""
         return np.asarray(arrow.is_null(self.data[name]))
 
     def given(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class Tables(Protocol):
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
     ) -> Iterator[ForeignRows]:
-        """The rows of a table in pieces, with exactly these columns. Nothing when the table is not there.
+        """The rows of a table in pieces, with exactly these columns. Empty if the table does not exist.
 
         `only` keeps the rows whose column has one of some values; a table without that column has none.
         """
@@ -177,7 +177,7 @@ class Sqlite:
             if only:
                 query += f" where {_quoted(only[0])} in ({', '.join(map(str, map(int, only[1])))})"
             cursor = self._file.execute(query)
-            # Queries may run side by side, so each says before it goes on how its texts are read.
+            # Queries may run concurrently, so each sets how its strings are decoded before it starts.
             texts = _lenient if rest else str
             while rows := self._fetched(cursor, texts):
                 listed = list(zip(*rows, strict=True))
@@ -201,7 +201,7 @@ class Sqlite:
     def _unpacked(
         self, table: str, names: list[str], lines: tuple[str, ...], columns: Mapping[str, pa.DataType]
     ) -> dict[str, pa.Array]:
-        """Integer columns out of lines that SQLite joined them in; a null is an empty text."""
+        """Split the lines that SQLite joined back into integer columns; a null is an empty string."""
         import pyarrow.csv as pacsv
 
         try:
@@ -215,7 +215,7 @@ class Sqlite:
             data = None
         if data is None or len(data) != len(lines):
             raise self._source.error(self._wrong(table, names, columns))
-        # SQLite knows signed integers only
+        # SQLite supports signed integers only
         return {
             name: data[name].combine_chunks().cast(columns[name], safe=columns[name] != pa.uint64())
             for name in names
@@ -356,7 +356,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lenient(text: bytes) -> str:
-    """Bytes that are not UTF-8 are replaced: real files keep serialized messages in columns of text."""
+    """Replace bytes that are not UTF-8: real files keep serialized messages in text columns."""
     return text.decode("utf-8", "replace")
 
 
@@ -379,7 +379,7 @@ def _error(source: Source, file: str, error: Exception) -> FormatError:
 
 
 def _packed(names: Sequence[str]) -> str:
-    """An expression that joins columns with commas: one text a row costs Python a third of one number a column."""
+    """An expression that joins columns with commas: one string per row costs Python a third of one number per column."""
     return f"printf('{','.join(['%s'] * len(names))}', {', '.join(map(_quoted, names))})"
 
 

@@ -16,7 +16,7 @@ _STREAMS = range(-(1 << 63), 1 << 63)
 
 
 class Identities:
-    """Rows of the tables that say who did something and where, filled in over time."""
+    """Rows of the tables that identify processes, threads, devices and streams, filled in over time."""
 
     def __init__(self) -> None:
         self._processes: dict[Any, int] = {}
@@ -79,7 +79,7 @@ class Identities:
         return number
 
     def rows(self, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[dict[str, Any]]]:
-        """All rows by table; `spans` gives the first and last moment of processes that lack them."""
+        """All rows by table; `spans` gives the first and last times for processes that lack them."""
         for number, row in self._rows["process"].items():
             first, last = spans.get(number, (0, None))
             row.setdefault("start", first)

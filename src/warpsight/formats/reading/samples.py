@@ -1,4 +1,4 @@
-"""Timed host stacks of any text format as columns, and how they become rows of a trace."""
+"""Timed host stacks of any text format as columns, and their conversion to rows of a trace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Samples:
     labels: Sequence[str]
     comm: Sequence[str | None]
     skipped: int = 0
-    #: Correlation of the call that each stack was taken in, -1 for none; None where the source has no such ids.
+    #: Correlation of the call in which each stack was taken, -1 for none; None if the source has no such ids.
     correlation: Column | None = None
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Samples:
 
 
 def is_time(digits: pa.Array) -> pa.BooleanArray:
-    """Which texts of digits, an Arrow array of at most 19 each, are numbers of ns that 64 bits hold."""
+    """Which digit strings (an Arrow array, at most 19 digits each) are ns values that fit 64 bits."""
     import pyarrow.compute as pc
 
     return pc.or_(pc.less(pc.utf8_length(digits), len(_LAST)), pc.less_equal(digits, _LAST))
@@ -68,7 +68,7 @@ def called(function: str) -> str:
 
 
 def is_launch(function: str) -> bool:
-    """Whether a function (as :func:`called` gives it) launches device work."""
+    """Whether a function (named as :func:`called` returns it) launches device work."""
     return bool(LAUNCHES.match(function))
 
 

@@ -25,7 +25,7 @@ class Blocks:
 
 
 def split(data: bytes) -> Blocks:
-    """Blocks of a text, separated by empty lines; the first line of a block is its head."""
+    """Blocks of a text, separated by empty lines; the first line of each is its header."""
     text = pa.array([data.decode("utf-8", "replace").replace("\r\n", "\n")], pa.large_string())
     blocks = pc.list_flatten(pc.split_pattern_regex(text, r"\n[ \t]*\n")).cast(pa.string())
     blocks = pc.utf8_trim(blocks, "\n")

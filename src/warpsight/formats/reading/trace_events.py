@@ -107,7 +107,7 @@ def events(source: Source, target: Target | None) -> Iterator[TraceEvent]:
 
 
 def key(value: object) -> object:
-    """A pid or tid: a text that is a number is that number."""
+    """A pid or tid; numeric strings become numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -137,7 +137,7 @@ def whole(value: object) -> int | None:
 
 
 def range_row(event: TraceEvent, **columns: object) -> dict[str, Any]:
-    """A row of table `marker` for a range, or a mark where the event has no duration; `columns` add to it."""
+    """A row of table `marker` for a range, or for a mark if the event has no duration; `columns` adds to it."""
     return {
         "start": event.start,
         "duration": None if event.duration < 0 else event.duration,

@@ -242,7 +242,7 @@ def _time(entry: dict[str, Any]) -> int:
 
 
 def _frames(frames: list[dict[str, Any]] | None) -> tuple[Frame, ...]:
-    """The stack of an entry's frames, from the outermost frame inwards; C++ frames have no file."""
+    """The stack of an entry's frames, outermost first; C++ frames have no file."""
     out: list[Frame] = []
     for frame in reversed(frames or []):
         file, name, line = (

@@ -70,7 +70,7 @@ def _depths(start: Column, end: Column) -> Column:
 
 
 def _crossing(start: Column, end: Column, depth: Column, fixed: int) -> Column:
-    """Which intervals to take out: of pairs that cross, the shorter ones.
+    """Which intervals to remove: the shorter one of each crossing pair.
 
     While such pairs are among the intervals, depths counted beside them are wrong; intervals that only look misplaced
     go when no pair is left.

@@ -10,9 +10,9 @@ import numpy as np
 from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, Track
 
-#: Arrows of a row: into its start, out of its start, into its end, out of its end; 0 is none.
+#: Arrows of a row: into its start, out of its start, into its end, out of its end; 0 means none.
 BEGIN_IN, BEGIN_OUT, END_IN, END_OUT = range(4)
-#: Numbers of arrows have these bits set, so that they are nobody else's flows.
+#: Arrow numbers have these bits set, so that they do not collide with other flows.
 _SALT = np.uint64(0xC << 60)
 _CALLS = (CATEGORY["launch"], CATEGORY["api"])
 

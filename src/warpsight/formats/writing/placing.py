@@ -47,7 +47,7 @@ class LaneAllocator:
             start, end
         )  # fmt: skip
         if count:
-            # Lanes are only names: rename them so that those of the intervals placed before are what they were.
+            # Lanes are only names: rename them so that the intervals placed earlier keep theirs.
             names = np.full(int(found.max()) + 1, -1, np.int32)
             names[found[:count]] = before.place
             free = np.setdiff1d(np.arange(len(names) + count, dtype=np.int32), before.place)

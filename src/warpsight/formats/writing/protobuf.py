@@ -30,7 +30,7 @@ def data(field: int, value: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A string field; nothing for the empty text."""
+    """A string field; omitted for the empty string."""
     return data(field, value.encode("utf-8", "replace")) if value else b""
 
 

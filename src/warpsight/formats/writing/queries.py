@@ -171,7 +171,7 @@ class Queries:
             columns |= {c: f"coalesce({c}, 0)::UBIGINT" for c in self._addresses[table]}
         if self._graphs and table != "sync":
             columns |= {"graph": "coalesce(graph, 0)", "node": "coalesce(graph_node, 0)"}
-            # The launch has the stack of what is launched now; a node's own is that of its creation.
+            # The launch's stack is that of the launched work now; a node's own stack is that of its creation.
             columns["stack"] = "CASE WHEN graph IS NULL THEN 0 ELSE coalesce(stack, 0) END"
         columns |= {"device": self._device_of(process), "context": "context", "stream": "stream"}
         rows = self._rows(table, process, window, name, columns, "start + greatest(coalesce(duration, 0), 0)")
@@ -278,7 +278,7 @@ class Queries:
         return batch
 
     def _indexed(self, table: str, expression: str) -> str:
-        """SQL that turns a text expression with few values into its index in the texts."""
+        """SQL that turns a string expression with few values into an index into the distinct strings."""
         if (table, expression) not in self._names:
             values = self.trace.sql(
                 f"SELECT DISTINCT {expression} FROM {source(table)} ORDER BY 1"
@@ -287,7 +287,7 @@ class Queries:
             self._names[table, expression] = f"CASE {expression} {cases} ELSE 0 END" if cases else "0"
         return self._names[table, expression]
 
-    # -- what is neither a thread's call nor a device's work
+    # -- neither calls of a thread nor device work
 
     def build(self, process: int) -> TrackBatch:
         """Builds of programs."""
@@ -330,7 +330,7 @@ class Queries:
         return TrackBatch(start[first], end[last], name, category, stack=stack[first], key=key[first])
 
     def _leaves(self, stack: Column) -> Column:
-        """The innermost frame's function of each stack, as an index into the texts."""
+        """The innermost frame's function of each stack, as an index into the strings."""
         ids, places = np.unique(stack, return_inverse=True)
         found = dict(
             self.trace.sql("SELECT s.id, f.function FROM stack s JOIN frame f ON s.frame = f.id").fetchall()
@@ -356,12 +356,12 @@ def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> TrackBatch:
 
 
 def source(table: str) -> str:
-    """The relation with ids instead of text."""
+    """The relation with ids instead of strings."""
     return f"{table}_ids" if table in ("kernel", "launch", "marker", "op") else table
 
 
 def json_members(column: str) -> str:
-    """The members of a JSON object, without braces; any other text becomes a member with its own name."""
+    """The members of a JSON object, without braces; any other text becomes a member under its own name."""
     kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
     return (
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "

@@ -46,7 +46,7 @@ class ExportReader:
         self.groups: dict[int | None, list[Track]] = {}
         #: Flows of the process read last that end at more than one slice: kernels of one graph launch.
         self.shared_flows: Column = np.empty(0, np.uint64)
-        #: Kernels that were launched and never reported by the device: they have no place on a timeline.
+        #: Kernels that were launched but never reported by the device: they have no place on a timeline.
         self.unfinished = self.queries.scalar("SELECT count(*) FROM kernel_ids WHERE start IS NULL")
 
     def parents(self, track: Track) -> list[Track]:

@@ -22,7 +22,7 @@ class ApiFunctions:
 
     #: In rows of calls (`Api.domain`).
     domain: int
-    #: Of the domain, for functions that have none.
+    #: The domain's default for functions without a group.
     name: str
     #: A file of `number name` lines; None when the recorder names the functions it meets.
     names: Path | None = None
@@ -37,7 +37,7 @@ class Variable:
     name: str
     #: Who reads it.
     reader: str
-    #: What it means, or what it is set to.
+    #: Its meaning or value.
     meaning: str
 
 
@@ -53,7 +53,7 @@ class Backend:
     * `doctor`: checks and versions (:class:`Doctor`)
     """
 
-    #: What `--backend` takes; also the platform of its devices.
+    #: Value of `--backend`; also the platform of its devices.
     name: str
     summary: str
     package: str
@@ -72,14 +72,14 @@ class Backend:
     #: In rows of devices and contexts (`platform`, `api`).
     platform: int = 0
     functions: tuple[ApiFunctions, ...] = ()
-    #: The library that hands over records of device work: the source of what it loses.
+    #: The library that delivers records of device work, and the source named for lost ones.
     library: str = ""
     #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.
     callback_libraries: tuple[str, ...] = ()
     #: Variables that a user may set, and that `record` sets for others to read.
     variables: tuple[Variable, ...] = ()
     sets: tuple[Variable, ...] = ()
-    #: The vendor's recorder, a program, and what it takes of duration, delay, template and pid.
+    #: The vendor's recorder program, and its options for duration, delay, template and pid.
     program: str = ""
     tool_options: tuple[str, ...] = ()
 

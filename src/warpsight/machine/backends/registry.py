@@ -1,4 +1,4 @@
-"""All backends: CUDA and OpenCL of the core, and those of other packages.
+"""All backends: CUDA and OpenCL from the core, and those from other packages.
 
 A package adds backends with an entry point in the group `warpsight.backends`: an object (a module, say) with `BACKENDS`, a
 sequence of :class:`~warpsight.machine.backends.backend.Backend`. One that cannot be loaded is left out and listed in
@@ -75,7 +75,7 @@ def acting_on(option: str) -> list[Backend]:
 
 
 def of_platform(number: int) -> Backend | None:
-    """The backend that a number in rows of devices and contexts stands for."""
+    """The backend for a platform number in rows of devices and contexts."""
     for one in CORE.values():
         if one.platform == number:
             return one

@@ -23,7 +23,7 @@ CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclRedu
 IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 #: Operations of kernels that move other operations' messages too: an all-to-all is sends and receives.
 OPEN = ("send-receive", "several", "unknown")
-#: What PyTorch's ranges around NCCL's calls are called, without underscores: `nccl:_all_gather_base`, `nccl:recv 1<-0`.
+#: Names of PyTorch's ranges around NCCL calls, without underscores: `nccl:_all_gather_base`, `nccl:recv 1<-0`.
 _TITLE = re.compile(
     r"nccl:(allreduce|allgather|reducescatter|alltoall|broadcast|reduce|gather|scatter|send|recv)"
 )

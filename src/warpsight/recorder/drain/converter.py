@@ -202,7 +202,7 @@ class ConverterProcess:
                 self._process.stdin.write(json.dumps(request) + "\n")
                 self._process.stdin.flush()
             except (OSError, ValueError):
-                self._answered = self._asked  # it is gone; the reader says how
+                self._answered = self._asked  # it has exited; the reader reports how
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

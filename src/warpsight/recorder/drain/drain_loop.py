@@ -20,7 +20,7 @@ from warpsight.recorder.drain.listener import Hello, Listener
 from warpsight.recorder.drain.target import AwaitedProcess, DrainTarget, Ending
 from warpsight.recorder.output import RAW
 
-#: Seconds between visits while rows come, and at most when none do.
+#: Seconds between visits while rows arrive, and the maximum while none do.
 BUSY_S, IDLE_S = 0.005, 0.020
 _CHECKPOINT_S = 1.0
 ROTATE_S = 2.0
@@ -150,7 +150,7 @@ class DrainLoop:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
     def flush(self, seconds: float, *, forced: bool = False) -> None:
-        """Have the processes hand over complete records (all records if `forced`), as far as they do so in time."""
+        """Have the processes hand over complete records (all records if `forced`), waiting only a limited time."""
         for target in self.running:
             target.header.ask_flush(forced=forced)
         deadline = time.monotonic() + seconds
@@ -188,7 +188,7 @@ class DrainLoop:
             poll.register(descriptor, select.POLLIN)
         began = time.monotonic()
         if poll.poll(seconds * 1000):
-            # Something that stays readable (a zombie nobody waits for) must not make this a busy loop.
+            # A descriptor that stays readable (a zombie that nobody reaps) must not turn this into a busy loop.
             time.sleep(max(0.0, min(BUSY_S - (time.monotonic() - began), BUSY_S)) / 2)
 
     def _hear(self) -> None:

@@ -38,9 +38,9 @@ class Listener:
     def __init__(self) -> None:
         self.folder = Path(_private_folder())
         self.path = str(self.folder / "s")
-        #: Process and user ids of those who were turned away, as far as :meth:`accept` kept them.
+        #: Process and user ids of rejected peers, as far as :meth:`accept` kept them.
         self.refused: list[tuple[int, int]] = []
-        #: None where there is no such file system.
+        #: None if there is no such file system.
         self.arenas = arena_files.create()
         try:
             if self.arenas is not None:
@@ -61,7 +61,7 @@ class Listener:
         for _ in range(_MOST_REFUSED):  # who is refused may come again at once
             try:
                 connection, _ = self.socket.accept()
-            except OSError:  # nobody there, or too many open files: the peer waits and is taken later
+            except OSError:  # no peer, or too many open files: the peer waits and is accepted later
                 return None
             pid, uid = peer(connection)
             if uid in (os.getuid(), 0) or (os.geteuid() == 0 and _is_descendant(pid)):
@@ -90,7 +90,7 @@ class Hello:
 
     arena: str
     fd: int
-    #: JSON of somebody who wants something of the recording and is not a process of it.
+    #: JSON from a client that sends a request to the recording, not one of its processes.
     request: str = ""
 
 

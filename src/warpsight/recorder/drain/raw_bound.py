@@ -78,7 +78,7 @@ class RawBound:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files in a folder and below, as far as they can be seen."""
+    """Total size in bytes of all readable files in a folder and below."""
     total = 0
     try:
         with os.scandir(folder) as entries:

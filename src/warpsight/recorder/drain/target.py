@@ -26,7 +26,7 @@ class Ending:
     arena: str
     exit: str
     end: int
-    #: It ended without its exit handlers: killed, aborted, or by _exit.
+    #: It exited without its exit handlers: killed, aborted, or by _exit.
     abrupt: bool = False
 
     def to_json(self) -> dict[str, object]:
@@ -157,7 +157,7 @@ def exit_text(status: int) -> str:
     return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
 
-#: How programs are ended on purpose.
+#: Signals used to end programs on purpose.
 _ENDING = {
     f"signal {number.value}" for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 }

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-if __name__ == "__main__":  # this folder is no place for other modules to come from
+if __name__ == "__main__":  # other modules must not be imported from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from warpsight.recorder.signals import run_to_end

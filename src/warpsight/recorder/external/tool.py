@@ -33,12 +33,12 @@ class Tool:
     `outputs(folder)` are the files to import, of the newest run only.
     """
 
-    #: What to do when the recorder is not there.
+    #: What to do if the recorder is not installed.
     advice: str
     find: Callable[[], list[str] | None]
     arguments: Callable[[ToolRequest, Path, Sequence[str]], list[str]]
     outputs: Callable[[Path], list[Path]]
-    #: The reader of what it leaves.
+    #: The reader of its output.
     form: str
     #: The recorder may end with an exit code of its own: the program leaves its own in a file.
     hides_exit_code: bool = False

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _python(pids: list[int]) -> tuple[dict[int, str], dict[Any, Any]]:
-    """Why a process has no Python stacks, and the stacks there are."""
+    """The Python stacks of a process, and the reason if some are missing."""
     try:
         python = PythonStacks()
         return {pid: python.sample(pid) for pid in pids}, python.stacks()

@@ -93,7 +93,7 @@ def _environment() -> dict[str, str]:
 
 
 def descendants(root: int, proc: Path = Path("/proc")) -> list[int]:
-    """A process and everything below it, as far as it can be seen."""
+    """A process and all its visible descendants."""
     found, todo = [], [root]
     while todo:
         pid = todo.pop()

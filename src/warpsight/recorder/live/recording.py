@@ -1,4 +1,4 @@
-"""A running recording as it is now, read from the segments that its drainer writes: for `top`.
+"""The current state of a running recording, read from the segments that its drainer writes: for `top`.
 
 Nothing is asked of the recording and nothing is changed: segment files are append-only, and those the converter has taken
 are gone, so each look reads what is new in what is still there. Rows arrive a moment after they happened (the GPU's own
@@ -31,7 +31,7 @@ from warpsight.recorder.live import stacks as live_stacks
 from warpsight.recorder.live.stacks import LiveStacks, TopStack
 
 Array = npt.NDArray[Any]
-#: Kinds of rows that are looked at, beside texts.
+#: Kinds of rows that are read, besides strings.
 _WORK = ("Kernel", "Memcpy", "Memset")
 _TIMED = (*_WORK, "Api", "CopyCall", "Sample")
 _KINDS = (*_TIMED, "Counter", "Loss", "Device", "Process", "Frame", "Stack")
@@ -152,7 +152,7 @@ def _launcher(pid: int) -> str:
 
 @dataclass
 class _Arena:
-    """One process: its texts and what was read of its files (segment's name without `.open` → slots)."""
+    """One process: its strings, and how far its files have been read (segment's name without `.open` → slots)."""
 
     texts: dict[int, str] = field(default_factory=dict)
     blocks: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))

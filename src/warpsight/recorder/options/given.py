@@ -81,7 +81,7 @@ def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[
 
 
 def _of_command_line(option: Option, value: bool | str | Sequence[str]) -> object:
-    """A value as the parser hands it over: a switch, a text, or several texts.
+    """A value as the parser passes it: a switch, a string, or several strings.
 
     Raises:
         UsageError: naming the option and what it takes.

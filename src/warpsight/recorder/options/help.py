@@ -19,7 +19,7 @@ def marked(option: Option) -> str:
 
 
 def filled(marked: str) -> str:
-    """A text with names in place of its marks."""
+    """A string with its placeholders filled in."""
     for option in options.OPTIONS:
         if option.listed and (mark := f"{{{option.name}}}") in marked:
             marked = marked.replace(mark, f"({', '.join(_listed(option))})")
@@ -32,7 +32,7 @@ def metavar(option: Option) -> str:
 
 
 def default(option: Option) -> str:
-    """The default as text; "" where there is none to show."""
+    """The default as a string; "" if there is none to show."""
     if option.shown:
         return option.shown.strip("-")
     if option.type == options.SWITCH or option.default in (None, "", ()):

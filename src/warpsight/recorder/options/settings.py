@@ -21,7 +21,7 @@ class Settings(RecordingValues):
     """The options of a recording that depend on each other."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no part of the recorder would understand, or that contradict each other.
+        """Refuse values that the recorder cannot use, or that contradict each other.
 
         Raises:
             UsageError: naming the option and what it takes.

@@ -1,4 +1,4 @@
-"""Definition segments of a ring, merged: they outlive the events that refer to them and must not grow for ever.
+"""Definition segments of a ring, merged: they outlive the events that refer to them but must not grow without bound.
 
 A definition file holds blocks of which most were written again later, with more rows, while they were open: only the
 longest version of each counts. Texts of events that came once (ids from :data:`ONCE` on, see native/ring/intern.cpp)

@@ -31,7 +31,7 @@ _DOMAIN = "warpsight.trigger"
 _INSTANT = 5
 _COMPACT_S = 10.0
 _TICK_S = 0.25
-#: What a forced flush brings is in a closed segment by then.
+#: By then, a closed segment holds the result of a forced flush.
 _FORCED_S = 2.5
 #: A process that crashed is often the last one; then the recording's own trace holds it and no other is needed.
 _CRASH_GRACE_NS = 1_000_000_000
@@ -65,7 +65,7 @@ class RingRecorder:
 
     def __init__(self, folder: Path, loop: DrainLoop, store: RingStore, own: OwnRows, triggers: Triggers, after_s: float,
                  describe: Callable[[], dict[str, Any]]) -> None:  # fmt: skip
-        """`describe` gives the converter's `finish` request as of now."""
+        """`describe` returns the converter's current `finish` request."""
         self._folder = folder
         self._loop = loop
         self.store = store
@@ -196,7 +196,7 @@ class RingRecorder:
             self._warm.close()
             self._warm = None
 
-    # -- what goes by
+    # -- what passes by
 
     def _read(self) -> None:
         kinds = {*steps.KINDS, *(progress.KINDS if self._follow else ())}
@@ -249,7 +249,7 @@ class RingRecorder:
                 continue
             if (
                 asked < now - quiet
-            ):  # records of what has completed may be held back: force them out, and look again
+            ):  # records of completed work may be held back: force them out, and check again
                 self._flushed[target.arena] = now
                 target.header.ask_flush(forced=True)
             elif now - asked > _FORCED_S:
@@ -282,7 +282,7 @@ class RingRecorder:
             if news.arena.text(domain) == _DOMAIN:
                 self.trigger(f"program: {news.arena.text(name) or 'asked for'}", at=moment)
 
-    # -- what is written
+    # -- what gets written
 
     def _write(self) -> None:
         while (one := self._wanted.get()) is not None:

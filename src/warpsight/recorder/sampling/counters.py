@@ -1,4 +1,4 @@
-"""GPU counters beside the recording: a thread of the launcher that asks NVML, 10 times a second by default."""
+"""GPU counters during a recording: a thread of the launcher queries NVML, 10 times a second by default."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class CounterSampler:
         self.close()
 
     def open(self) -> bool:
-        """Load NVML and describe the devices; False (with a note in table `loss`) when there is none."""
+        """Load NVML and describe the devices; without NVML, add a note to table `loss` and return False."""
         try:
             if self._nvml is None:
                 import pynvml
@@ -158,7 +158,7 @@ class CounterSampler:
         for part in (p.strip() for p in listed.split(",")):
             found = [i for i in uuids if part == str(i) or (len(part) > 4 and uuids[i].startswith(part))]
             if not found:
-                break  # CUDA ignores what follows the first entry it does not know
+                break  # CUDA ignores everything after the first entry it does not know
             chosen += found
         return chosen
 

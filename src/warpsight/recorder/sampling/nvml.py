@@ -64,7 +64,7 @@ class GpuReaders:
         self.refused: dict[str, str] = {}
 
     def read(self) -> Iterator[_Value]:
-        """The current values of this GPU's counters, as far as they are requested and available."""
+        """The current values of this GPU's requested counters, if available."""
         for name, reader in list(self._readers.items()):
             try:
                 values = reader()

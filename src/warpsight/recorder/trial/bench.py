@@ -50,7 +50,7 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """The recording of `launches` launches, and the cost of each. Times are nanoseconds per launch.
+    """A recording of `launches` launches, and the cost per launch in ns.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
@@ -155,7 +155,7 @@ def _set(platform: str, launches: int, stacks: str, turns: int) -> _Set:
 
 
 def cost(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> tuple[float | None, float]:
-    """How much longer turns after took than those before, by the lower quartiles of each set, and how sure that is.
+    """How much longer turns after took than turns before, by the lower quartiles of each set, and the confidence.
 
     The first is None where it is less than the second. That comes from how sets differ: where programs are in memory, and on
     which processors, makes more of a difference than turns of one set show. Of a single set, resampled pairs of turns give it.

@@ -33,7 +33,7 @@ _LAUNCHES = 200
 
 @dataclass(frozen=True)
 class Trial:
-    """One capability: `outcome` is works, fails or absent (this machine lacks what it needs)."""
+    """One capability: `outcome` is works, fails or absent (this machine lacks a requirement)."""
 
     capability: str
     outcome: str
@@ -78,7 +78,7 @@ def _try(capability: str, absent: Callable[[], str | None], trial: Callable[[], 
         return Trial(capability, ABSENT, reason)
     try:
         return Trial(capability, WORKS, trial())
-    except Exception as error:  # whatever it is, it is the finding
+    except Exception as error:  # any exception is the result of the test
         return Trial(capability, FAILS, " ".join(str(error).split()) or type(error).__name__)
 
 

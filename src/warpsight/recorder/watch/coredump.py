@@ -45,7 +45,7 @@ class _Armed:
 
 
 def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> _Armed:
-    """Variables that send a program's dumps to `folder`. The user's own values win.
+    """Variables that direct a program's dumps to `folder`. Values set by the user take precedence.
 
     Raises:
         UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
@@ -99,7 +99,7 @@ def file_template(environment: Mapping[str, str]) -> str:
 
 
 def any_process(template: str) -> str:
-    """A template as a glob pattern for whatever process."""
+    """A template as a glob pattern that matches any process."""
     pieces = re.split(r"(%[hpt])", template)
     known = {"%h": glob.escape(socket.gethostname()), "%p": "*", "%t": "*"}
     return "".join(known.get(piece, glob.escape(piece)) for piece in pieces)
@@ -174,7 +174,7 @@ class CoreDump:
 
 
 def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
-    """Ask the driver in a process for a dump and wait until it is complete. This ends the kernels that run.
+    """Ask the driver in a process for a dump and wait until it is complete. This kills the running kernels.
 
     `say` gets the progress: the file's growth, since the driver's own lines go to the program's standard error.
     """
@@ -259,7 +259,7 @@ def complete(path: Path) -> bool:
             entry, count = struct.unpack_from("<2H", header, 58)
             if not table:
                 return False
-            if count == 0:  # more than 65,279 sections: the first one says how many
+            if count == 0:  # more than 65,279 sections: the first header holds the count
                 file.seek(table)
                 first = file.read(64)
                 count = struct.unpack_from("<Q", first, 32)[0] if len(first) == 64 else 0

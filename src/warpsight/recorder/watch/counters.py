@@ -23,7 +23,7 @@ def unchanged_and_busy() -> str:
                 values.append((int(rates.gpu), int(rates.memory)))
             time.sleep(_EVERY_S)
         nvml.nvmlShutdown()
-    except Exception:  # no module, no driver, no permission: this says nothing then
+    except Exception:  # no module, driver or permission: skip this check
         return ""
     for index, values in enumerate(seen):
         compute, memory = zip(*values, strict=True)

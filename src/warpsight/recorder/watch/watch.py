@@ -46,7 +46,7 @@ class WatchOptions:
 
 
 class Watch:
-    """A thread beside a launch. `on_event` is called in it with everything gathered; `say` prints one line."""
+    """A thread that runs alongside a launch. It calls `on_event` with everything gathered; `say` prints one line."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Watch:
             self._interrupted = time.monotonic()
 
     def crash(self) -> Incident | None:
-        """The crash that ended the program, to report with the final trace; None if it was no crash."""
+        """The crash that ended the program, reported with the final trace; None if the program did not crash."""
         self._take_endings()
         known = self._reported()
         for _, ending in self._crashes:
@@ -257,7 +257,7 @@ class Watch:
             until = time.monotonic() + _FLUSH_S
             while not (answered := target.header.flushed) and time.monotonic() < until:
                 time.sleep(0.01)
-        except ValueError:  # it ended, and its arena is closed
+        except ValueError:  # it exited, and its arena is closed
             return False
         self._server.close_segments()
         self._ring.settle(_FLUSH_S)
@@ -281,7 +281,7 @@ class Watch:
         return event
 
     def _suspects(self, now: float, found: Suspicion) -> list[StuckProcess]:
-        """The processes that are stuck as long as the one found, about: a collective holds all its ranks."""
+        """The processes that have been stuck about as long as the given one: a collective holds all its ranks."""
         out = []
         least = 0.5 * min(found.limit, now - found.quiet_since)
         for one in self._watched.values():
@@ -341,12 +341,12 @@ class Watch:
         }
 
     def _crashed(self, ending: Ending) -> bool:
-        """Whether a process ended by a signal that nobody sends to end a program."""
+        """Whether a process was killed by a signal that indicates a crash."""
         return crashed(ending.exit) and not any(event.ends for event in self.events) and not self._ended_by_us
 
     def _dumps(self, pid: int) -> list[Path]:
         known = self._files.get(pid)
-        if not known:  # it ended before its environment could be read
+        if not known:  # it exited before its environment could be read
             known = [coredump.expanded(self._options.template, pid)] if self._options.template else []
         return [path for path in coredump.existing(known) if path not in self._before]
 

@@ -13,7 +13,7 @@ from warpsight.replay.capsule import manifest as m
 _BLOCK_LIMIT, _CLUSTER_LIMIT, _TOTAL_LIMIT = 1024, 16, 2**44
 #: Operations times streams, where each may have to wait for all.
 _MOST_WAITS = 1 << 26
-#: What memory of the GPU and pinned memory of the host are mapped in.
+#: The mapping granularity of GPU memory and of pinned host memory.
 GRANULE, PAGE = 2 << 20, 4096
 
 
@@ -41,7 +41,7 @@ def blobs(manifest: m.Manifest) -> dict[str, int]:
     found: dict[str, int] = {}
     for what, size, contents in _all_contents(manifest):
         count = -(-size // manifest.chunk_bytes)
-        if count != len(contents):  # before anything as long as the size says is made
+        if count != len(contents):  # before allocating anything as large as the size says
             raise CapsuleError(f"{what} of {size} bytes has {len(contents)} chunks instead of {count}")
         for chunk, bytes_ in zip(contents, chunk_sizes(size, manifest.chunk_bytes), strict=True):
             if found.setdefault(chunk, bytes_) != bytes_:

@@ -28,7 +28,7 @@ Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
 #: Chunks that wait to be compressed at most, so that memory stays bounded.
 _AHEAD = 64
-#: Characters of a text in a manifest at most.
+#: Maximum length of a string in a manifest.
 _LONGEST_TEXT = 65_536
 
 
@@ -288,7 +288,7 @@ _CLUSTER = 4
 
 
 def _printable(text: str) -> str:
-    """The text with escapes in place of control characters: a program given with `python -c` has several lines."""
+    """The string with control characters escaped: a program given with `python -c` has several lines."""
     return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", lambda found: repr(found[0])[1:-1], text)[:_LONGEST_TEXT]
 
 

@@ -65,7 +65,7 @@ class Relocation(_Part, frozen=True):
 
 
 class ModuleSource(_Part, frozen=True):
-    """Source text a module was made from (Triton, NVRTC, PTX)."""
+    """The source text a module was compiled from (Triton, NVRTC, PTX)."""
 
     name: Text
     size: Bytes
@@ -157,7 +157,7 @@ class LaunchAttribute(_Part, frozen=True):
 
 
 class Launch(_Part, frozen=True, tag="launch"):
-    """A kernel's launch; `parameters`: packed, as long as the function's; `cluster` is in `attributes` too."""
+    """A kernel launch; `parameters` are packed, as long as the function's; `cluster` is also in `attributes`."""
 
     stream: Index
     function: Index

@@ -34,7 +34,7 @@ _NO_BLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in a file's place is refused 
 
 
 class Capsule:
-    """A capsule that was opened: its manifest is checked, and each chunk is when it is read.
+    """An open capsule: the manifest is checked on opening, and each chunk on reading.
 
     Attributes:
         path: the folder. manifest: what it holds. blobs: bytes of each chunk, uncompressed, by hash.
@@ -73,7 +73,7 @@ class Capsule:
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            # The decoder quotes what it did not expect, as it stands.
+            # The decoder quotes unexpected input verbatim.
             said = "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(error))
             raise CapsuleError(f"{path}: {MANIFEST} is damaged: {said}") from None
         except (FileNotFoundError, NotADirectoryError):
@@ -145,7 +145,7 @@ class Capsule:
         return self.path / _BLOBS / f"{name}.zst"
 
     def _check_file(self, name: str, size: int) -> None:
-        """Check that a chunk is a file that says it holds `size` bytes."""
+        """Check that a chunk is a file whose size matches `size` bytes."""
         try:
             head = _read(self._file(name), _packed_limit(size), most=_FRAME_HEADER)
             if zstandard.get_frame_parameters(head).content_size != size:
@@ -157,7 +157,7 @@ class Capsule:
 
 
 class Writer:
-    """Writes a capsule beside its place and moves it there when it is whole.
+    """Writes a capsule to a temporary folder and moves it into place once it is complete.
 
     Args:
         path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that is there already goes.
@@ -220,7 +220,7 @@ class Writer:
         return Capsule.open(self.path)
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove everything written so far."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

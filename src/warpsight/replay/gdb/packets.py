@@ -9,7 +9,7 @@ from pathlib import Path
 
 INTERRUPT = b"\x03"
 _ESCAPE, _MASK = 0x7D, 0x20
-#: Bytes of a packet at most, as told to the debugger.
+#: Maximum bytes of a packet, as reported to the debugger.
 LIMIT = 0x4000
 
 
@@ -22,7 +22,7 @@ class Connection:
         self._acknowledging = True
 
     def receive(self) -> bytes | None:
-        """The data of the next packet, :data:`INTERRUPT`, or None when the debugger is gone or is none.
+        """The data of the next packet, :data:`INTERRUPT`, or None if the debugger is gone or never spoke GDB's protocol.
 
         What does not begin as a packet ends the connection: a page in a browser can send packets too, behind a request's lines.
         """

@@ -1,4 +1,4 @@
-"""Measures replays under changed schedules, beside the prediction of `simulate`."""
+"""Measures replays under changed schedules, for comparison with the prediction of `simulate`."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _call(correlation: int, start: int, duration: int) -> Row:
 
 
 def _work(writer: TraceWriter, manifest: m.Manifest, work: m.Operation) -> tuple[str, Row]:
-    """The table of an operation, and its columns there beside time and place."""
+    """The table of an operation, and its columns there besides time and place."""
     if isinstance(work, m.Copy):
         return "memcpy", _copy(work)
     if isinstance(work, m.Set):

@@ -33,7 +33,7 @@ _HIGHEST = -5
 
 @dataclass(frozen=True)
 class Schedule:
-    """A changed schedule; `predictable`: `simulate` knows the change. flags: of :mod:`.script`."""
+    """A changed schedule; `predictable`: `simulate` supports the change. flags: see :mod:`.script`."""
 
     text: str
     steps: Steps

@@ -30,7 +30,7 @@ MOST = 100_000
 #: Where the memory that copies and fills use is; programs have nothing there.
 _ADDRESS = 0x5_0000_0000_00
 _GRANULE = 2 << 20
-#: ns that a kernel needs beside the time that it waits.
+#: ns that a kernel takes besides its waiting time.
 _FIXED = 1_200
 _NON_BLOCKING = 1
 # One thread of each block waits, asleep for half of what is left (a sleep lasts at most twice as long as asked for). Only the

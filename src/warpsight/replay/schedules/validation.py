@@ -55,7 +55,7 @@ def _pairs(steps: Sequence[Step]) -> Iterator[tuple[str, int, int]]:
     """Each operation with each one that has to end before it; of what a stream orders already the last one alone."""
     last: dict[int, int] = {}
     recorded: dict[int, frozenset[int]] = {}
-    waiting: dict[int, frozenset[int]] = {}  # of each stream, what it waits for since its last operation
+    waiting: dict[int, frozenset[int]] = {}  # per stream, what it has waited for since its last operation
     for step in steps:
         work, operation, stream = step.work, step.operation, step.work.stream
         if isinstance(work, m.EventRecord):

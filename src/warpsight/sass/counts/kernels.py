@@ -19,7 +19,7 @@ from warpsight.sass.counts.work import InstructionWork, work_of
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What counts can be summed by, and their keys in JSON.
+#: Keys to sum counts by, and their keys in JSON.
 LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
 _NOT_COUNTED = "no exact counts; make them with: warpsight sass counts -- PROGRAM (NVIDIA, CUPTI)"
 PREFIX = "smsp__sass_"
@@ -89,7 +89,7 @@ class CountedPlace(CodePlace, Counts):
 
 @dataclass
 class CountedKernel(Counts):
-    """One function that was counted.
+    """One function with exact counts.
 
     Attributes:
         name: mangled; demangled: readable; launches: 0 where none is known, as for kernels of CUDA graphs.

@@ -24,7 +24,7 @@ _THREAD, _WARP, _BLOCK, _GRID = range(4)
 
 @dataclass(frozen=True)
 class Flow:
-    """Data that goes from one instruction to another.
+    """Data that flows from one instruction to another.
 
     Attributes:
         kernel: of the reader; writer_kernel: of the writer, another one for distance `launch`.
@@ -49,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """All flows, most bytes first, and what was read or written without one.
+    """All flows, most bytes first, and everything read or written outside a flow.
 
     Attributes:
         inputs: bytes read by kernel that no recorded access has written; unread: bytes last written that no one has read.
@@ -83,7 +83,7 @@ class _Written:
 
 
 def last_writes(own: Accesses) -> Array:
-    """For each access the row of the last write to its piece before it, -1 if there is none.
+    """For each access, the row of the last earlier write to its piece, or -1.
 
     Rows are ordered by piece and time, so a running maximum of the rows that write, cut at the first row of each piece, does it:
     piece 1 1 1 2, write 1 0 0 0 gives -1 0 0 -1.

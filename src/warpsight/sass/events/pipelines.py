@@ -76,7 +76,7 @@ class BlockPipeline:
 
 
 def pipelines(trace: EventTrace, launch: int | None = None, block: int | None = None) -> list[BlockPipeline]:
-    """The blocks with such events, those whose warps waited longest first.
+    """The blocks with such events, longest total wait first.
 
     Raises:
         UsageError: when the trace has none.

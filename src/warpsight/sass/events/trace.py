@@ -76,7 +76,7 @@ class TracedLaunch:
 
 
 class EventTrace:
-    """An event trace, read whole.
+    """A fully loaded event trace.
 
     Attributes:
         name: what it was opened as; file: its descriptions; events: all of them.
@@ -196,7 +196,7 @@ class EventTrace:
         return ControlFlow(found[0].instructions(found[1]), found[0].architecture) if found else None
 
     def instructions(self, module: int, function: str) -> dict[int, str]:
-        """Offset → text of each instruction of a function; without nvdisasm only if the NVBit tool recorded them."""
+        """Offset → text of each instruction of a function; without nvdisasm, only instructions recorded by the NVBit tool."""
         texts = self._nvbit_texts.get((module, function))
         if texts is not None:
             return texts

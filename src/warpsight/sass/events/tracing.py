@@ -30,7 +30,7 @@ INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 _SANITIZER = "WARPSIGHT_SANITIZER"
-#: What patches do with an instruction (native/sanitizer/event_format.h).
+#: Actions of a patch on an instruction (native/sanitizer/event_format.h).
 RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
@@ -72,7 +72,7 @@ class TraceSelection:
 
     @property
     def needs_nvbit(self) -> bool:
-        """The Sanitizer interface knows neither registers nor every instruction."""
+        """Whether the NVBit tool is needed: the Sanitizer interface cannot record registers or every instruction."""
         return bool(self.sass) or INSTRUCTIONS in self.events or REGISTERS in self.events
 
     def described(self) -> dict[str, Any]:

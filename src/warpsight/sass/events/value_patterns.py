@@ -20,7 +20,7 @@ from warpsight.formats.events.kinds import READ, WRITE
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 Array = npt.NDArray[Any]
-#: An instruction with fewer values says nothing.
+#: Instructions with fewer values are skipped.
 FEWEST = 32
 #: A value is frequent from this share on, if there are few distinct ones.
 FREQUENT, FEW_DISTINCT = 0.5, 0.1

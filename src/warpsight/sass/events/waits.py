@@ -27,7 +27,7 @@ _WAIT, _FIRST_ARRIVE, _LAST_ARRIVE = 6, 2, 5
 
 @dataclass(frozen=True)
 class BlockWait:
-    """Warps of a block that wait for one thing.
+    """Warps of a block that wait for the same thing.
 
     Attributes:
         kernel, launch, block: where; warps: of the block, that wait; what: for what; where: the instruction of the first.

@@ -61,7 +61,7 @@ def _float32(a: Array) -> Array:
     return np.asarray(a.astype(np.uint32).view(np.float32), np.float64)
 
 
-#: Operation → what it yields of its operands.
+#: Operation → function of its operands.
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,

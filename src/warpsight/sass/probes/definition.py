@@ -76,7 +76,7 @@ def probe(
 
 
 def translated(probes: Sequence[Probe]) -> list[Translated]:
-    """The probes' trees; names their maps.
+    """The probes' syntax trees; also names their maps.
 
     Raises:
         UsageError: where a function says what probes cannot do, with its file and line.
@@ -97,7 +97,7 @@ def maps_of(probes: Sequence[Translated]) -> list[Map]:
 
 
 def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleType:
-    """A Python file after running it, with new values for its `constants`.
+    """Execute a Python file with new values for its `constants`.
 
     Raises:
         WarpsightError: when it cannot be run.
@@ -122,7 +122,7 @@ def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleT
 
 
 def probes_of(module: ModuleType, path: Path) -> list[Probe]:
-    """The probes of a file, in its order.
+    """The probes of a file, in file order.
 
     Raises:
         UsageError: when it has none.

@@ -32,7 +32,7 @@ _MISSING = object()
 
 
 class Expressions:
-    """The names that a function knows, and the meaning of its expressions."""
+    """The names defined in a function, and the meaning of its expressions."""
 
     def __init__(self, probe: Probe, file: str) -> None:
         self._probe, self._file = probe, file
@@ -92,7 +92,7 @@ class Expressions:
     # Values.
 
     def _object(self, node: ast.expr) -> object:
-        """What a name of the file stands for."""
+        """The object that a name in the file refers to."""
         if isinstance(node, ast.Name) and node.id not in self._locals and node.id != self._event:
             return self._names.get(node.id, _MISSING)
         if isinstance(node, ast.Attribute):

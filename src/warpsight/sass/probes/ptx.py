@@ -77,7 +77,7 @@ class _Writer:
         self._end = ""
 
     def function(self) -> str:
-        """The text of ws_record."""
+        """The PTX of ws_record."""
         self._begin()
         for number, one in enumerate(self._probes):
             self._probe(number, one)

@@ -16,7 +16,7 @@ from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
 
-PROBE = 4  # what patches do (native/sanitizer/event_format.h)
+PROBE = 4  # actions of a patch (native/sanitizer/event_format.h)
 _RING_MIB = 1  # nothing passes through it
 
 

@@ -1,4 +1,4 @@
-"""Arrivals at named barriers without waiting (`bar.arrive`), found in the code: the Sanitizer has no patch for them."""
+"""Arrivals at named barriers without waiting (`bar.arrive`), found in the code because the Sanitizer does not report them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Arrivals:
         return frozenset(found)
 
     def _read_arrivals(self, module: int, function: str) -> dict[int, int | None]:
-        """Instruction number → barrier of each arrival; None where a register says it."""
+        """Instruction number → barrier of each arrival; None if the barrier number is in a register."""
         found: dict[int, int | None] = {}
         for offset, text in self._trace.instructions(module, function).items():
             match = _ARRIVE.search(text)

@@ -121,7 +121,7 @@ def _ordered(
     second: Array,
     notes: list[str],
 ) -> Array:
-    """Which pairs of accesses are ordered, whatever their proxies."""
+    """Which pairs of accesses are ordered, ignoring proxies."""
     of_block, of_warp = epochs(launch, events, own)
     same_block = own.block[first] == own.block[second]
     same_warp = same_block & (own.thread[first] // 32 == own.thread[second] // 32)
@@ -200,7 +200,7 @@ def _strong(own: Accesses) -> dict[int, list[Strong]]:
 
 
 def _arrivals(trace: EventTrace, launch: TracedLaunch, events: Events) -> dict[int, frozenset[int]] | None:
-    """Event → named barriers that its warp arrives at behind it without waiting; None when the code does not say."""
+    """Event → named barriers at which its warp then arrives without waiting; None if the code does not tell."""
     arrivals = Arrivals(trace)
     distinct, inverse = np.unique(events.pc, return_inverse=True)
     places = trace.places(launch, distinct)

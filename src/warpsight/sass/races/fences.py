@@ -1,4 +1,4 @@
-"""Fences between two recorded instructions, found in the code: the Sanitizer has no patch for them."""
+"""Fences between two recorded instructions, found in the code because the Sanitizer does not report them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fences:
     """The fences of a trace's functions; `between` is :meth:`_between` with a memory."""
 
     def __init__(self, trace: EventTrace, *, proxy: bool = False) -> None:
-        """Code is read on demand; `proxy`: fences of the async proxy, which have no scope, instead of all others."""
+        """Reads code on demand; `proxy` selects fences of the async proxy, which have no scope, instead of all others."""
         self._trace, self._proxy = trace, proxy
         self._of = lru_cache(maxsize=256)(self._read_fences)
         self.between = lru_cache(maxsize=1 << 16)(self._between)

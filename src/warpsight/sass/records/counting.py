@@ -35,7 +35,7 @@ _MADE_FROM = {"sass": ("sass", "opcode_id"), "caller": ("callstack_id",)}
 def counts(
     path: Path | str, conditions: Filter, group_by: str, top: int | None = None
 ) -> tuple[list[tuple[Any, int]], list[str]]:
-    """The number of records per value of a field: largest first, ties by text, all or `top`; and notes on losses.
+    """The number of records per value of a field, largest first, ties by value, all or `top`; and notes on losses.
 
     Lists count as their JSON text; None stands for records without the field.
 
@@ -84,7 +84,7 @@ def _totals(counted: _Counted, fields: Sequence[str], conditions: Filter) -> lis
 
 
 def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
-    """Counts, largest first, ties by the text of their key."""
+    """Counts, largest first, ties sorted by key."""
     return sorted(totals.items(), key=lambda item: (-item[1], str(item[0])))
 
 

@@ -75,7 +75,7 @@ class ImportedRecords:
         return found
 
     def counts(self, group_by: str, conditions: Filter, top: int | None = None) -> list[tuple[Any, int]]:
-        """How many records have each value of a field, most frequent first; ties are sorted by text.
+        """How many records have each value of a field, most frequent first, ties by value.
 
         Raises:
             UsageError: for a field that the tables do not hold, or a regular expression that the engine does not know.
@@ -101,7 +101,7 @@ class ImportedRecords:
         return groups, sizes
 
     def _check(self, conditions: Filter) -> None:
-        """Refuse a regular expression that the engine does not know."""
+        """Refuse a regular expression that the engine does not support."""
         for condition in (c for group in conditions.groups for c in group if c.operator in ("~", "!~")):
             try:
                 self._connection.execute(f"SELECT regexp_matches('', {statements.quote(condition.text)})")
@@ -111,7 +111,7 @@ class ImportedRecords:
                 ) from None
 
     def last_instructions(self) -> list[tuple[int, str]]:
-        """Each warp with the text of the last instruction it executed that is not padding, empty if unknown."""
+        """Each warp with the text of the last instruction it executed, ignoring padding; empty if unknown."""
         launches = self.rows(statements.LAUNCHES)
         if len(launches) != 1:
             return self.rows(statements.last_instructions())

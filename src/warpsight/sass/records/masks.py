@@ -1,4 +1,4 @@
-"""Which rows fulfil conditions: each distinct text is tested once, numbers as columns."""
+"""Which rows match conditions: each distinct string is tested once, numbers as columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(conditions: Filter, table: pa.Table) -> pa.Array:
 def values(condition: Condition, column: pa.Array) -> pa.Array:
     """Which values fulfil a condition; nulls never do."""
     if pa.types.is_string(column.type):
-        column = column.dictionary_encode()  # each distinct text is tested once
+        column = column.dictionary_encode()  # each distinct string is tested once
     if pa.types.is_dictionary(column.type):
         return pc.fill_null(_test(condition, column.dictionary).take(column.indices), False)
     return pc.fill_null(_test(condition, column), False)
@@ -74,7 +74,7 @@ def _is(values: pa.Array, text: str) -> pa.Array:
     low, high = (
         _ordered(values, operator, str(end)) for operator, end in zip((">=", "<="), between, strict=True)
     )
-    inside = pc.fill_null(pc.and_(low, high), False)  # what is not a number is in no range
+    inside = pc.fill_null(pc.and_(low, high), False)  # a value that is not a number is in no range
     return pc.if_else(pc.is_valid(values), inside, pa.scalar(None, pa.bool_()))
 
 
@@ -131,7 +131,7 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def numbers(values: pa.Array) -> pa.Array:
-    """Numbers as they are; texts that are integer literals as their value, others as null."""
+    """Numbers unchanged; strings that are integer literals as their value, others as null."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return values
     coded = _texts(values).dictionary_encode()

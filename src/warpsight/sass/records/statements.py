@@ -32,9 +32,9 @@ class _RecordField:
     kind: str
     columns: tuple[str, ...]
     value: str
-    #: What is joined for it.
+    #: Joins that it needs.
     joins: str = ""
-    #: Digits that a hexadecimal text has at least.
+    #: Minimum digits of a hexadecimal string.
     digits: int = 1
 
 
@@ -72,7 +72,7 @@ def field(name: str) -> _RecordField:
 
 
 def text(name: str) -> str:
-    """A field's value as text, used to group, sort and match values."""
+    """A field's value as a string, used to group, sort and match values."""
     found = field(name)
     if found.kind == "list":
         parts = ", ', ', ".join(f"w.{column}" for column in found.columns)
@@ -81,7 +81,7 @@ def text(name: str) -> str:
 
 
 def counts(group_by: str, conditions: Filter, top: int | None) -> str:
-    """How many events have each value of a field, lists as texts: largest first, equal ones by their text."""
+    """How many events have each value of a field, lists as strings: largest first, ties by value."""
     early, late = _parted(conditions)
     chosen = field(group_by)
     names = {group_by, *late.fields}
@@ -142,7 +142,7 @@ def last_opcodes(process: int, name_id: int | None) -> str:
 
 
 def last_instructions() -> str:
-    """The same of any trace, with the instruction's text."""
+    """The same for any trace, with the instruction's text."""
     return (
         f"SELECT w.warp, arg_max(coalesce(i.sass, ''), ({', '.join(f'w.{n}' for n in KEY)})) FROM \"warp_event\" w"
         f"{joined(['sass'])} WHERE i.sass IS NULL OR NOT {_PADDING} GROUP BY w.warp"
@@ -159,7 +159,7 @@ def joined(names: Iterable[str]) -> str:
 
 
 def _parted(conditions: Filter) -> tuple[Filter, Filter]:
-    """Conditions on events alone, which are tested on events, and the others, tested on what was counted."""
+    """Conditions on events alone, which are tested on events, and the rest, which are tested on the counts."""
     early = tuple(g for g in conditions.groups if not any(field(c.field).joins for c in g))
     return Filter(early), Filter(tuple(g for g in conditions.groups if g not in early))
 
@@ -195,7 +195,7 @@ def _is(found: _RecordField, wanted: str) -> str:
     if found.kind == "hex":
         digits = wanted[2:] if wanted.startswith("0x") else ""
         if found.digits > 1 and len(digits) != found.digits:
-            return "false"  # zeros in front are part of the text
+            return "false"  # leading zeros are part of the string
         plain = f"0x{digits.lstrip('0') or '0'}" if found.digits > 1 else wanted
         return f"w.{found.columns[0]} = {_literal(int(plain, 16))}" if _HEX.fullmatch(plain) else "false"
     value = number(wanted)
@@ -214,7 +214,7 @@ def _is_list(columns: Sequence[str], wanted: str) -> str:
 
 
 def _numeric(found: _RecordField) -> str:
-    """The value to order by: texts count when they are integer literals."""
+    """The value to sort by: strings count if they are integer literals."""
     if found.kind in ("number", "hex"):
         return f"w.{found.columns[0]}"
     if found.kind == "list":
@@ -229,5 +229,5 @@ def _literal(value: int | None) -> str:
 
 
 def quote(wanted: str) -> str:
-    """A text as SQL."""
+    """A string as an SQL literal."""
     return "'" + wanted.replace("'", "''") + "'"

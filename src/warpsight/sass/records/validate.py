@@ -47,7 +47,7 @@ class Validation:
     error_count: int = 0
     errors: list[str] = field(default_factory=list)
     types: Counter[str] = field(default_factory=Counter)
-    #: (cta, warp, instruction) as far as events name them.
+    #: (cta, warp, instruction) where events name them.
     ctas: set[tuple[int, ...]] = field(default_factory=set)
     warps: set[int] = field(default_factory=set)
     sass: set[str] = field(default_factory=set)
@@ -134,7 +134,7 @@ def _decoder() -> msgspec.json.Decoder[records.Record]:
 
 
 def _check_delays(path: Path | str, found: Validation) -> None:
-    """Count the points of a delay configuration, or say what is wrong with it."""
+    """Count the points of a delay configuration, or report what is wrong with it."""
     try:
         found.record_count = delays.read(path).points
         found.types["delay_point"] = found.record_count
@@ -143,7 +143,7 @@ def _check_delays(path: Path | str, found: Validation) -> None:
 
 
 def _check_text(source: Source, found: Validation) -> None:
-    """Count the records of a text trace and what is wrong with it."""
+    """Count the records of a text trace and report what is wrong with it."""
     for number, record in text_trace.records(source):
         if isinstance(record, str):
             found.wrong(number, record)
@@ -200,7 +200,7 @@ def _check_traced(decoded: Iterable[Any]) -> None:
 
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:
-    """Raise for a text that should be hexadecimal and is not; each distinct one is looked at once."""
+    """Raise if a string is not hexadecimal as it should be; each distinct string is checked once."""
     events = [record for record in decoded if isinstance(record, records.InstructionRecord)]
     for name in records.HEX_FIELDS:
         for text in {getattr(event, name) for event in events}:

@@ -11,7 +11,7 @@ from typing import Any
 
 from warpsight.sass.records.filters import Condition, limits, number
 
-#: Regular expressions that mean the same to Python as to RE2, which the other ways of asking use, on texts of ASCII.
+#: Regular expressions with the same meaning in Python and in RE2 (which the other queries use), for ASCII strings.
 _PLAIN = re.compile(r"(?!.*(?:\(\?|\[:|[*+?]\+|\[\]|\[\^\]))[\w .,;:@/=<>!\"'&%#~()\[\]|*+?^$-]*", re.ASCII)
 _INT64 = 1 << 63
 _ORDER: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}

@@ -15,7 +15,7 @@ from warpsight.sass.why.dependencies import Dependencies
 from warpsight.sass.why.reasons import NO_STALL, reason
 from warpsight.sass.why.samples import StallSamples
 
-#: Fewer samples than this say little about single instructions.
+#: With fewer samples than this, single instructions are not reliable.
 _FEW_SAMPLES = 200
 
 

@@ -20,7 +20,7 @@ from warpsight.sass.events.memory import bank_passes, requested_sectors
 from warpsight.sass.why.dependencies import Dependencies
 
 Lanes = npt.NDArray[np.int64]
-#: Stands for numbers that the code does not say: large, so that rows are far apart, and aligned.
+#: Placeholder for numbers unknown from the code: large, so that rows are far apart, and aligned.
 _SHARED = 1 << 13
 _LANE = np.arange(32, dtype=np.int64)
 _ALL = np.ones((1, 32), bool)

@@ -1,4 +1,4 @@
-"""The command line: the table of verbs, what is common to all of them, and how their errors are reported.
+"""The command line: the table of verbs, their shared behavior, and error reporting.
 
 A verb is one module `warpsight.ui.cli.<group>.<verb>` (`import_` for the keyword `import`), or a package
 `warpsight.ui.cli.<verb>` with verbs below it. Both have a function `command(...)` in typer's notation, whose docstring is the
@@ -34,7 +34,7 @@ class _Verb:
 
     summary: str
     group: str
-    #: What `warpsight --help` says of it; "": listed in `help --all` only.
+    #: Its line in `warpsight --help`; "": listed in `help --all` only.
     common: str = ""
     #: The verb takes another program's command line, whose options must not be read as ours.
     wraps: bool = False
@@ -100,7 +100,7 @@ bench Measure what recording costs on this machine.
 help Show the help of a verb.
 version Show versions of warpsight, its parts and its libraries.
 """
-#: What `warpsight --help` says of the verbs in it, in its order.
+#: The line about the verbs in it in `warpsight --help`, in its order.
 _COMMON = """
 record Record a program into a trace.
 open Show a trace in the browser: findings, timeline, flame graph.
@@ -138,9 +138,9 @@ def _verbs() -> dict[str, _Verb]:
 VERBS: dict[str, _Verb] = _verbs()
 _IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
-#: Reading verbs that run until they are stopped, and give memory back.
+#: Reading verbs that run until they are stopped, and return memory to the system.
 _SERVING = ("open", "mcp")
-#: What people type who know another tool, and the verb that does it here.
+#: Words from other tools, and the equivalent verb here.
 OTHER_WORDS = {
     "run": "record", "profile": "record", "trace": "record", "start": "record", "show": "open", "serve": "open",
     "ui": "open", "gui": "open", "view-trace": "open", "analyse": "analyze", "verdict": "analyze", "explain": "analyze",
@@ -161,12 +161,12 @@ _GLOBAL_OPTIONS: dict[str, str] = {
 _GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
 _EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
-#: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
+#: Seconds that an interrupted verb has to exit by itself, and those that must first restore the terminal.
 _GRACE_S = 0.5
 #: Seconds that functions registered for the end of the process get once it is interrupted.
 _EXIT_FUNCTIONS_S = 0.2
 _DRAWING = ("view",)
-#: Signals that ended this process, which what is made of the exception on its way does not say.
+#: Signals that ended this process, kept because exceptions on the way out do not say.
 _came: list[int] = []
 
 
@@ -285,7 +285,7 @@ def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
 
 
 def _accept_all_letters() -> None:
-    """Let output hold letters that its encoding lacks: a question mark stands for them instead of an error.
+    """Print characters that the output's encoding lacks as question marks instead of failing.
 
     What goes to a file or a program on Windows is UTF-8, as everywhere, unless PYTHONIOENCODING says otherwise.
     """
@@ -352,7 +352,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 
 def overview(*, every: bool = False) -> str:
-    """The text of `warpsight --help`; `every`: that of `warpsight help --all`, with all verbs by group."""
+    """The text of `warpsight --help`; with `every`, that of `warpsight help --all`, all verbs by group."""
     columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
@@ -383,7 +383,7 @@ def overview(*, every: bool = False) -> str:
 
 
 def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
-    """A name and what it means, wrapped beside it."""
+    """A name and its meaning, wrapped in a second column."""
     indent = " " * (2 + width)
     first = f"  {name:{width}}"
     return textwrap.wrap(

@@ -73,7 +73,7 @@ def _record_cell(shell: _Shell, line: str, cell: str) -> None:
 
 
 def _link(trace: Trace, output: str) -> str:
-    """A link to the whole report, written beside the trace."""
+    """A link to the full report, written next to the trace."""
     page = f"{output.rstrip('/').removesuffix('.warp')}.report.html"
     trace.report(page, force=True)
     address, text = html.escape(quote(page)), html.escape(page)

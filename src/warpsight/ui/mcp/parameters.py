@@ -1,4 +1,4 @@
-"""What agents read about each parameter of the tools: what it means, and the values it takes."""
+"""The descriptions of tool parameters for agents: the meaning and accepted values of each."""
 
 from __future__ import annotations
 

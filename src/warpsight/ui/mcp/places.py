@@ -85,7 +85,7 @@ class Places:
         return any(found.is_relative_to(root) for root in self.roots)
 
     def blame(self, error: BaseException) -> None:
-        """After an unexpected error, say whether a trace that is open is damaged, the one used last first.
+        """After an unexpected error, report whether an open trace is damaged, checking the last used one first.
 
         Raises:
             TraceError: when one is.

@@ -42,7 +42,7 @@ def serve(roots: Sequence[Path]) -> None:
 
 
 def _bound_memory() -> None:
-    """Memory beyond half of the machine's is refused, so that one statement cannot take it all: the tool then says so."""
+    """Limit memory to half of the machine's, so that one statement cannot use it all; the tool reports when it hits the limit."""
     try:
         import resource
     except ImportError:  # Windows

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Classes with a smaller share would be shown with 0.0%.
 _LEAST = 0.0005
-#: With less room beside its figures, a row's name has a line of its own.
+#: If less space than this remains next to its figures, a row's name gets its own line.
 _NARROW = 24
 
 

@@ -1,4 +1,4 @@
-"""Answers as text, as `print` shows them in Python: what their verbs print, without advice about the command line."""
+"""Answers as text, for `print` in Python: the output of their verbs, without advice about the command line."""
 
 from __future__ import annotations
 

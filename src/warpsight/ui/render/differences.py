@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.diff.answer import Difference
 
-#: Lines of an answer that nobody asked to be longer.
+#: Default maximum number of lines in an answer.
 LINES = 30
 _COLORS = {"slower": "\033[31m", "faster": "\033[32m", "changed": "\033[33m", "untested": "\033[33m"}
 _LEAST_TREE = 4

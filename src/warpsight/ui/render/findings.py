@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.rules.verdict import Verdict
     from warpsight.cluster.verdict import JobVerdict
 
-#: Lines of an answer that nobody asked to be longer.
+#: Default maximum number of lines in an answer.
 LINES = 30
 _WIDEST = 120
 _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note": "\033[2m"}
@@ -132,7 +132,7 @@ def show_job(found: JobVerdict, stream: IO[str], *, everything: bool) -> None:
 
 
 def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
-    """Print names and what they mean."""
+    """Print names and their meanings."""
     width = max(map(len, names)) + 2
     for name, meaning in names.items():
         stream.write(f"{name:{width}}{meaning}\n")

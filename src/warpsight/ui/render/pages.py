@@ -43,7 +43,7 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, 
 
 
 def _commands(text: str) -> str:
-    """Text with what stands in backquotes as code."""
+    """A string with the parts in backquotes as code."""
     from markupsafe import Markup, escape
 
     parts = str(text).split("`")
@@ -55,7 +55,7 @@ def _commands(text: str) -> str:
 
 
 def _script_json(value: object) -> str:
-    """JSON without `<`, so that no text can end its script element."""
+    """JSON without `<`, so that no string can close its script element."""
     import msgspec
 
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

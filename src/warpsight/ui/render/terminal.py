@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-#: Control characters, and marks that turn the direction of text: what makes a terminal do something else than show a character.
+#: Control characters and text-direction marks: characters that make a terminal do more than display them.
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _ANY_CONTROL = re.compile(f"[{_CONTROL}\t\n]")
 #: Of our own output colors, a carriage return and the erasing of a line pass.
@@ -56,7 +56,7 @@ def colored(stream: IO[str]) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text on one line that a terminal only displays: escaped control characters, blanks for line ends."""
+    """A string on one line that a terminal displays safely: control characters escaped, spaces for line ends."""
     if text.isprintable():
         return text
     return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
@@ -92,7 +92,7 @@ class _Guarded:
 
 
 def buffer() -> IO[bytes]:
-    """Standard output for bytes; on a terminal they are text, and guarded like it."""
+    """Standard output for bytes; on a terminal, these are decoded and filtered like text."""
     return cast("IO[bytes]", _GuardedBytes(sys.stdout)) if sys.stdout.isatty() else sys.stdout.buffer
 
 
@@ -115,7 +115,7 @@ class _GuardedBytes(io.RawIOBase):
 
 
 class _Losable:
-    """A stream whose writes may fail, because nobody reads it or its disk is full."""
+    """A stream whose writes may fail, because the reader is gone or the disk is full."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream

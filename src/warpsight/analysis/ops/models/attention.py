@@ -151,7 +151,7 @@ def _mask(call: Call, places: _Places) -> tuple[bool, bool, int, int]:
         return kind in (1, 2), kind == 2, -1, -1
     window = places.window
     if places.flag is not None:
-        call.text(0)  # Unknown when the file has no values
+        call.text(0)  # Unknown if the file has no values
         flags = [i for i, one in enumerate(call.arguments) if one in ("True", "False")]
         if len(flags) <= places.flag:
             raise Unknown("whether attention is causal is not in the file")

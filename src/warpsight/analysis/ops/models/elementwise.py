@@ -35,13 +35,13 @@ _ARITY = {
     **dict.fromkeys(_UNARY.split(), (1, 1)), **dict.fromkeys(_BINARY.split(), (2, 1)),
     **dict.fromkeys(_TERNARY.split(), (3, 3)), **dict.fromkeys((*_LOGIC.split(), *_SELECTION.split()), (2, 0)),
 }  # fmt: skip
-#: The most tensors beside a result that is given (`out=`).
+#: The maximum number of tensors besides a result passed in (`out=`).
 _MOST = {"where": 3, "masked_fill": 3, "clamp": 3, "clamp_max": 2, "clamp_min": 2, "pow": 2, "leaky_relu_backward": 2,
          "softplus_backward": 2, "elu_backward": 2}  # fmt: skip
-#: Numbers among their arguments have no say in the type.
+#: Number arguments do not affect the result type.
 _OWN_TYPE = frozenset(("masked_fill", "native_dropout_backward", "tril", "triu"))
 _LOGICAL = frozenset(_LOGIC.split())
-#: Unary operators that give integers for integers; all others give floats.
+#: Unary operators that return integers for integers; all others return floats.
 _KEEPING = "abs ceil clamp clamp_max clamp_min floor neg negative pow relu relu6 round sgn sign square threshold trunc"
 _EXACT = frozenset(_KEEPING.split())
 
@@ -75,7 +75,7 @@ def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) ->
     shape = broadcast(*(one.shape for one in inputs))
     if base in _LOGICAL:
         return Tensor(shape, "bool")
-    # The mask of a selection has no say in the type.
+    # The selection mask does not affect the result type.
     values = inputs[1:] if base == "where" else inputs[:1] if base == "masked_fill" else inputs
     weak = [one.dtype for one in values if not one.shape]
     if base not in _OWN_TYPE:
@@ -86,7 +86,7 @@ def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) ->
 
 
 def _type_of(text: str) -> str:
-    """The type of a Python number, "" for other texts."""
+    """The type of a Python number, "" for other strings."""
     if text in ("True", "False"):
         return ""  # options, such as `inplace`
     try:

@@ -16,7 +16,7 @@ _OVER_1 = """sum nansum mean prod amax amin all any argmax argmin logsumexp max 
 _DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_norm": 2, "linalg_vector_norm": 2, "norm": 2}
 #: With two arguments the second is not a dimension: the result's type, whether a variance is unbiased, the norm's order.
 _WITHOUT = frozenset(["sum", "nansum", "mean", "prod", "var", "std", "var_mean", "std_mean", "norm"])
-#: Operations per element, where it is not 1: none for logic; difference, square and sum for a variance; …
+#: Operations per element if not 1: none for logic; difference, square and sum for a variance; …
 _PER_ELEMENT = {"all": 0, "any": 0, "count_nonzero": 0, "var": 3, "std": 3, "var_mean": 3, "std_mean": 3, "norm": 2,
                 "linalg_norm": 2, "linalg_vector_norm": 2, "logsumexp": 3}  # fmt: skip
 _PLACES_TOO = frozenset(("max", "min", "median"))
@@ -34,7 +34,7 @@ def _reduction(call: Call) -> Estimate:
     flops = x.numel * _PER_ELEMENT.get(base, 1)
     try:
         dims = _dimensions(call, base)
-    except Unknown as reason:  # the size of the result is not known, but what is read is
+    except Unknown as reason:  # the result's size is unknown, but the input's size is known
         return Estimate(_FAMILY, flops, None, x.dtype, reason=str(reason))
     gone = set(range(len(x.shape))) if dims is None else {dim % max(len(x.shape), 1) for dim in dims}
     shape = tuple(size for place, size in enumerate(x.shape) if place not in gone)
@@ -73,7 +73,7 @@ def _scan(call: Call) -> Estimate:
 
 
 def _pool(call: Call) -> Estimate:
-    """Windows over the last dimensions; with `indices` the place of each maximum beside it."""
+    """Windows over the last dimensions; with `indices`, the position of each maximum as well."""
     x = call.tensor(0)
     base = call.name.removeprefix("aten::")
     count = int(base[base.index("pool") + 4])

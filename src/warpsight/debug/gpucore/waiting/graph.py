@@ -27,7 +27,7 @@ from warpsight.device_code.elf import Array
 
 #: Functions of cooperative groups that wait for all blocks of a grid.
 _GRID_BARRIER = re.compile(r"\bsync_grids|\bgrid_group::(sync|barrier_wait)")
-#: Reasons to wait for nobody, the likelier causes first. Lanes that run could still write what others poll for.
+#: Reasons to wait for nobody, likelier causes first. Lanes that run could still write what others poll for.
 REASONS = (
     "runs",
     "count",
@@ -150,7 +150,7 @@ class _Builder:
             return "shared memory" if wait.poll and wait.poll.space == "shared" else "memory"
         if wait.kind not in BLOCKED - {"mbarrier"}:
             return wait.kind
-        # Whoever could end the wait may in turn wait for these lanes; or nobody is missing.
+        # Whoever could end the wait may in turn wait for these lanes, or nobody is missing.
         return "mutual" if any(waiter == number for waiter, _ in self.edges) else "passing"
 
     def _narrow_counts(self) -> None:
@@ -184,7 +184,7 @@ class _Builder:
                     changed = True
 
     def _keep_stuck_counts(self, edges: dict[tuple[int, int], bool]) -> None:
-        """Of the counted barriers, keep those that nobody is known to complete."""
+        """Keep those of the counted barriers that no known thread can complete."""
         waiters = {waiter for waiter, _ in edges}
         self.counts = {number: count for number, count in self.counts.items() if number not in waiters}
         self.why |= dict.fromkeys(self.counts, "count")
@@ -290,7 +290,7 @@ class _Builder:
         return others
 
     def _mbarrier(self, number: int, place: SourceSite, here: Array) -> None:
-        """An mbarrier: whoever has not arrived yet may be any other thread of the cluster, or a copy."""
+        """An mbarrier: the missing arrivals may come from any other thread of the cluster, or from a copy."""
         wait, block = place.wait, int(self.lanes.block[here][0])
         assert wait is not None
         state = state_of(self.lanes.core, block, wait.mbarrier) if wait.mbarrier is not None else None

@@ -34,7 +34,7 @@ _ALL_LANES = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class WarpWait:
-    """What holds a warp.
+    """What a warp is waiting for.
 
     Attributes:
         kind: `barrier`, `mbarrier`, `cluster barrier`, `warp`, `reconvergence`, `memory`, `earlier grid` or `sleep`.
@@ -69,7 +69,7 @@ def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
     """
     read = code.instruction
     held = _held_at(pc, read, lane)
-    # The warp's own barrier holds nobody when all its lanes are there: then it is a block's barrier ahead of it.
+    # If all its lanes have arrived, the warp's own barrier is not holding it: the block's barrier after it is.
     if held is not None and not (held.kind in ("warp", "reconvergence") and lane.together):
         return held
     return (

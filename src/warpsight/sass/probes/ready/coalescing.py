@@ -6,7 +6,7 @@ import warpsight as ws
 
 #: By sectors of a request.
 requests = ws.probes.array(33)
-#: Sectors beyond what the lanes' bytes would fill, by instruction.
+#: Sectors in excess of what the lanes' bytes would fill, by instruction.
 excess = ws.probes.top(20, key="pc")
 
 

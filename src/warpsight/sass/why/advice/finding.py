@@ -57,7 +57,7 @@ class AdvicePlace:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to change.
+    """A suggested change.
 
     Attributes:
         name: of the optimizer: `unroll`; title: what to do, as a sentence; why: the evidence, as a sentence.
@@ -100,7 +100,7 @@ class KernelFacts:
         return float(self.samples.total)
 
     def cost(self, part: Blame | Sample) -> float:
-        """The samples of a stall that cost time: those in cycles without an issue, if the recording knows them."""
+        """The samples of a stall that cost time: those in cycles without an issue, if the recording has them."""
         return float(part.not_issued if self._has_issue_cycles else part.samples)
 
     @cached_property
@@ -165,7 +165,7 @@ class KernelFacts:
         return min(self.unbounded(stalls, fewer, left), self.traffic.room)
 
     def unbounded(self, stalls: float, fewer: float, left: Mapping[int, float] | None = None) -> float:
-        """The same, if memory keeps up whatever is asked of it."""
+        """The same, assuming that memory keeps up with any load."""
         estimate = estimates.without(
             self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer
         )  # fmt: skip

@@ -117,7 +117,7 @@ def _signal(name: str | None) -> int:
 
 
 def summarize(recorded: RecordedCapsule) -> None:
-    """Say what was cut out, and what it cost."""
+    """Report what was cut out, and the cost."""
     from warpsight.ui.render import terminal
     from warpsight.ui.render.numbers import duration, size
 

@@ -122,7 +122,7 @@ def _too_few(found: Difference) -> str:
 
 
 def _exit_code(found: Difference, limit: float) -> int:
-    """The exit code of --fail-if-slower, and a line that says why."""
+    """The exit code for --fail-if-slower, and a line that explains it."""
     from warpsight.ui.render import terminal
 
     if found.change is None:

@@ -84,7 +84,7 @@ def command(
 
 
 def _nothing(trace: StoredTrace) -> str:
-    """What to look at where there is no device work to draw."""
+    """Suggestions for a trace without device work to draw."""
     others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
               "flame --weight samples": trace.count("sample")}  # fmt: skip
     lines = [

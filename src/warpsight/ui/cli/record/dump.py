@@ -78,7 +78,7 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
 
 
 def write(report: dict[str, Any], folder: Path) -> None:
-    """Write a report into a new folder, as page, text and JSON."""
+    """Write a report into a new folder as a page, text and JSON."""
     from warpsight.ui.cli.output import json_text
     from warpsight.ui.render.dump import hang_html, hang_page
 

@@ -168,7 +168,7 @@ class _Reporter:
 
 
 def decode(path: Path) -> dict[str, Any]:
-    """A core dump's verdict as reports take it: `verdict`, `text` (lines) and `kernels`."""
+    """A core dump's verdict in the form used by reports: `verdict`, `text` (lines) and `kernels`."""
     from warpsight.debug import core_verdict
 
     return core_verdict.decode(path)

@@ -96,7 +96,7 @@ def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[
 
 
 def _stream(out: Path | None, compress: bool, force: bool) -> AbstractContextManager[IO[str]]:
-    """Where the text goes; compressed on request."""
+    """The output stream, compressed on request."""
     import io
     from contextlib import contextmanager
 

@@ -87,7 +87,7 @@ def _dump(dump: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Warps by what they wait for, in the order of the places."""
+    """Warps by what they wait for, in order of place."""
     counted: dict[str, list[int]] = {}
     for place in places:
         one = counted.setdefault(place["waits_for"] or "nothing: they run", [0, 0])
@@ -110,7 +110,7 @@ def _at(at: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(frame: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The line and those around it; only the line itself where the dump's reader had no more."""
+    """The line with the lines around it; only the line itself if the dump's reader kept no more."""
     line = int(frame["line"] or 0)
     if not frame.get("text"):
         return
@@ -145,7 +145,7 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recorder(thread: dict[str, Any]) -> bool:
-    """Whether a thread is the recorder's own, whose stack says nothing about the program."""
+    """Whether a thread belongs to the recorder, so that its stack says nothing about the program."""
     return str(thread["name"]).startswith("warpsight")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_NODES = 100_000
 STYLES = ("theme.css",)
 SCRIPTS = ("format.js", "flame_trees.js", "flame.js")
-#: Weight → what its rows are.
+#: Weight → name of its rows.
 ROWS = {
     "time": "rows",
     "launches": "launches",

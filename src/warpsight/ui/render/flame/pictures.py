@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Pixels.
 _ROW, _MARGIN, _HEADER, _FONT = 18, 12, 46, 11
-#: Width of a picture, and how many pixels of a PNG stand for one of an SVG.
+#: Width of a picture, and PNG pixels per SVG pixel.
 _WIDTH, _SCALE = 1200, 2
 #: Width of a character of the SVG's font, which is monospaced; frames narrower than three of them have no text.
 _CHARACTER = 6.62
@@ -127,7 +127,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def _fitted(
     text: str, room: float, draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont
 ) -> str:
-    """The text, shortened until it fits; empty when less than three characters would."""
+    """The string, shortened to fit; empty if fewer than three characters would fit."""
     length = draw.textlength(text, font=font) if room > 0 else 0
     while room > 0 and length > room and len(text) > 2:
         text = numbers.shorten(text, max(min(int(len(text) * room / length), len(text) - 1), 2))

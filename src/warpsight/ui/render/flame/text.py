@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
 
-#: What ends a frame or a line in folded text.
+#: Characters that end a frame or a line in folded text.
 _ESCAPES = str.maketrans({";": ":", "\n": " ", "\r": " "})
 #: speedscope's units.
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "": "none"}

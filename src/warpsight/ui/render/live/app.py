@@ -38,7 +38,7 @@ d      write what processes do
 VIEWS = ("Kernels", "Flame", "Host", "Counters")
 _SORTS = ("time", "per s", "mean", "kernel")
 _BARS = " ▁▂▃▄▅▆▇█"
-#: Values that a history keeps, and stacks that a flame graph is made of.
+#: Number of values in a history, and of stacks in a flame graph.
 _HISTORY, _STACKS, _KERNELS = 400, 2_000, 1_000
 _NARROW = 60
 
@@ -107,7 +107,7 @@ class TopApp(TerminalApp):
         self._note(self.shown)
 
     def compose(self) -> ComposeResult:
-        """Numbers, views, the picture, what is chosen, the filter, keys."""
+        """Compose the screen: numbers, views, the picture, the selection, the filter, keys."""
         yield Static(id="head")
         yield Static(id="views")
         with VerticalScroll(id="scroll"):
@@ -323,7 +323,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def _choose(self, across: int, down: int) -> None:
-        """The frame beside, the widest above, or the one below the chosen one; only frames that are drawn."""
+        """Select the neighboring frame, the widest one above, or the one below; only frames that are drawn."""
         drawn = {box.path: box for line in self.lines for box in line}
         if down < 0:
             self.chosen = self.chosen[:-1]

@@ -71,7 +71,7 @@ def _library(frame: str) -> str:
 
 
 def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
-    """The node at the end of a path, or as far as the tree has it."""
+    """The node at the end of a path, or the deepest one that exists."""
     at, have = root, []
     for label in path:
         if label not in at.children:
@@ -109,7 +109,7 @@ def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
 
 
 def label_of(node: FlameNode, width: int) -> str:
-    """The text inside a box: the most informative part that fits, a function before its file."""
+    """The label of a box: the most informative part that fits, a function before its file."""
     text = terminal.printable(node.label).removeprefix("void ")
     function, _, place = text.partition(" (")
     if len(text) > width and place:

@@ -1,4 +1,4 @@
-"""A running recording as text: the output of `top` in a pipe, and the words of its screen."""
+"""A running recording as text: the output of `top` in a pipe, and the labels of its screen."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ class ReportOptions:
     include: Sequence[str] = ()
     source: bool = True
     title: str | None = None
-    #: Text and address of links in the page's head, for a page that is served with others beside it.
+    #: Text and address of links in the page's head, for a page that is served along with others.
     links: Sequence[tuple[str, str]] = ()
-    #: Address, relative to the page's, that gives any window of the timeline; "" where nobody serves it.
+    #: Address, relative to the page's, that returns any window of the timeline; "" if the page is not served.
     live: str = ""
 
 
@@ -112,7 +112,7 @@ def _judged(material: Material) -> tuple[int, int] | None:
     loop = found.iterations
     if loop is not None and loop.steady is not None:
         return loop.steady
-    return found.window if found.account.span else None  # without device work, there is no such time
+    return found.window if found.account.span else None  # there is none without device work
 
 
 def _kind(device: dict[str, Any], *, alone: bool) -> str:
@@ -271,7 +271,7 @@ _TABLES = {
 
 
 def _tables(material: Material, text: _Text) -> dict[str, cells.ReportTable | None]:
-    """The tables by name; None for those the trace has no rows for."""
+    """The tables by name; None for those without rows in the trace."""
     return {name: _table(wanted, material, text) for name, wanted in _TABLES.items()}
 
 
@@ -293,7 +293,7 @@ def _table(wanted: _Wanted, material: Material, text: _Text) -> cells.ReportTabl
 
 
 def _notes(material: Material, text: _Text) -> list[str]:
-    """What the recorder wants known although nothing is missing."""
+    """Notes from the recorder that do not concern missing data."""
     rows = material.contents.get("loss") or []
     notes = [f"{r['source']}: {r['cause']}" for r in rows if r["severity"] == "note"]
     return [text(note) for note in dict.fromkeys([*notes, *(material.contents.get("known_faults") or [])])]

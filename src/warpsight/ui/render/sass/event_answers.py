@@ -21,7 +21,7 @@ _EVENTS_SHOWN = 200
 
 @dataclass(frozen=True)
 class Section:
-    """A part of an answer.
+    """One section of an answer.
 
     Attributes:
         title: of it; picture: an SVG, or empty.

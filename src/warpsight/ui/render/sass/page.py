@@ -55,7 +55,7 @@ def _most(samples: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _files(listing: Listing) -> list[dict[str, Any]]:
-    """Files with their lines that have code, or are beside such a line, and the samples of each."""
+    """Files with the lines that have code and the lines around those, and the samples of each."""
     samples: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for row in listing.rows:
         for frame in dict.fromkeys(row.frames):

@@ -96,7 +96,7 @@ class _Page:
             self._kinds(parts)
 
     def _kinds(self, parts: list[Blame]) -> None:
-        """The instructions of a line by operation and what is waited for, with the one that counts most."""
+        """The instructions of a line by operation and stall reason, with the most sampled one of each."""
         kinds: dict[tuple[str, str], list[Blame]] = {}
         for part in parts:
             kinds.setdefault((self.answer.code.instructions[part.cause].operation, part.detail), []).append(

@@ -39,12 +39,12 @@ _HELP = """\
 """
 #: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
-#: Lines of a lane at most, and of what is above and below the lanes.
+#: Maximum lines of a lane, and of the parts above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
 
 
 class _Lanes(Static):
-    """The picture; the application tells it what to show."""
+    """The picture; the application sets its content."""
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is."""
@@ -123,7 +123,7 @@ class TimelineApp(TerminalApp):
         self.show()
 
     def show(self) -> None:
-        """Draw the window and describe what is under the cursor."""
+        """Draw the window and describe the item under the cursor."""
         width = max(self.size.width, 20)
         tall = self.tall
         drawn = frame(self.picture, *self.window, width, tall=tall)
@@ -131,9 +131,7 @@ class TimelineApp(TerminalApp):
         self.cursor = min(max(self.cursor, 0), drawn.columns - 1)
         text = Text(no_wrap=True)
         begin, end = (t - self.picture.origin for t in self.window)
-        digits = min(
-            max(10 - len(str((end - begin) // drawn.columns)), 1), 9
-        )  # as many as tell columns apart
+        digits = min(max(10 - len(str((end - begin) // drawn.columns)), 1), 9)  # enough to tell columns apart
         text.append(
             f"--from {moment(begin, digits)} --until {moment(end, digits)}  ({numbers.duration(end - begin)} shown)\n",
             "bold",
