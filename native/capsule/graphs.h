@@ -16,7 +16,7 @@ namespace warpsight {
 
 struct GraphNode {
   CUgraphNode node = nullptr;
-  Work work;  // none for an empty node
+  Work work;  // empty for an empty node
   std::vector<size_t> after;
 };
 
@@ -31,7 +31,7 @@ class Graphs {
   void on_exit(uint32_t cbid, const void* params, const char* function);
   // Whether it launches a kernel that is asked for.
   bool wanted(CUgraphExec graph) const;
-  // What a launch of it does, in topological order; "" or why it cannot be told.
+  // The operations of a launch, in topological order; "" or the reason why they cannot be determined.
   std::string nodes(CUgraphExec graph, std::vector<GraphNode>* nodes) const;
 
  private:

@@ -63,7 +63,7 @@ class Snapshots {
     CUstream stream;
     void* buffer;
   };
-  // `stream`: for what is so little that this thread moves it.
+  // `stream`: for amounts so small that this thread copies them.
   std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers, CUstream stream);
   std::string copy_small(const std::vector<Piece>& parts, CUstream stream);
   bool shadow(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before);

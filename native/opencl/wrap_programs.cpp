@@ -1,4 +1,4 @@
-// Builds of programs: how long they took, with which options, how they ended.
+// Program builds: their duration, options and results.
 #include <cstdio>
 #include <memory>
 
@@ -16,7 +16,7 @@ HandleMap<uint32_t>& modules() {
 
 using Notify = void(CL_CALLBACK*)(cl_program, void*);
 
-// A build under way, when the program wants a notification of its end.
+// A build in progress, if the program wants a notification when it ends.
 struct PendingBuild {
   Notify notify;
   void* data;

@@ -63,7 +63,7 @@ cl_command_queue CL_API_CALL layer_clCreateCommandQueue(cl_context context, cl_d
   cl_int code = CL_SUCCESS;
   cl_command_queue queue = g_cl.clCreateCommandQueue(
       context, device, add ? properties | CL_QUEUE_PROFILING_ENABLE : properties, &code);
-  if (!queue && add) {  // what the program asked for decides, not what we did
+  if (!queue && add) {  // the program's request decides, not our addition
     add = false;
     queue = g_cl.clCreateCommandQueue(context, device, properties, &code);
   }
