@@ -61,7 +61,7 @@ def diff(
 
 
 def _read(side: Side, device: Numbers, process: Numbers) -> ReducedRun:
-    """One run; a trace that was opened here is closed at once: a run keeps what a comparison needs."""
+    """Read one run; a trace opened here is closed immediately, since a run keeps everything a comparison needs."""
     from warpsight.analysis.diff import runs
     from warpsight.formats.importing import open_any
 
@@ -119,7 +119,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _check_distinct(side: Sequence[Side]) -> None:
-    """Refuse a run that is given twice: it would look like a second run with identical times."""
+    """Refuse a run that is given twice, which would look like a second run with identical times."""
     seen: set[object] = set()
     for one in side:
         key = os.path.realpath(os.fspath(one)) if not isinstance(one, StoredTrace) else str(one.folder)

@@ -65,7 +65,7 @@ class FlameOptions:
 
 @dataclass(frozen=True)
 class FlameChoice:
-    """Which rows the options mean, in a given trace: times and iterations differ from trace to trace."""
+    """The rows that the options select in a given trace: times and iterations differ between traces."""
 
     device: Sequence[int]
     stream: Sequence[int]
@@ -150,7 +150,7 @@ def form_of(to: str | None, out: Path | None) -> str:
 
 
 def redacted(trace: StoredTrace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
-    """The graph without private data: paths unless wanted, names of people and hosts, secrets."""
+    """The graph without private data: private paths (unless wanted), user and host names, secrets."""
     from warpsight.model.sharing.redaction import Redactor
 
     redactor = Redactor.of(trace, include=("paths",) if include_paths else ())

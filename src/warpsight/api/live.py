@@ -12,7 +12,7 @@ from warpsight.recorder.live.recording import Live, Snapshot, find
 
 
 class TopSnapshot(Snapshot):
-    """What `warpsight top` shows at one moment; prints as it does in a pipe."""
+    """One snapshot of `warpsight top`; prints as it does in a pipe."""
 
     def __str__(self) -> str:
         """The rates, kernels, counters and losses as lines."""

@@ -268,7 +268,7 @@ def _answer(arguments: Sequence[str]) -> str:
 
 
 def _verb(arguments: Sequence[str], environment: Mapping[str, str] | None) -> int:
-    """Run a verb in a process of its own, on this terminal; its exit code."""
+    """Run a verb in a separate process on this terminal; returns its exit code."""
     child = python_command("warpsight.ui.cli", *arguments, site=True)
     return subprocess.run(
         child, env=None if environment is None else dict(environment), check=False

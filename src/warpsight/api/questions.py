@@ -390,7 +390,7 @@ class Questions(StoredTrace):
 
 
 def _cut(result: Result, top: int | None) -> Result:
-    """The first rows of each table; all for None and 0."""
+    """The first rows of each table; all rows for None and 0."""
     if not top:
         return result
     if top < 0:

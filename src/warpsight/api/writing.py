@@ -290,7 +290,7 @@ class Writing(Questions):
 
 @contextmanager
 def opened(out: Output, force: bool, read: str = "") -> Iterator[IO[bytes]]:
-    """A new file for bytes, or the stream that was given, which stays open; never the file `read` that it is made from."""
+    """A new file for bytes, or the given stream, which stays open; never the input file `read`."""
     _check_other(out, read)
     if _is_stream(out):
         stream = cast(IO[bytes], out)
@@ -307,12 +307,12 @@ def _check_other(out: Output, read: str) -> None:
 
 
 def _first_name(path: str) -> str:
-    """The name of a trace up to its first dot."""
+    """The part of a trace's name before the first dot."""
     return Path(path.rstrip("/")).name.split(".")[0] or "trace"
 
 
 def _trace_stem(path: str) -> str:
-    """The name of a trace without the endings of packed, compressed and foreign files."""
+    """The name of a trace without the suffixes of packed, compressed and foreign files."""
     name = Path(path.rstrip("/")).name
     for end in (".gz", ".zst", ".zstd", ".zip"):
         name = name.removesuffix(end)
@@ -322,7 +322,7 @@ def _trace_stem(path: str) -> str:
 def _overlays(
     trace: StoredTrace, processes: Sequence[int], critical_path: bool, findings: bool
 ) -> list[Overlay]:
-    """What is drawn over the exported timeline."""
+    """The overlays drawn over the exported timeline."""
     from warpsight.model.selection import Rows
 
     rows = Rows(processes=processes)
@@ -378,7 +378,7 @@ def _check_suffix(out: Output, to: str) -> None:
 
 
 def _last_suffix(name: str) -> str:
-    """The suffix of a file's content, before that of its compression."""
+    """The content suffix of a file name, before any compression suffix."""
     for ending in (".zst", ".zstd", ".clp", ".gz", ".zip"):
         name = name.removesuffix(ending)
     return Path(name).suffix
@@ -387,7 +387,7 @@ def _last_suffix(name: str) -> str:
 def _write_parts(
     trace: StoredTrace, chosen: Exporter, parts: Mapping[str, Selection], out: Output, force: bool
 ) -> Written:
-    """Write one file per part into a new folder; the counts are sums."""
+    """Write one file per part into a new folder; returns the summed counts."""
     if _is_stream(out):
         raise UsageError("several processes are several files: name a folder, or choose one process")
     path, suffix = Path(cast(Any, out)), chosen.suffix

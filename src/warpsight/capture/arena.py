@@ -83,7 +83,7 @@ class Arena:
         *,
         windowed: bool = False,
     ) -> None:
-        """`windowed`: the segments are a window of a longer recording, as a flight recorder's are."""
+        """`windowed`: the segments are a window of a longer recording, as in a flight recorder."""
         self.name = name
         self.windowed = windowed
         self.pid = 0
@@ -299,7 +299,7 @@ class Arena:
         return {name: pick(values, places) for name, values in launches.items()}
 
     def note_clocks(self, rows: Array) -> None:
-        """Keep pairs of monotonic and real time for the manifest's fit; no clock shows more than 63 bits."""
+        """Keep pairs of monotonic and real time for the manifest's fit; clock values fit in 63 bits."""
         rows = rows[(rows["monotonic"] | rows["realtime"]) >> 63 == 0]
         self.clocks += list(zip(rows["monotonic"].tolist(), rows["realtime"].tolist(), strict=True))
 
@@ -336,7 +336,7 @@ class Arena:
         return out | self.correlations.state() | self.addresses.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Add what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
         self.data_blocks = BlockTracker.restore(state["blocks"], anywhere=self.windowed)
         self.threads = set(state["threads"].tolist())
         self.pid = int(state["pid"][0])

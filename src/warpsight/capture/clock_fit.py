@@ -35,7 +35,7 @@ def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
 
 
 def _steps(ordered: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The readings before which the wall clock was set, and by how much."""
+    """The readings before which the wall clock was set, and the size of each step."""
     out = []
     for place, ((before, real_before), (now, real_now)) in enumerate(itertools.pairwise(ordered), 1):
         moved = (real_now - real_before) - (now - before)

@@ -173,7 +173,7 @@ class Converter:
 
     @contextlib.contextmanager
     def _recovering(self) -> Iterator[None]:
-        """After a failure go back to the last commit: the next attempt starts from the state on disk."""
+        """After a failure, return to the last commit, so that the next attempt starts from the state on disk."""
         try:
             yield
         except BaseException:
@@ -208,7 +208,7 @@ class Converter:
         self._settle()
 
     def _take_segment(self, arena: Arena, path: Path) -> None:
-        """Convert one segment; one with impossible contents is dropped and does not harm the trace."""
+        """Convert one segment; one with impossible contents is dropped without harming the trace."""
         segment = open_segment(path)
         try:
             arena.take_events(segment)
@@ -277,7 +277,7 @@ class Converter:
             self._settle()
 
     def _settle(self) -> None:
-        """Commit the round that ended, if one is waiting, and remove its segments."""
+        """Commit the finished round, if one is waiting, and remove its segments."""
         if self._pending is None:
             return
         commit, parts = self._pending
@@ -381,7 +381,7 @@ def _note_unknown_functions(arena: Arena, settings: str | None) -> None:
 
 
 def _window(raw: Path) -> dict[str, Any] | None:
-    """The window of a flight recorder's segments; None for a whole recording."""
+    """The window of a flight recorder's segments; None for a complete recording."""
     try:
         content = json.loads((raw / WINDOW).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -402,7 +402,7 @@ def _segments(folder: Path, prefix: str) -> list[Path]:
 
 
 def _answer(converter: Converter, line: str) -> dict[str, Any]:
-    """Do what one request asks."""
+    """Handle one request."""
     try:
         request = json.loads(line)
         action = request.get("do")

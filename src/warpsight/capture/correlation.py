@@ -128,7 +128,7 @@ class CallWindow:
         self._arrays["flags"][index] |= SEEN
 
     def seen(self, ids: Array) -> Array:
-        """Which of these noted launches have device rows."""
+        """Which of these launches have device rows."""
         if not len(ids):
             return np.zeros(0, bool)
         index = ids - self.base
@@ -159,7 +159,7 @@ class CallWindow:
         self._size = 0
 
     def _close(self, upto: int) -> None:
-        """Forget ids before `upto`, except launches without a kernel."""
+        """Drop ids before `upto`, except launches without a kernel."""
         cut = min(max(upto - self.base, 0), self._size)
         if not cut:
             return
@@ -178,7 +178,7 @@ class CallWindow:
         self._size = size
 
     def state(self) -> dict[str, Array]:
-        """Everything needed to continue in another process; of old ids only launches without a kernel."""
+        """Everything needed to continue in another process; of old ids, only launches without a kernel."""
         reference = -1 if self.reference is None else self.reference
         if self._size > 2 * SAVED_IDS:
             self._close(self.base + self._size - SAVED_IDS)
@@ -188,7 +188,7 @@ class CallWindow:
 
     @classmethod
     def restore(cls, state: dict[str, Array]) -> CallWindow:
-        """The window that gave `state`."""
+        """Rebuild a window from its `state`."""
         session, reference, base = (int(v) for v in state["window"])
         window = cls(session)
         window.reference = None if reference < 0 else reference
@@ -230,7 +230,7 @@ class Correlations:
         return [(self.window(k >> 1, k & 1), np.flatnonzero(key == k)) for k in known]
 
     def full_ids(self, session: Array, low: Array) -> Array:
-        """The full correlation ids of rows that have the low half."""
+        """The full correlation ids of rows that have only the lower half."""
         full = np.zeros(len(low), np.int64)
         for window, chosen in self.split(session, low):
             full[chosen] = window.full(window.unwrap(low[chosen]))

@@ -16,7 +16,7 @@ _FIRST_OPENCL_DEVICE = 256
 
 
 def driver_index(number: int) -> int:
-    """The driver's index of a device that recorded rows number `number`: OpenCL's count from 256, apart from CUDA's."""
+    """The driver's index of a device whose index in recorded rows is `number`: OpenCL's count from 256, separate from CUDA's."""
     return number - _FIRST_OPENCL_DEVICE if number >= _FIRST_OPENCL_DEVICE else number
 
 
@@ -59,7 +59,7 @@ class TraceDevices:
         return int(known["device"])
 
     def unknown(self, index: int) -> int:
-        """The id of a device that rows name by index but no recorder described."""
+        """The id of a device that rows refer to by index but no recorder described."""
         return self.intern(
             {
                 "uuid": f"unknown-{index}",

@@ -124,7 +124,7 @@ class LocalIds:
         self._between: dict[int, int] = {}
 
     def text(self, local: int) -> str:
-        """A string; empty for id 0 and for a lost one."""
+        """A string; empty for id 0 and for a missing one."""
         return self.strings.get(local, "")
 
     def texts(self, local: Array) -> pa.Array:
@@ -147,7 +147,7 @@ class LocalIds:
         return self._names.translate(local)
 
     def name_of(self, text: str) -> int:
-        """The trace's id of a name that was made here rather than recorded."""
+        """The trace's id for a name created here rather than recorded."""
         return self._trace.name(text)
 
     def shapes(self, local: Array) -> Array:
@@ -159,7 +159,7 @@ class LocalIds:
         return self._stacks.translate(local)
 
     def callers(self, local: Array) -> Array:
-        """The same for rows that a program reports through functions of ours: those frames are left out."""
+        """The same for rows that a program reports through our functions, whose frames are left out."""
         found = self.stacks(local)
         if not self._called:
             return found
@@ -220,7 +220,7 @@ class LocalIds:
             del self._waiting[number]
 
     def _note_caller(self, number: int, parent: int, frame: int, above: int) -> None:
-        """Remember who called, where a stack ends in functions of ours; `above` is its parent in the trace."""
+        """Remember the caller if a stack ends in our functions; `above` is its parent in the trace."""
         if frame in self._our_frames:
             self._called[number] = self._called.get(parent, self._between.get(parent, above))
         elif parent in self._called and frame in self._native_frames:  # ctypes, on its way to the recorder

@@ -1,4 +1,4 @@
-"""Losses in the trace: the reports of the recorders and of the conversion, summed by cause."""
+"""Losses in the trace, as reported by the recorders and the conversion, summed by cause."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class PartWriter:
 
 
 def wait(parts: Iterable[Future[Path]]) -> None:
-    """Wait until parts are written.
+    """Wait until parts have been written.
 
     Raises:
         OSError: when one could not be written; the others are complete or absent.
@@ -113,7 +113,7 @@ def keep(parts: Iterable[Future[Path]]) -> None:
 
 
 def _order(values: columns.Nullable | columns.Array | None) -> columns.Array | None:
-    """The order that sorts a column, nulls last; None when it is sorted."""
+    """The order that sorts a column, nulls last; None if it is already sorted."""
     if isinstance(values, columns.Nullable):
         if values.null is not None and values.null.any():
             return np.lexsort((values.values, values.null))

@@ -58,12 +58,12 @@ class Axis:
         return out
 
     def holds(self, moment: Column) -> Column:
-        """Which moments are on the axis."""
+        """Which moments lie on the axis."""
         out: Column = (moment >= self.origin) & (moment < self.origin + self.width)
         return out
 
     def early(self, moment: Column) -> Column:
-        """Distance of each moment before the axis begins, 0 for moments on it."""
+        """How far each moment lies before the start of the axis, 0 for moments on it."""
         out: Column = np.maximum(self.origin - moment, 0)
         return out
 
@@ -91,7 +91,7 @@ def names(calls: Calls) -> list[str]:
 
 
 def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> HeldTime:
-    """Calls of the threads on the axis that block or take long; only the outermost of nested calls."""
+    """Calls by the threads on the axis that block or take long; of nested calls, only the outermost."""
     held = np.array([api_names.blocks(function) for function in calls.functions], bool)
     gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
     chosen = np.zeros(len(calls), bool)
@@ -111,7 +111,7 @@ def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> He
 
 
 def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Column, ...]:
-    """Host waits of table sync whose call is not in the trace: the waiting thread is unknown, so all of the process waits."""
+    """Host waits of table sync whose call is not in the trace: the thread is unknown, so the whole process counts as waiting."""
     none = np.zeros(0, np.int64)
     waits = model_waits.load(trace)
     lone = waits.of(*_WAITS)
@@ -181,7 +181,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
 
 
 def stamping_time(trace: StoredTrace) -> int:
-    """How much later work begins for being timed, where that is known (ns)."""
+    """How much later work begins because it is timed, if known (ns)."""
     return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 

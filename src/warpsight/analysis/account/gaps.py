@@ -66,7 +66,7 @@ class Gaps:
 
 
 def find(work: Work, calls: Calls, call: Column) -> Gaps:
-    """The idle stretches of all devices; `call` is the call of each row of work, -1 unknown."""
+    """The idle stretches of all devices; `call` is the call of each row of work, -1 if unknown."""
     devices: list[int | None] = []
     worked: list[tuple[Column, Busy]] = []
     parts: list[tuple[Column, ...]] = []

@@ -72,7 +72,7 @@ class HostTime:
 
     @property
     def place(self) -> str:
-        """The name with its place in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
+        """The name with its location in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
         if self.function.split(" (")[0] == self.name or self.function == _frame(self.name):
             return self.function
         return f"{self.name}, at {self.function}" if self.function else self.name
@@ -136,7 +136,7 @@ def host_time(
 
 
 def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
-    """The function of the operating system or of a library that most of some stretches were in, where nothing else is known."""
+    """The system or library function that most of some stretches were in, if nothing else is known."""
     other = np.array([not is_gpu_api(name) for name in calls.functions] + [False], bool)
     rows = np.flatnonzero(other[calls.function]) if len(calls) else np.zeros(0, np.int64)
     number = on.number(calls.process[rows], calls.thread[rows])
@@ -174,7 +174,7 @@ def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column
 def _announced(
     ranges: CutRanges, turns: Column, begin: Column, end: Column, total: int
 ) -> tuple[int, Column] | None:
-    """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
+    """The name that ranges give to most of these stretches, and the stretches it mostly covers."""
     if not len(ranges.names):
         return None
     time, length = ranges.over(begin, end)
@@ -201,7 +201,7 @@ def _announced(
 
 
 def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
-    """A function that names the user's functions that some stretches were in, by ranges."""
+    """A function that names the user's functions covering some stretches, according to ranges."""
     library = np.array([is_library(name) for name in ranges.names], bool)
 
     def named(chosen: Column) -> Places:
@@ -215,7 +215,7 @@ def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Co
 
 
 def _frame(text: str) -> str:
-    """A function as profilers of Python print it, `file.py(7): load`, as frames of stacks are: `load (file.py:7)`."""
+    """Convert a Python profiler's `file.py(7): load` to the form of stack frames, `load (file.py:7)`."""
     found = _PYTHON.match(text)
     return f"{found[3]} ({found[1]}:{found[2]})" if found else text
 
@@ -223,7 +223,7 @@ def _frame(text: str) -> str:
 def _innermost(
     groups: tuple[Column, ...], time: Column, total: float, depth: Column, text: Callable[[int], str]
 ) -> Places:
-    """Of the first group with one that holds most of the time: the deepest that holds nearly all of it, and most of it."""
+    """Of the first group with a dominant name: the deepest one that covers nearly all of it, and the largest one."""
     for group in groups:
         most = np.flatnonzero(group & (time >= MOST * total))
         if not len(most):
@@ -240,7 +240,7 @@ def _innermost(
 def _functions_at(
     trace: StoredTrace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
-    """A function that names, from stacks, the user's functions that some pieces were in."""
+    """A function that names, from stacks, the user's functions during some pieces."""
     if not trace.count("stack"):
         return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)
@@ -256,7 +256,7 @@ def _functions_at(
 
 
 def _places(trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
-    """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
+    """The innermost function that covers nearly all of the time, and the largest one: the user's own, if there are any."""
     total = float(found.time.sum())
     shared = np.array([_SHARED.search(text) is not None for text in tree.files], bool)
     lone = (tree.depth[found.node] == 1) & shared[tree.function[found.node]]

@@ -71,7 +71,7 @@ class Pieces:
         return out
 
     def held(self, kind: int) -> tuple[Column, Column]:
-        """Indices and lengths (ns) of the pieces of a class; those of the class asked for last are kept."""
+        """Indices and lengths (ns) of the pieces of a class; the last requested class is cached."""
         found = self._held.get(kind)
         if found is None:
             mine = self.of(kind)

@@ -69,7 +69,7 @@ def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP, every: bool =
 
 
 def gaps_between(trace: StoredTrace, begin: int, end: int) -> pa.Table:
-    """The gaps that reach into a stretch of time (ns), those that fill most of it first.
+    """The gaps that overlap an interval (ns), those that fill most of it first.
 
     Returns:
         Their whole length and causes, in the columns of table `top` of :func:`gaps`.
@@ -81,7 +81,7 @@ def gaps_between(trace: StoredTrace, begin: int, end: int) -> pa.Table:
 
 
 def _longest(length: Column, top: int) -> Column:
-    """Indices of the longest gaps, the longest first, of equal ones the earliest first."""
+    """Indices of the longest gaps, longest first, ties by start."""
     near = np.arange(len(length))
     if (
         0 < top < len(length)

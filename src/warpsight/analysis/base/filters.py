@@ -47,7 +47,7 @@ def column(name: str, columns: Mapping[str, str]) -> str:
 
 
 def _alternatives(text: str) -> list[str]:
-    """Split at `|`, but not inside a regular expression: there only where a new comparison begins."""
+    """Split at `|`, but inside a regular expression only where a new comparison begins."""
     parts: list[str] = []
     for piece in text.split("|"):
         if parts and not _TERM.match(piece):

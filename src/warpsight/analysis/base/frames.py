@@ -25,7 +25,7 @@ def is_library(frame: str) -> bool:
 
 
 def is_folded(frame: str) -> bool:
-    """Whether pages fold a frame: library frames are folded, except the modules of the user's model."""
+    """Whether pages fold a frame: they fold library frames, except the modules of the user's model."""
     return is_library(frame) and not frame.startswith("nn.Module")
 
 

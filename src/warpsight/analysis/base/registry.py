@@ -1,4 +1,4 @@
-"""The analyses that can be asked for by name (`warpsight analyze TRACE NAME`): one line here and one module each."""
+"""The analyses available by name (`warpsight analyze TRACE NAME`): one line here and one module each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Analysis:
     meaning: str
 
     def run(self, trace: StoredTrace, rows: Rows) -> Result:
-        """Run it on the rows that count; the module is imported now."""
+        """Run it on the selected rows; the module is imported on demand."""
         function: Callable[[StoredTrace, Rows], Result] = getattr(
             importlib.import_module(self.module), self.function
         )

@@ -43,13 +43,13 @@ class Finding:
 
     @property
     def class_name(self) -> str:
-        """Class of the account, else `loss`, `lever` (a change that saves time) or `note`."""
+        """Class of the account, otherwise `loss`, `lever` (a change that saves time) or `note`."""
         if self.kind is not None:
             return self.kind
         return "loss" if self.severity == "loss" else "note" if self.saves_ns is None else "lever"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without unknown values."""
+        """Plain data, leaving out unknown values."""
         out: dict[str, Any] = {
             "severity": self.severity,
             "class": self.class_name,
@@ -88,7 +88,7 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        """Which tables there are; :func:`print` gives their rows."""
+        """The names of the tables; :func:`print` shows their rows."""
         held = ", ".join(f"{name} ({len(table):,})" for name, table in self.tables.items())
         count = len(self.findings)
         return f"<Result: {held or 'no tables'}; {count} finding{'' if count == 1 else 's'}>"
@@ -113,7 +113,7 @@ def units(table: pa.Table) -> dict[str, str]:
 
 
 def with_units(table: pa.Table, **unit: str) -> pa.Table:
-    """The table with units in the metadata of the named columns; names that are not there are ignored."""
+    """The table with units in the metadata of the named columns; unknown names are ignored."""
     import pyarrow as pa
 
     fields = [f.with_metadata({"unit": unit[f.name]}) if f.name in unit else f for f in table.schema]

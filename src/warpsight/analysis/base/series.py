@@ -38,7 +38,7 @@ class Series:
         return self._sum(at, self.value)
 
     def covered(self, at: Column) -> Column:
-        """For each moment, the time before it (ns) that has a value."""
+        """For each moment, the total earlier time (ns) that has a value."""
         return self._sum(at, np.ones(len(self.value)))
 
     def over(self, start: Column, end: Column) -> tuple[Column, Column]:

@@ -1,4 +1,4 @@
-"""Properties shared by all runs of a comparison: the loop that is compared, and the labels of its rows."""
+"""Properties shared by all runs of a comparison: the compared loop, and the labels of its rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ComparedLoop:
 
 
 def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
-    """The loop that all runs have in common, else their whole recordings."""
+    """The loop that all runs have in common, otherwise their whole recordings."""
     whole = [run.recording for run in runs]
     sources = sorted({run.source or "none" for run in runs})
     own = [run.iteration for run in runs if run.iteration is not None]
@@ -63,7 +63,7 @@ def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
 
 
 def _per_turn(runs: Sequence[ReducedRun], values: Sequence[RunValues]) -> list[RunValues] | None:
-    """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
+    """Values per iteration of the shortest loop: one iteration in one run may correspond to several in another."""
     kernels: dict[str, int] = {}
     for run in runs:
         for kind, text in run.labels:

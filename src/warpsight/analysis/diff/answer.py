@@ -66,7 +66,7 @@ class Difference(Shown):
     lost: tuple[tuple[str, str, int], ...] = field(default=(), repr=False)
 
     def facts(self) -> dict[str, Any]:
-        """All but tables and notes, as plain data."""
+        """Everything except tables and notes, as plain data."""
         names = ("headline", "verdict", "change", "low", "high", "could_see", "iteration", "in_turn")
         return {**{name: getattr(self, name) for name in names}, "runs": list(self.runs)}
 
@@ -90,7 +90,7 @@ class Compared:
 
 
 def put(found: Compared) -> Difference:
-    """Put the result in words."""
+    """Describe the result in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)
     change, low, high = (None if first[end] is None else first[end] - 1 for end in ("ratio", "low", "high"))
@@ -167,7 +167,7 @@ def _notes(found: Compared) -> Iterator[Finding]:
 
 
 def _all_alike(found: Compared) -> bool:
-    """Device time changed, and no kernel more than the others."""
+    """Whether device time changed without any kernel changing more than the others."""
     device = next((row for row in _rows(found.tables, "summary") if row["name"] == "device time"), None)
     moved = found.tables["kernel"].column("verdict").to_pylist() if "kernel" in found.tables else []
     beside = found.judged.beside

@@ -75,7 +75,7 @@ def _measures(loop: ComparedLoop) -> dict[str, Column]:
 
 
 def _shared(kernels: Labeled, time: Sequence[Column], design: Design) -> float:
-    """The share of device time in kernels that both sides have; the smaller of the two sides, 1 without device work."""
+    """The share of device time in kernels that both sides have; the smaller of the two shares, 1 without device work."""
     values = kernels.summed(time)
     sides = [values[:, mask].sum(axis=1) for mask in (~design.after, design.after)]
     if not all(side.sum() for side in sides):

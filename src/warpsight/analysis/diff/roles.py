@@ -38,7 +38,7 @@ _ROLES = tuple(
 
 @cache
 def role(name: str) -> str:
-    """The role of a kernel; `other` for a name without one."""
+    """The role of a kernel; `other` if its name implies none."""
     if collective_names.parse(name):
         return "communication"
     for one, pattern in _ROLES:

@@ -63,7 +63,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """What is compared, row by row.
+    """The rows to compare.
 
     Attributes:
         groups: Groups of device work: name → how cells are summed up to its rows.
@@ -134,7 +134,7 @@ class _Tests:
         self.logs = {name: self._logs(times, name in rows.groups) for name, times in values.items()}
 
     def _logs(self, times: Column, device: bool) -> Column:
-        """Logarithms of the rows that are tested; not a number for the others."""
+        """Logarithms of the tested rows; NaN for the others."""
         zero = (times <= 0).any(axis=1)
         out: Column = np.log(np.maximum(times + np.where(zero, self.nothing, 0.0)[:, None], 1e-9))
         whole = self.total if device else np.maximum(times.max(axis=0), 1.0)
@@ -175,7 +175,7 @@ class _Tests:
                        for kernel, time in zip(self.rows.kernel_of, self.rows.time, strict=True)])  # fmt: skip
 
     def _beside(self, name: str, changed: Sequence[int]) -> Column:
-        """Logarithm of each row's time over that of the rest: all device work but the row and the kernels that changed."""
+        """Logarithm of each row's time relative to the rest: all device work except the row and the kernels that changed."""
         summed = self.rows.groups[name]
         rest = self.total - self.values[name]
         if changed:
@@ -201,7 +201,7 @@ class _Tests:
 
 
 def _one_sided(times: Column, after: Column) -> Column:
-    """Rows that every run of one side has and no run of the other."""
+    """Rows that every run of one side has and no run of the other has."""
     there = times > 0
     one, two = there[:, ~after], there[:, after]
     out: Column = np.all(one, axis=1) & ~np.any(two, axis=1) | np.all(two, axis=1) & ~np.any(one, axis=1)

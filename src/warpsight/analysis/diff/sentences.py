@@ -1,4 +1,4 @@
-"""The words of a comparison: the headline, and notes on how far to trust it."""
+"""The wording of a comparison: the headline, and notes on how far to trust it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def runs_of(design: Design) -> str:
 
 
 def untested(design: Design) -> str:
-    """Why no test was made."""
+    """The reason why no test was made."""
     one, two = design.counts
     if one == two == 1:
         return "not tested against run-to-run noise, with one run a side"
@@ -103,7 +103,7 @@ def _number(count: int) -> str:
 
 
 def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
-    """Notes on how the runs were taken."""
+    """Notes on how the runs were recorded."""
     one, two = design.counts
     least = min(one, two)
     if not design.testable:

@@ -22,7 +22,7 @@ class _AlignedStretch:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The kernels of a typical iteration in order, and how long each took (ns)."""
+    """The kernels of a typical iteration in order, and the duration of each (ns)."""
 
     names: Sequence[str]
     times: Sequence[int]
@@ -74,7 +74,7 @@ def stretches(
 def _replaced(
     before: Iteration, after: Iteration, aligned: list[tuple[str, int, int, int, int]]
 ) -> Iterator[_AlignedStretch]:
-    """Kernels with another name in the same place."""
+    """Kernels that were replaced by a different one in the same position."""
     for change, a, b, c, _ in aligned:
         if change == "equal":
             for one, two in zip(range(a, b), range(c, c + b - a), strict=True):

@@ -33,7 +33,7 @@ _ROWS_AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Estimates:
-    """Changes as differences of logarithms, one per row; an interval holds 0 exactly where no change is called.
+    """Changes as differences of logarithms, one per row; an interval contains 0 exactly if the row is not called changed.
 
     Attributes:
         change: Mean of the second side minus mean of the first.
@@ -50,7 +50,7 @@ class Estimates:
     called: Column
 
     def part(self, first: int, last: int) -> Estimates:
-        """The same of some consecutive rows."""
+        """The same for some consecutive rows."""
         rows = slice(first, last)
         return Estimates(self.change[rows], self.low[rows], self.high[rows], self.p[rows], self.called[rows])
 
@@ -68,7 +68,7 @@ class _Fit:
         return student.two_sided(self.change / self.error, self.freedom)
 
     def interval(self, level: float | Column) -> tuple[Column, Column]:
-        """The interval that leaves out 0 exactly when p is below the level."""
+        """The interval that excludes 0 exactly when p is below the level."""
         half = student.critical(level, self.freedom) * self.error
         return self.change - half, self.change + half
 
@@ -147,7 +147,7 @@ def _better_t(values: Column, design: Design) -> tuple[Column, Column, Column]:
 
 
 def _spread(found: Column, good: Column, otherwise: float | bool) -> Column:
-    """Values of the rows that were tested, and another for the rest."""
+    """Values for the tested rows, and another value for the rest."""
     out: Column = np.full(len(good), otherwise)
     out[good] = found
     return out

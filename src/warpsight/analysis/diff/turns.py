@@ -92,7 +92,7 @@ class RunTurns:
 
 
 def _numbered(*columns: Column) -> Column:
-    """A number for each different row of some columns, from 0."""
+    """A number, from 0, for each distinct row of some columns."""
     found = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, number = np.unique(column, return_inverse=True)
@@ -101,7 +101,7 @@ def _numbered(*columns: Column) -> Column:
 
 
 def _ordinal(turn: Column, cell: Column) -> Column:
-    """How many rows before it have the same turn and cell; rows are in time order."""
+    """How many earlier rows have the same iteration and cell; rows are in time order."""
     both = _numbered(turn, cell)
     order = np.argsort(both, kind="stable")
     count = np.bincount(both)

@@ -46,7 +46,7 @@ _ALL = Rows()
 
 @dataclass(frozen=True)
 class Shape:
-    """How a graph is built.
+    """How to build a graph.
 
     Attributes:
         weight: One of :data:`WEIGHTS`.
@@ -63,7 +63,7 @@ class Shape:
     lines: bool = True
 
     def check(self) -> None:
-        """Refuse what does not exist.
+        """Refuse unsupported choices.
 
         Raises:
             UsageError: naming what there is.
@@ -77,7 +77,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class FlameAccount:
-    """The measured and the drawn total: `measured` is summed from the tables, `shown` from the graph; they are equal."""
+    """The measured and the drawn totals: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
     shown: int
@@ -129,7 +129,7 @@ class FlameGraph:
 
     @property
     def differential(self) -> bool:
-        """Two traces are compared."""
+        """Whether two traces are compared."""
         return bool(self.total.shape[1] == 2)
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ def _graph(sources: Sequence[tuple[StoredTrace, Rows]], shape: Shape) -> FlameGr
 
 @dataclass(frozen=True)
 class _Part:
-    """One trace: a row per distinct way down the tree, and for each level the row's path and the paths' labels."""
+    """One trace: a row per distinct path down the tree, and for each level the row's path and the paths' labels."""
 
     weight: Column
     count: Column
@@ -261,7 +261,7 @@ class _Part:
 
 
 def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
-    """Labels of each leaf's frames: one, except for leaves that are several frames deep."""
+    """Labels of each leaf's frames: one, except for leaves that span several frames."""
     if leaves.paths is None:
         return own.reshape(-1, 1)
     return np.where(leaves.paths >= 0, own[np.maximum(leaves.paths, 0)], -1)
@@ -326,7 +326,7 @@ def _sparse_places(keys: Sequence[Column], widths: Sequence[int], rows: int) -> 
 def _split(
     trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: NumberedLabels
 ) -> tuple[Column, Column]:
-    """Which group of a split each row is in, and the groups' labels."""
+    """The split group of each row, and the groups' labels."""
     if by == "thread":
         place, called = flame_samples.threads(trace, leaves.process, leaves.moments()[1])
         return place, np.array([labels(by, text) for text in called], np.int64).reshape(-1, 1)

@@ -68,7 +68,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
 
 
 def measured(trace: StoredTrace, rows: Rows) -> int:
-    """The samples, summed by SQL over the same conditions."""
+    """The samples, summed by SQL with the same conditions."""
     where = f"{rows.where(stream=False)}{named(trace, rows.name)}"
     found = trace.sql(f"SELECT coalesce(sum(samples), 0)::BIGINT FROM pc_sample_ids WHERE {where}").fetchall()
     return int(found[0][0])

@@ -59,7 +59,7 @@ class Chains:
 
 @dataclass(frozen=True)
 class Issued:
-    """Calls as columns, and the call of each row of something, -1 for none."""
+    """Calls as columns, and the call of each row of something, -1 if none."""
 
     start: Column
     thread: Column
@@ -214,7 +214,7 @@ def calls(trace: StoredTrace, process: Column, correlation: Column) -> tuple[Col
 
 
 def issued(trace: StoredTrace, work: Work) -> Issued:
-    """The calls of rows of device work; reads four columns of the calls, unless all are there already."""
+    """The calls of rows of device work; reads four columns of the calls, unless all are loaded already."""
     if "calls" in trace.kept:
         all_calls, call = of_work(trace, work, api=True)
         return Issued(all_calls.start, all_calls.thread, all_calls.process, call)

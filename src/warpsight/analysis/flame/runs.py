@@ -41,7 +41,7 @@ class Runs:
 def in_order(
     node: Column, start: Column, weight: Column, lanes: Sequence[Column], origin: int, most: int = MOST
 ) -> Runs:
-    """Rows by start, with neighbors of one node merged; lanes (threads, streams) follow each other.
+    """Rows by start, with neighbors of one node merged, one lane (thread, stream) after another.
 
     Where that leaves more than `most`, time is cut into stretches of equal weight, and within one of them a node's rows are
     one run:

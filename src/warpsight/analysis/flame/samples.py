@@ -44,12 +44,12 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
 
 
 def count(trace: StoredTrace) -> int:
-    """How many samples a trace has."""
+    """The number of samples in a trace."""
     return int(trace.sql("SELECT count(*) FROM sample").fetchall()[0][0])
 
 
 def threads(trace: StoredTrace, process: Column, thread: Column) -> tuple[Column, list[str]]:
-    """Which thread each row belongs to, numbered, and the names of the threads; thread 0 is unknown."""
+    """The numbered thread of each row, and the names of the threads; thread 0 is unknown."""
     rows = np.stack([process, thread], axis=1).astype(np.int64)
     distinct, back = np.unique(rows, axis=0, return_inverse=True)
     names = {(p, t): name for p, t, name in trace.sql("SELECT process, thread, name FROM thread").fetchall()}

@@ -65,7 +65,7 @@ class Allocations:
         return len(self.time)
 
     def alive(self, time: int) -> Column:
-        """Indices of the allocations that are held just after a moment."""
+        """Indices of the allocations that are live just after a moment."""
         return np.flatnonzero((self.time <= time) & (self.freed > time))
 
 
@@ -147,7 +147,7 @@ def _paired(c: dict[str, Column], layer: Column, layers: list[str]) -> Allocatio
 
 
 def usage(found: Allocations, place: int) -> tuple[Column, Column]:
-    """Times of change and the bytes in use from then on, for one place; at equal times frees come first."""
+    """Times of change and the bytes in use from then on, for one device or host; at equal times frees come first."""
     mine = found.place == place
     time = np.concatenate([found.time[mine], found.freed[mine]])
     change = np.concatenate([found.bytes[mine], -found.bytes[mine]])
@@ -222,7 +222,7 @@ def _summary(found: Allocations, mine: Column, time: Column, level: Column, held
 
 
 def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
-    """1 - largest hole / all holes, in the regions of addresses that were ever used, with `held` allocated."""
+    """1 - largest hole / all holes, in the address regions that were ever used, with `held` allocated."""
     order = np.argsort(found.address[mine], kind="stable")
     start = found.address[mine][order].astype(np.int64)
     stop = np.maximum.accumulate(start + found.bytes[mine][order])
@@ -238,7 +238,7 @@ def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
 
 
 class _Texts:
-    """Groups allocations by stack and range and names them."""
+    """Groups allocations by stack and range, and names the groups."""
 
     def __init__(self, trace: StoredTrace, found: Allocations) -> None:
         self._trace, self._found = trace, found

@@ -41,7 +41,7 @@ class LaunchingCalls:
 
 @dataclass(frozen=True)
 class LaunchedWork:
-    """Device work: which call launched it (a place in `LaunchingCalls`, -1 none), its label (in `labels`), ns and bytes."""
+    """Device work: the call that launched it (an index into `LaunchingCalls`, -1 if none), its label, ns and bytes."""
 
     call: Column
     label: Column
@@ -55,7 +55,7 @@ class LaunchedWork:
 
 
 def calls_of(trace: StoredTrace) -> LaunchingCalls:
-    """Launches, and copies and sets that have a correlation."""
+    """Launches, and copies and sets with a correlation."""
     copies = " OR ".join(f"starts_with(function, '{name}')" for name in _COPIES)
     source = f"""SELECT start, thread, process, coalesce(correlation, -1) AS correlation, function FROM launch_ids
         WHERE NOT captured
@@ -130,7 +130,7 @@ def pids_of(trace: StoredTrace) -> dict[int, int]:
 
 
 def probed(samples: Samples) -> tuple[Column, list[str]]:
-    """The API function at which each sample was taken (a place in the list; `` if unknown)."""
+    """The API function at which each sample was taken (an index into the list; `` if unknown)."""
     of_label = [called(label.rpartition(":")[2]) for label in samples.labels]
     by_label = [name if is_launch(name) or name.startswith(_COPIES) else "" for name in of_label]
     by_stack = [function_of(frames) for frames in samples.stacks]
@@ -173,7 +173,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
 
 
 def _from_trace(trace: StoredTrace) -> Samples:
-    """The stacks of a trace's calls; where no call has one, those of its samples."""
+    """The stacks of a trace's calls, or of its samples if no call has a stack."""
     columns = "start, process, thread, stack, function, coalesce(correlation, -1) AS correlation"
     called_in = f"""SELECT {columns} FROM launch_ids WHERE stack IS NOT NULL
         UNION ALL SELECT {columns} FROM api WHERE stack IS NOT NULL"""

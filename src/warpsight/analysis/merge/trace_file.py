@@ -60,7 +60,7 @@ def write(
 
 
 def _stack_ids(merged: Merged, writer: TraceWriter) -> Column:
-    """The trace's stack of each call, 0 for none; one more place for work without a call."""
+    """The trace's stack of each call, 0 for none; one extra entry for work without a call."""
     matched = merged.state == MATCHED
     number = merged.samples.stack[matched]
     ids = np.zeros(len(merged.samples.stacks), np.int64)

@@ -14,7 +14,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """Limits per multiprocessor, and the units in which it hands resources out."""
+    """Limits per multiprocessor, and the units in which it allocates resources."""
 
     threads: int
     blocks: int
@@ -96,7 +96,7 @@ def blocks_per_multiprocessor(
 
 
 def _by_registers(of: OccupancyLimits, warps: int, registers: int) -> int:
-    """Registers are given to warps in units; a warp's are in one part of the multiprocessor."""
+    """Blocks limited by registers, which are allocated to warps in units; a warp's are in one partition of the multiprocessor."""
     per_warp = -(-registers * of.warp // of.register_unit) * of.register_unit
     if not per_warp:
         return of.blocks

@@ -37,7 +37,7 @@ class Tensor:
 
     @property
     def distinct(self) -> int:
-        """Elements that differ in memory: those a stride of 0 repeats, or that overlap, count once."""
+        """Elements that differ in memory: those repeated by a stride of 0, or overlapping, count once."""
         if self.strides is None or len(self.strides) != len(self.shape) or 0 in self.shape:
             return self.numel
         own = [(n, abs(s)) for n, s in zip(self.shape, self.strides, strict=True) if s]
@@ -135,7 +135,7 @@ class Call:
             return None
 
     def flag(self, place: int) -> bool:
-        """The truth value at a place; None is false."""
+        """The boolean at a position; None is false."""
         return self.text(place).lower() in ("true", "1")
 
     def number(self, place: int) -> float | None:
@@ -154,7 +154,7 @@ class Call:
             return None
 
     def flags(self, place: int) -> tuple[bool, ...] | None:
-        """The list of truth values at a place, None for None."""
+        """The list of booleans at a position, None for None."""
         text = self.text(place).strip("[]")
         return tuple(part.strip().lower() == "true" for part in text.split(",")) if text.strip() else None
 
@@ -209,7 +209,7 @@ def _decoded(raw: bytes) -> list[Any]:
 
 
 def _argument(shape: object, kind: object, stride: object, value: object, typed: bool) -> Argument:
-    """One argument. Without types a shape without dimensions may be a number's: it counts as none."""
+    """One argument. Without types, an empty shape may belong to a number, so it counts as none."""
     numbers = shape if isinstance(shape, list) else []
     if numbers and all(isinstance(one, list) for one in numbers):
         return _listed(numbers, stride if isinstance(stride, list) else [])

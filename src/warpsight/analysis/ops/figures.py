@@ -104,7 +104,7 @@ def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
 
 
 def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> _Owned:
-    """The device work of the operators; each piece belongs to the innermost one open when its call began."""
+    """The device work of the operators; each piece belongs to the innermost operator open when its call began."""
     work = device_work.load(trace, Rows(None, None, rows.devices, rows.streams, rows.processes))
     issued, call = calls.of_work(trace, work, api=True)
     owner = np.full(len(work), -1, np.int64)
@@ -166,7 +166,7 @@ def _each(ops: Operators, values: list[Any]) -> Column:
 def _with_children(
     ops: Operators, values: Column, counted: Column, from_children: Column, own: Column, total: Column
 ) -> tuple[Column, Column]:
-    """A column, with the sum of what counts inside for `from_children`; and the time of the work that each value describes."""
+    """A column, plus the sum over inner operators for `from_children`; and the time of the work that each value describes."""
     known = ~np.isnan(values)
     counts = counted & known
     below = ops.inside(np.where(counts, values, 0.0))
@@ -227,7 +227,7 @@ def _least(
     flops: Column,
     count: Column,
 ) -> tuple[Column, Column]:
-    """The times, in ns, that the peaks of each operator's device would need for its operations and for its bytes."""
+    """The times, in ns, that each operator's operations and bytes would take at its device's peaks."""
     known = peaks.of_trace(trace)
     if not known or not len(ops):
         return np.where(flops == 0, 0.0, np.nan), np.full(len(ops), np.nan)
@@ -254,7 +254,7 @@ def _least(
 
 
 def _devices(ops: Operators, found: _Owned, chosen: Column) -> Column:
-    """The device an operator's work ran on, -1 none; of several the one with the greatest id."""
+    """The device an operator's work ran on, -1 if none; the one with the greatest id if there are several."""
     ids, place = found.work.device_index()
     number = np.array([-1 if one is None else one for one in ids] or [-1], np.int64)[place[chosen]]
     device = np.full(len(ops), -1, np.int64)

@@ -1,4 +1,4 @@
-"""Forward operators with what their backward did: `stats ops --by forward`."""
+"""Forward operators with the cost of their backward pass: `stats ops --by forward`."""
 
 from __future__ import annotations
 

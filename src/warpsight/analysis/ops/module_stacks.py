@@ -1,4 +1,4 @@
-"""Modules found in Python stacks: a `forward` that torch.nn.Module called.
+"""Modules found in Python stacks: a `forward` called by torch.nn.Module.
 
 A stack has classes and the lines that call them, not instances: modules that one line of a loop calls are one node.
 """
@@ -67,7 +67,7 @@ def load(trace: StoredTrace) -> StackModules | None:
 
 
 def _module(kind: str, function: str, called: bool) -> Module | None:
-    """The module that a frame is the forward of."""
+    """The module whose forward a frame is."""
     if kind == "marker" and function.startswith(PREFIX):
         return named(function)
     own, dot, method = function.rpartition(".")

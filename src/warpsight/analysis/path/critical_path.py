@@ -183,7 +183,7 @@ def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
 
 def _steady(trace: StoredTrace, rows: Rows) -> tuple[int, int]:
-    """Begin and end of the steady state of the main loop, ns; equal without one."""
+    """Start and end of the steady state of the main loop, ns; equal without one."""
     windows = [w for w in (one.window() for one in iterations.find(trace, rows)) if w is not None]
     return min((w[0] for w in windows), default=0), max((w[1] for w in windows), default=0)
 
@@ -259,7 +259,7 @@ def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
 
 
 def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
-    """Device work and calls by name: time on the path and altogether."""
+    """Device work and calls by name: time on the path and in total."""
     graph = path.graph
     work, calls, call = graph.work, graph.calls, graph.by_thread.call
     length = path.end - path.begin
@@ -316,7 +316,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
 
 
 def _host(trace: StoredTrace, path: CriticalPath) -> pa.Table:
-    """What host threads did on the path outside of calls."""
+    """What host threads did on the path between calls."""
     chosen = np.flatnonzero(path.cause == _BETWEEN)
     found: dict[str, int] = {}
     if len(chosen) and trace.count("sample"):

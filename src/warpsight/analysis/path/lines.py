@@ -1,4 +1,4 @@
-"""The order of work on one stream: the work after which each piece began."""
+"""The order of work on one stream: the predecessor of each piece."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Lines:
 
     @classmethod
     def of(cls, queue: Column, issue: Column, end: Column, queues: int) -> Lines:
-        """Line up nodes, which are in order of start."""
+        """Line up nodes, which are sorted by start."""
         order = by_group(queue, issue)
         whole = len(order) > 0 and bool((order[1:] > order[:-1]).all())
         sorted_queue = queue if whole else queue[order]
@@ -91,7 +91,7 @@ class Lines:
             self.latest[a:b] = places
 
     def before(self, queue: int, time: Column) -> Column:
-        """The node of a queue that ended last of all that were issued before each time; -1 without any."""
+        """For each time, the node of a queue that ended last among those issued earlier; -1 if there is none."""
         if not 0 <= queue < len(self.bounds) - 1 or self.bounds[queue] == self.bounds[queue + 1]:
             return np.full(len(time), -1, np.int64)
         a, b = self.places(queue)

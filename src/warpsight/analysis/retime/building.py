@@ -55,7 +55,7 @@ class _Building:
         self.count = len(graph.start)
 
     def made(self) -> Program:
-        """The program without the waits of its threads."""
+        """The program without its threads' waits."""
         graph, base = self.graph, self.base
         self._launches()
         self._streams()
@@ -113,7 +113,7 @@ class _Building:
         self.previous[two[beside]] = one[beside]
 
     def _others(self) -> None:
-        """Dependencies between nodes; the first of a node that has nothing before it in its stream takes that place."""
+        """Dependencies between nodes; a node without a predecessor in its stream takes the first one as its predecessor."""
         source, target, kind = self.edges
         chosen = np.flatnonzero(np.isin(kind, _BETWEEN_NODES))
         one, two = source[chosen].astype(np.int64) - self.base, target[chosen].astype(np.int64) - self.base
@@ -189,7 +189,7 @@ class _Building:
         return found
 
     def _busy_until(self) -> Column:
-        """For each node the end of the work of its device that began before it."""
+        """For each node, the end of earlier-started work on its device."""
         graph = self.graph
         work = np.flatnonzero(~self.is_wait)
         order = work[np.argsort(graph.start[work], kind="stable")]
@@ -209,7 +209,7 @@ class _Building:
         return np.where(self.place >= 0, function[self.place], 0)
 
     def _gaps(self, wait: Column, called: Column, arrived: Column) -> Column:
-        """The usual gap after the node before each, by the kinds of both; never longer than the recorded one."""
+        """The usual gap after each node's predecessor, by the kinds of both; never longer than the recorded one."""
         kind = self.graph.kind.astype(np.int64)
         pair = kind * 8 + np.where(self.previous >= 0, kind[self.previous], 0)
         queued = (self.previous >= 0) & ~self.is_wait
@@ -223,7 +223,7 @@ class _Building:
         return gap
 
     def _launchers(self) -> Column:
-        """By process the number of the thread that launched most of its work, -1 for none."""
+        """By process, the number of the thread that launched most of its work, -1 for none."""
         graph, thread = self.graph, self.graph.by_thread.thread
         out = np.full(int(graph.work.process.max(initial=0)) + 1, -1, np.int64)
         for number, times in enumerate(np.bincount(thread[self.place[self.place >= 0]]).tolist()):

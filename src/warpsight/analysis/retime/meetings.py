@@ -60,7 +60,7 @@ def find(program: Program) -> Meetings:
 
 
 def _nearest(time: Column, others: Column) -> Column:
-    """For each time the index of the nearest of the others, which ascend."""
+    """For each time, the index of the nearest of the others, which ascend."""
     at = np.clip(np.searchsorted(others, time), 1, max(len(others) - 1, 1))
     before = np.minimum(at - 1, len(others) - 1)
     after = np.minimum(at, len(others) - 1)
@@ -69,7 +69,7 @@ def _nearest(time: Column, others: Column) -> Column:
 
 
 def _ends_together(start: Column, end: Column, together: Column) -> Column:
-    """Which columns of nodes (a row per member) are one collective, each node in one column at most."""
+    """Which columns of nodes (a row per member) form one collective, each node in at most one column."""
     ends = end[together]
     shortest = (ends - start[together]).min(0)
     close = ends.max(0) - ends.min(0) <= np.maximum(_CLOSE, shortest * _SHARE)

@@ -43,7 +43,7 @@ class Links:
         return len(self.source)
 
     def joined(self, source: Column, target: Column, lag: Column, kind: int) -> Links:
-        """These and more."""
+        """These links plus more."""
         kinds = np.full(len(source), kind, np.int8)
         return Links(*(
             np.concatenate([own, more.astype(np.int64, copy=False) if own.dtype == np.int64 else more])

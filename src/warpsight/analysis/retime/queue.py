@@ -118,7 +118,7 @@ def _ended_just_before(program: Program, source: Column, begun: Column, returned
 
 
 def _launches(program: Program) -> Column:
-    """The first node of every launch, by stream and issue."""
+    """The first node of every launch, by stream and issue order."""
     order = program.graph.order
     if order is None:
         return np.zeros(0, np.int64)
@@ -132,7 +132,7 @@ def _launches(program: Program) -> Column:
 
 
 def _ahead(program: Program, lines: Column) -> Column:
-    """For each launch how many launches of its stream had not begun when its call began."""
+    """For each launch, how many launches of its stream had not begun when its call began."""
     graph = program.graph
     queue = graph.queue[lines]
     begun = graph.time[2 * program.place[lines].astype(np.int64)]
@@ -146,7 +146,7 @@ def _ahead(program: Program, lines: Column) -> Column:
 
 
 def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
-    """How many launches were ahead of those that are marked as blocked; None when there are too few."""
+    """How many launches were ahead of those marked as blocked; None if there are too few."""
     mine = np.flatnonzero(full[program.place[lines]]) if len(lines) else lines
     if len(mine) < _ENOUGH:
         return None
@@ -155,7 +155,7 @@ def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
 
 
 def _depth(program: Program, lines: Column) -> int | None:
-    """How many launches a stream held: as seen when launches were blocked, or CUDA's default where that was close."""
+    """How many launches a stream held: as observed when launches were blocked, or CUDA's default if that was close."""
     if not len(lines):
         return None
     graph = program.graph
@@ -176,7 +176,7 @@ def _depth(program: Program, lines: Column) -> int | None:
 
 
 def _released(program: Program, lines: Column, depth: int, full: Column) -> float:
-    """The part of the blocked launches that returned when the work `depth` launches earlier on their stream began."""
+    """The share of blocked launches that returned when the work `depth` launches earlier on their stream began."""
     graph = program.graph
     at = np.flatnonzero(full)
     at = at[at >= depth]

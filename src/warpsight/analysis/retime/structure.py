@@ -77,7 +77,7 @@ class _Building:
         self._number()
 
     def _anchors(self) -> None:
-        """Which points of threads have a choice, or another predecessor than the point before them in the sequence."""
+        """Which points of threads have several possible predecessors, or one other than the point before them."""
         program, links = self.program, self.program.links
         natural = np.arange(-1, self.points - 1)
         self.sequence = program.sequence()
@@ -163,7 +163,7 @@ class _Building:
     def _placed(
         self, targets: Column, sources: Column, slots: tuple[Column, Column], of_slot: tuple[Column, Column]
     ) -> Column:
-        """Put links into empty slots of their targets; the links that found none."""
+        """Put links into empty slots of their targets; returns the links that found none."""
         left = np.arange(len(targets))
         for slot, numbers in zip(slots, of_slot, strict=True):
             fits = left[numbers[targets[left]] == NOTHING]

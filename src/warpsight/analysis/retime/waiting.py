@@ -54,7 +54,7 @@ def _with_stream_waits(program: Program) -> Program:
 
 
 def told_to_wait(program: Program) -> Column:
-    """Delayed nodes before whose launch, since the previous one, their thread made some stream wait."""
+    """Delayed nodes whose thread, between the previous launch and theirs, made some stream wait."""
     graph, thread = program.graph, program.graph.by_thread.thread
     waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
     function = graph.calls.function[graph.by_thread.call]
@@ -166,7 +166,7 @@ def inside(program: Program, ends: Column) -> Column:
 
 
 def _only_waiting(program: Program, ends: Column) -> Column:
-    """Those of some ends whose calls launch nothing inside of them."""
+    """Those of some ends whose calls launch nothing."""
     launched = np.zeros(program.base + 1, np.int64)
     launched[2 * program.place[program.place >= 0].astype(np.int64) + 1] = 1
     sequence = program.graph.sequence
@@ -198,7 +198,7 @@ def _own_costs(program: Program, point: Column, waited: Column, function: Column
 
 
 def _with_handovers(program: Program) -> Program:
-    """Threads that continue when another thread lets them; their own code in between is taken to need no time."""
+    """Threads that continue when another thread lets them; their own code in between is assumed to take no time."""
     source, target, kind = program.graph.edges
     chosen = np.flatnonzero(kind == path.HANDOVER)
     if not len(chosen):

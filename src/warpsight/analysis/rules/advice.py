@@ -78,7 +78,7 @@ _NOTHING_KNOWN = Transfers()
 
 
 def _of_copies(name: str, found: Transfers) -> str:
-    """Advice for copies and fills, by the name of those that take most of the time."""
+    """Advice for copies and fills, by the name that takes most of the time."""
     if name.endswith(", managed"):
         return _MIGRATION
     pinned = f" {'to' if 'DtoH' in name else 'from'} pinned memory" if name.endswith(", pageable") else ""

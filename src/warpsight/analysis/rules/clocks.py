@@ -40,7 +40,7 @@ def _series(facts: Facts, device: int, name: str) -> tuple[Column, Column]:
 
 
 def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -> Iterator[Finding]:
-    """Clock samples stand for the time up to halfway to their neighbors; only busy time counts."""
+    """Weight clock samples by the time up to halfway to their neighbors; only busy time counts."""
     time, clock = _series(facts, device, "sm_clock")
     if len(time) < 3:
         return

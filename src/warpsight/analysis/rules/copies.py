@@ -94,7 +94,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
     columns = {name: column[keep] for name, column in columns.items()}
 
     def of_kind(wanted: str) -> Column:
-        """How many of a row's two memories have a given kind."""
+        """How many of a row's two memories are of a given kind."""
         out = np.zeros(len(columns["start"]), np.int8)
         for kind in kinds[: len(_ENDS)]:
             out += columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
@@ -210,7 +210,7 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
 
 
 def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
-    """Many copies of a few bytes cost their overhead each."""
+    """Many small copies each pay a fixed overhead."""
     found = copies.chosen((copies.columns["bytes"] < SMALL) & ~copies.migrations)
     count = len(found["start"])
     if count < _MANY:

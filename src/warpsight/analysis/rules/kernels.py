@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _small_grids(facts: Facts) -> Iterator[Finding]:
-    """Kernels with fewer blocks than the device has multiprocessors leave some of them idle."""
+    """Kernels with fewer blocks than the device has multiprocessors, which leave some of them idle."""
     units = {
         device: count for device, count in facts.trace.rows("device", "device", "multiprocessors") if count
     }

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _bound(facts: Facts) -> Iterator[Finding]:
-    """The device is done before the next launch arrives, again and again."""
+    """The device repeatedly finishes before the next launch arrives."""
     found = facts.account
     pieces, gaps = found.pieces, found.gaps
     mine = pieces.of(LAUNCH, HOST)

@@ -62,7 +62,7 @@ def life(facts: Facts) -> tuple[int, int] | None:
 
 
 def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:
-    """The lines that the launching threads were most often sampled in, in a stretch of time."""
+    """The most frequently sampled lines of the launching threads, in a stretch of time."""
     if not facts.trace.count("sample"):
         return ()
     threads = facts.trace.sql("SELECT DISTINCT process, thread FROM launch_ids").fetchall()

@@ -141,7 +141,7 @@ def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
 
 
 def _lever(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
-    """The program after the change that a finding asks for; None for those that only have their own bound."""
+    """The program after the change that a finding suggests; None for those with only their own bound."""
     if finding.rule == "launches/launch-bound":
         return lambda program: without.launching(program, SHORT)
     if finding.rule == "waits/run-dry":
@@ -167,7 +167,7 @@ def _copies(facts: Facts, program: Program, *, pageable: bool) -> Column:
 
 
 def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int | None:
-    """Time that the recording would be shorter, ns; None where nothing could be re-timed."""
+    """How much shorter the recording would be, ns; None if nothing could be re-timed."""
     if not windows:
         return None
     saved = 0.0
@@ -204,7 +204,7 @@ def _length(start: Column, end: Column) -> int:
 
 
 def _windows(facts: Facts) -> tuple[list[_Window], str]:
-    """What is re-timed, and how that was chosen, in words."""
+    """The parts to re-time, and how they were chosen, in words."""
     if len(facts.work) <= _WHOLE:
         return [_Window(build(facts.trace, facts.rows), facts.length)], "re-timed"
     if not facts.iterations:
@@ -226,7 +226,7 @@ def _windows(facts: Facts) -> tuple[list[_Window], str]:
 
 
 def _around(facts: Facts, found: Iterations, number: int) -> Program:
-    """The program of an iteration and, where they are small, its neighbors, with the calls that launched its work."""
+    """The program of an iteration and, if they are small, its neighbors, with the calls that launched its work."""
     first, last = number, number
     rows = found.rows_of(number)
     wider = np.concatenate([found.rows_of(i) for i in range(number - 1, number + 2)])

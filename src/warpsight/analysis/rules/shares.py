@@ -62,7 +62,7 @@ def _ranked(facts: Facts, *, leads: bool) -> Iterator[Finding]:
 
 
 def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
-    """Class, time and rows of everything that is ranked: kernels and blocking calls one by one, other classes as wholes."""
+    """Class, time and rows of everything that is ranked: kernels and blocking calls individually, other classes as a whole."""
     for entry in (*found.of(COMPUTE), *found.of(BLOCKED_CALL)):
         yield entry.kind, entry.time, (entry,)
     for kind in (COMMUNICATION, COPY, HOST, LAUNCH, OTHER_STREAM, RECORDER, UNKNOWN):

@@ -93,7 +93,7 @@ _ADVICE = {
 
 
 def _room(facts: Facts) -> tuple[float, float]:
-    """Share of the kernel time in kernels known to have fewer blocks than the device has multiprocessors; the median grid."""
+    """Share of kernel time in kernels known to have fewer blocks than the device has multiprocessors; the median grid."""
     units = max(
         (count or 0 for _, count in facts.trace.rows("device", "device", "multiprocessors")), default=0
     )
@@ -150,7 +150,7 @@ def _of_host(facts: Facts, chosen: Column) -> Rows:
 
 
 def _through(graph: dependency.DependencyGraph, kind: int) -> int:
-    """Nodes with an edge of a kind whose parent it did not become: released at the same moment by their own stream."""
+    """Nodes with an edge of a kind whose parent did not release them: their own stream released them at the same moment."""
     source, target, kinds = graph.edges
     chosen = kinds == kind
     tied = graph.time[source[chosen]] >= graph.start[target[chosen] - graph.base] - 5_000

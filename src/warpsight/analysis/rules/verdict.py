@@ -130,7 +130,7 @@ def _loop(facts: Facts, found: tuple[Finding, ...]) -> MainLoop | None:
 
 
 def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...]) -> Finding | None:
-    """The largest share of the steady state, None where it is the largest of the whole time too."""
+    """The largest share of the steady state, None if it is also the largest of the whole time."""
     if steady[1] - steady[0] >= _NEARLY_ALL * facts.length:
         return None
     inside = Facts(facts.trace, replace(facts.rows, begin=steady[0], end=steady[1]))
@@ -141,7 +141,7 @@ def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...])
 
 
 def _leading(facts: Facts, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The first error, the largest share of the account, and the change that saves most, if it is worth it."""
+    """The first error, the largest share of the account, and the change that saves most, if it is large enough."""
     errors = [f for f in found if f.severity == "error"]
     shares = [f for f in found if f.kind is not None]
     levers = [f for f in found if f.kind is None and (f.saves_ns or 0) >= _WORTH * facts.length]
@@ -181,7 +181,7 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
 
 
 def _spans(spans: list[int]) -> str:
-    """How long the devices' spans are: one for all where they are alike."""
+    """The length of the devices' spans: a single value if they are similar."""
     least, most, mean = min(spans), max(spans), words.duration(sum(spans) / len(spans))
     if len(spans) == 1:
         return mean

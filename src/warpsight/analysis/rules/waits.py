@@ -74,7 +74,7 @@ def _rate(facts: Facts, count: int) -> str:
 
 
 def _wait_before(facts: Facts, rows: Column) -> Column:
-    """The wait or blocking copy that was going on, on the launching thread, when each gap began; -1 none."""
+    """The wait or blocking copy in progress on the launching thread when each gap began; -1 if none."""
     found = facts.account
     calls, gaps = found.calls, found.gaps
     index = _held(found)

@@ -159,7 +159,7 @@ def _kernels(
 
 
 def _shared_out(power: Series, start: Column, end: Column, alone: Column) -> Column:
-    """Each kernel's part of the power's integral: at each moment equal parts for all kernels that run.
+    """Each kernel's part of the power's integral: at each moment all running kernels get equal parts.
 
     `alone` is the integral over each kernel: its part, where no other kernel ran meanwhile.
     """

@@ -67,7 +67,7 @@ class Picture:
     """
 
     def __init__(self, trace: StoredTrace, work: Work, most_lanes: int = LANES) -> None:
-        """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
+        """Arrange `work`; with more than `most_lanes` lanes, the least busy streams share their device's lane."""
         self.work = work
         self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
         self.origin = begin_of(trace)
@@ -164,13 +164,13 @@ def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[La
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
-    """The streams with most time, summed: precise enough for choosing."""
+    """The streams with the largest total time, which is precise enough for this choice."""
     spent = summed(work.queue, work.end - work.start, len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 
 
 def _names(trace: StoredTrace, work: Work) -> tuple[list[str], list[int], Column]:
-    """The names with most time (the others share the first), their kinds, and the name of each row."""
+    """The names with the most time (all others share index 0), their kinds, and the name of each row."""
     texts = {i: short or name for i, name, short in trace.sql("SELECT id, name, short FROM name").fetchall()}
     code = (
         np.where(work.kind <= 1, work.name_id, 0).astype(np.int64) * len(KINDS) + work.kind

@@ -140,7 +140,7 @@ def _held(waits: dict[str, Column], queue: Queue, issued: Calls, call: Column) -
 
 
 def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
-    """The moments at which a host call waited for this stream, or for all of its context or process."""
+    """The moments at which a host call waited for this stream, or for its whole context or process."""
     own = syncs["process"] == queue.process
     inside = syncs["context"] == queue.context
     named = inside & (

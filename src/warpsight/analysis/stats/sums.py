@@ -131,7 +131,7 @@ def _kernels(trace: StoredTrace, rows: Rows, by: str, names: str, latency: bool)
 
 
 def _by_range(trace: StoredTrace, by: str, where: str) -> tuple[Any, distribution.ValueCounts]:
-    """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: not known."""
+    """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: unknown."""
     sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"""
     process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
     if not len(process):
@@ -181,7 +181,7 @@ def _shapes(trace: StoredTrace, wanted: list[int]) -> dict[str, list[Any]]:
 
 
 def _merged(labels: dict[str, list[Any]]) -> tuple[Any, dict[str, list[Any]]]:
-    """Which group each id belongs to, and the labels of the groups: ids with equal labels are one group."""
+    """The group of each id, and the labels of the groups: ids with equal labels form one group."""
     numbers: dict[tuple[Any, ...], int] = {}
     onto = [numbers.setdefault(label, len(numbers)) for label in zip(*labels.values(), strict=True)]
     columns = list(zip(*numbers, strict=True)) or [() for _ in labels]

@@ -97,7 +97,7 @@ def best(among: list[Candidate], when: Column, waits: Column, least: int = LEAST
 
 
 def _numbers(edges: Column, launches: int) -> Column:
-    """The turn of each launch, -1 outside of all."""
+    """The iteration of each launch, -1 outside of all."""
     numbers = np.append(np.arange(-1, len(edges) - 1), -1)
     return np.repeat(numbers, np.diff(edges, prepend=0, append=launches))
 
@@ -147,7 +147,7 @@ def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
 
 
 def single(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
-    """A range in which nearly all work was launched, as a loop of one turn: a recording of a single step."""
+    """A range in which nearly all work was launched, as a loop of one iteration: a recording of a single step."""
     if not len(launched):
         return None
     few = [loop for loop in _of(trace, process) if len(loop) <= 2]
@@ -184,7 +184,7 @@ def batches_of_one_step(trace: StoredTrace, process: int, step: Turns, fetches: 
 
 
 def _time_before(work: Work, launched: Column) -> Column:
-    """How much the launches before each one count, and all of them: their device time, ns.
+    """The cumulative device time of the launches before each one, and the total, ns.
 
     Collectives count only where there is nothing else: a range around a collective is a part of a turn, though most of the time
     may be in collectives.
@@ -213,7 +213,7 @@ def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
 
 
 def _inside(loop: Loop, part: Loop) -> bool:
-    """Whether most turns of a loop are inside a part of a model."""
+    """Whether most iterations of a loop are inside a part of a model."""
     if loop.thread != part.thread:
         return False
     at = np.searchsorted(part.begin, loop.begin, "right") - 1
@@ -237,7 +237,7 @@ def _turns(loop: Loop, when: Column) -> Column:
 
 
 def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
-    """Where the range of each turn ends among the launches of the turn."""
+    """Where the range of each iteration ends among the iteration's launches."""
     found: Column = np.clip(np.searchsorted(when, loop.end, "left"), edges[:-1], edges[1:])
     return found
 
@@ -245,7 +245,7 @@ def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
 def _rank(
     trace: StoredTrace, loop: Loop, edges: Column, when: Column, before: Column
 ) -> tuple[float, ...] | None:
-    """How much speaks for a loop, None where it cannot be the main one; greater is better."""
+    """How strongly the evidence supports a loop (greater is better), None if it cannot be the main one."""
     total = max(float(before[-1]), 1.0)
     if loop.rank <= FRAMEWORK:
         share = float(before[edges[-1]] - before[edges[0]]) / total
@@ -265,7 +265,7 @@ def _rank(
 
 
 def _numbered(loop: Loop) -> bool:
-    """Whether names number the turns one by one: such turns may launch as much or as little as they like."""
+    """Whether names number the iterations one by one: then they may launch any amount of work."""
     if loop.rank != COUNTED or len(loop) < _ONE_BY_ONE:
         return False
     last = [int(loops.NUMBER.findall(text)[-1]) for text in loop.label]
@@ -273,7 +273,7 @@ def _numbered(loop: Loop) -> bool:
 
 
 def _regular(count: Column) -> bool:
-    """Whether most turns, of so many launches each, launch about as much as the middle one."""
+    """Whether most iterations, with this many launches each, launch about as much as the median one."""
     count = count[count > 0]
     if len(count) < 4:
         return True

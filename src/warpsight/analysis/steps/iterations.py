@@ -187,7 +187,7 @@ def _inside_one(single: Turns, turns: Turns) -> bool:
 def _in_order(
     trace: StoredTrace, work: Work, mine: Column, known: Column, when: Column
 ) -> tuple[Column, Column]:
-    """The rows of a process in the order of their launches, and the moment of each row's launch.
+    """The rows of a process in launch order, and the time of each row's launch.
 
     Streams run in order: a launch that was lost was between its neighbors on the stream, and after a wait that had ended when its
     work began. Where most were lost the device's times stand for them. Work that came before all known launches of its stream is
@@ -260,7 +260,7 @@ def _by_chance(found: Iterations) -> bool:
 def _made(
     trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column, when: Column
 ) -> Iterations:
-    """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
+    """Build iterations; `launched` are the rows with a numbered launch, in order, among all rows `mine`."""
     turn = np.full(len(work), -1, np.int32)
     turn[launched] = turns.of_launch
     if len(launched) < len(mine):
@@ -320,7 +320,7 @@ def _like_a_neighbor(names: Column, first: Column, chosen: Column) -> Column:
 
 
 def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> tuple[Column, Column]:
-    """Begin and length of turns by their launches; the last one ends with its last."""
+    """Start and length of iterations by their launches; the last one ends with its last launch."""
     mine = launched[turn[launched] >= 0]
     moments = when[mine]
     first = np.searchsorted(turn[mine], numbers)
@@ -329,7 +329,7 @@ def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> t
 
 
 def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Column) -> Column:
-    """Time of each iteration (ns) in which the recorder is known to have held up a thread of the process."""
+    """Time in each iteration (ns) during which the recorder is known to have held up a thread of the process."""
     if not trace.count("overhead"):
         return np.zeros(len(start), np.int64)
     columns, _, rows = recorder.stretches(trace)
@@ -340,7 +340,7 @@ def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Co
 
 
 def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> None:
-    """Give rows without a launch the turn of the row before them on their stream."""
+    """Assign rows without a launch to the iteration of the row before them on their stream."""
     has = np.zeros(len(work), bool)
     has[launched] = True
     for _, rows in work.per_queue():
@@ -373,7 +373,7 @@ def steady_state(duration: Column) -> Column:
 
 
 def _steady(duration: Column, usual: float) -> Column:
-    """The steady state of iterations that usually last so long."""
+    """The steady state of iterations, given their usual length."""
     count = len(duration)
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
@@ -392,7 +392,7 @@ def _steady(duration: Column, usual: float) -> Column:
 
 
 def _by_nature(near: Column, steady: Column, first: int) -> bool:
-    """Whether a steady state leaves out turns by chance: those it holds are as little alike as the others."""
+    """Whether a steady state excludes iterations by chance: those it contains vary as much as the others."""
     if steady.all():
         return False
     many = np.count_nonzero(~steady) >= _MANY_LEFT * len(steady)
@@ -444,7 +444,7 @@ def iterations(trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None) 
 
 
 def _listed(found: list[Iterations]) -> pa.Table:
-    """A row per iteration; a loop of single kernels has as many iterations as kernels, so this is columns, not rows."""
+    """One row per iteration; a loop of single kernels has as many iterations as kernels, so this uses columns, not rows."""
     columns = (
         "process:int32 number:int64 label:string start:int64:ns duration:int64:ns busy:int64:ns work:int64 steady:bool "
         "outlier:bool"
@@ -461,7 +461,7 @@ def _listed(found: list[Iterations]) -> pa.Table:
 
 
 def busy(one: Iterations) -> Column:
-    """Time with device work of the process in each iteration."""
+    """Time in each iteration during which the process has device work."""
     mine = one.work.process == one.process
     whole = intervals.union(one.work.start[mine], one.work.end[mine])
     edges = np.append(one.start, one.start[-1] + one.duration[-1])

@@ -72,7 +72,7 @@ class Loop:
 
 
 def load(trace: StoredTrace) -> tuple[Loop, ...]:
-    """The loops a program announced, kept while the trace is open."""
+    """The loops that a program announced, cached while the trace is open."""
     return trace.kept.get("announced loops", lambda: tuple(_load(trace)))
 
 
@@ -103,7 +103,7 @@ def count(trace: StoredTrace, process: int, prefix: str) -> int:
 
 
 def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column]:
-    """The ranges of the host in a table, and their names."""
+    """The host's ranges in a table, and their names."""
     coded_columns = ["category"] if table == "marker" else []
     columns, coded = trace.columns(table, {**_FIELDS, "name_id": 0}, coded_columns)
     keep = columns["duration"] > 0
@@ -124,7 +124,7 @@ def _begins(trace: StoredTrace, name_id: Column, prefixes: tuple[str, ...]) -> C
 
 
 def _events(trace: StoredTrace) -> Iterator[Loop]:
-    """`ws.step()`, each of which ends a turn, and events with a duration."""
+    """`ws.step()` calls, each of which ends an iteration, and events with a duration."""
     columns, coded = trace.columns("user_event", _FIELDS, ["name", "kind"])
     kinds = coded["kind"]
     step = columns["kind"] == (kinds.index("step") if "step" in kinds else -2)
@@ -145,7 +145,7 @@ def _events(trace: StoredTrace) -> Iterator[Loop]:
 
 
 def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str], what: str) -> Iterator[Loop]:
-    """Loops among ranges: those of one thread whose names differ in numbers only and that do not overlap."""
+    """Loops among ranges: non-overlapping ranges of one thread whose names differ only in numbers."""
     ids, place = distinct(name)
     patterns: dict[str, int] = {}
     code = np.array(

@@ -1,4 +1,4 @@
-"""The main loop in the repetition of a program's launches, where nothing announces it."""
+"""The main loop, found from repeated launches if nothing announces it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _now_and_then(waited: Turns, alone: Turns, when: Column, waits: Column) -> b
 
 
 def _evenly(when: Column, waits: Column) -> bool:
-    """Whether nearly as many launches are between any two waits."""
+    """Whether nearly the same number of launches lies between any two waits."""
     between = np.diff(np.unique(np.searchsorted(when, waits, side="right")))
     return bool((between == np.median(between)).mean() >= _EVENLY) if len(between) else False
 
@@ -246,7 +246,7 @@ def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
-    """Whether most turns begin in the same runs of a module in torch's profiler: then they are its layers."""
+    """Whether most iterations begin in the same runs of a module in torch's profiler: then they are its layers."""
     if not trace.count("marker"):
         return False
     texts = names_of.texts(trace, "name")
@@ -264,19 +264,19 @@ def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Colu
 
 
 def usual_size(turns: Turns) -> int:
-    """How many launches a turn usually has."""
+    """The usual number of launches per iteration."""
     return int(np.median(np.bincount(turns.of_launch[turns.of_launch >= 0])))
 
 
 def may_be_layers(turns: Turns) -> bool:
-    """Whether turns are as few and as large as the layers of a model."""
+    """Whether iterations are as few and as large as the layers of a model."""
     return len(turns.label) <= _LAYERS and _LEAST_LAYER <= usual_size(turns) <= _MOST_LAYER
 
 
 def layers_of_one_pass(
     trace: StoredTrace, process: int, turns: Turns, work: Work, launched: Column, when: Column
 ) -> bool:
-    """Whether turns that no wait marks are rather the layers of a framework's model, passed once.
+    """Whether iterations without waits are more likely the layers of one pass through a framework's model.
 
     Other work comes right before the first and right after the last, without a wait in between:
 
@@ -325,7 +325,7 @@ def _marks(trace: StoredTrace, process: int) -> Column:
 
 
 def _alike(trace: StoredTrace, name: Column) -> Column:
-    """A number for each name that kernels share which differ in template arguments only."""
+    """A number for each name, shared by kernels that differ only in template arguments."""
     ids, place = distinct(name)
     texts = names_of.texts(trace, "name")
     known: dict[str, int] = {}
@@ -334,7 +334,7 @@ def _alike(trace: StoredTrace, name: Column) -> Column:
 
 
 def waits(trace: StoredTrace, process: int) -> tuple[Column, Column]:
-    """When the host began to wait for the device, ascending, and when it went on."""
+    """When the host began to wait for the device, ascending, and when it continued."""
     found, texts = trace.columns("sync", {"start": NO_TIME, "duration": 0, "process": -1}, ["kind"])
     of_host = np.array([kind != STREAM_WAIT for kind in texts["kind"]] + [False])[found["kind"]]
     mine = np.flatnonzero(of_host & (found["process"] == process) & (found["start"] != NO_TIME))

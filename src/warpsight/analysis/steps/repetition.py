@@ -61,7 +61,7 @@ def find(names: Column, gap: Column) -> Repetition | None:
 
 
 def period(tokens: Column) -> tuple[int, float] | None:
-    """The period of a sequence of small integers and its agreement, or None; of a long one its middle is looked at."""
+    """The period of a sequence of small integers and its agreement, or None; for a long sequence, only the middle is examined."""
     begin = max((len(tokens) - WINDOW) // 2, 0)
     tokens = tokens[begin : begin + WINDOW]
     count = len(tokens)
@@ -105,7 +105,7 @@ def halved(found: Repetition, alike: Column) -> Repetition:
 
 
 def _candidates(estimate: Column) -> list[int]:
-    """Lags worth judging, ascending: the best of each octave, so that multiples of a short one do not hide a long one."""
+    """Lags worth evaluating, ascending: the best of each octave, so that multiples of a short one do not hide a long one."""
     chosen: set[int] = set()
     low = 1
     while low <= len(estimate):
@@ -139,7 +139,7 @@ def _scattered(count: int, seed: int) -> Column:
 
 
 def _agreement(tokens: Column, lag: int) -> tuple[float, float]:
-    """Share of places that equal the one `lag` on, and how long a run of such places the average place is in."""
+    """Share of positions that equal the one `lag` later, and the mean length of the runs of such positions."""
     equal = tokens[lag:] == tokens[:-lag]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], equal, [False]]).astype(np.int8)))
     runs = (edges[1::2] - edges[0::2]).astype(float)
@@ -178,7 +178,7 @@ def _runs(tokens: Column, run: int) -> Column:
 
 
 def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
-    """Places of each run that occurs about once per period and mostly exactly a period apart; longest lists first."""
+    """Positions of each run that occurs about once per period and mostly exactly a period apart; longest lists first."""
     _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(counts)
@@ -199,7 +199,7 @@ def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
 
 
 def _equal_steps(tokens: Column, gap: Column, length: int) -> Column | None:
-    """Turns of equal length where nothing marks them: from the place whose turns begin after the longest pauses."""
+    """Iterations of equal length if nothing marks them, starting after the longest pauses."""
     good = np.flatnonzero(tokens[length:] == tokens[:-length])
     if not len(good):
         return None

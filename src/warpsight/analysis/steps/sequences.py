@@ -94,7 +94,7 @@ def _without_repeats(groups: list[tuple[str, Column, Column]]) -> list[tuple[str
 def _groups(
     outer: all_ranges.Ranges, called: dict[int, str], issued: calls.Calls, of: Column, name: Column
 ) -> list[tuple[str, Column, Column]]:
-    """Instances with equal operator and kernels: the operator's name, and begins and ends among the launches."""
+    """Instances with equal operator and kernels: the operator's name, and their first and last launches."""
     begin, end = np.zeros(len(outer), np.int64), np.zeros(len(outer), np.int64)
     process, thread, start = issued.process[of], issued.thread[of], issued.start[of]
     key = process.astype(np.int64) << 32 | thread.astype(np.int64) & 0xFFFFFFFF

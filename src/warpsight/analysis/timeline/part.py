@@ -66,7 +66,7 @@ class Part:
 
 
 def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
-    """What is in [begin, end).
+    """The contents of [begin, end).
 
     Args:
         scene: All rows.
@@ -151,7 +151,7 @@ class _Sums:
 
 
 def sums(scene: Scene, begin: int, end: int, most: int = 12) -> _Sums:
-    """Sums of [begin, end): slices count with the part that is in it."""
+    """Sums over [begin, end): slices count with their part in it."""
     busy = {row.key: row.busy(begin, end) for row in scene.rows if row.role != "stacks"}
     times = np.zeros(len(scene.names), np.int64)
     counts = np.zeros(len(scene.names), np.int64)

@@ -79,7 +79,7 @@ class Row:
 
     @cached_property
     def reach(self) -> Column:
-        """The furthest end so far: slices of a device overlap."""
+        """The furthest end so far, because slices of a device overlap."""
         return intervals.reach(self.end)
 
     def between(self, begin: int, end: int) -> slice:

@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(_v\d+|_pts[dz])+$")
 
 @lru_cache(maxsize=1)
 def known() -> frozenset[str]:
-    """Names of all functions without version and stream suffixes, as `--api` spells them."""
+    """Names of all functions without version and stream suffixes, as spelled in `--api`."""
     return frozenset(
         _VERSION.sub("", name) for domain in functions.domains() for name in functions.names(domain).values()
     )
@@ -40,7 +40,7 @@ def unknown(api: str) -> list[str]:
 
 
 def near(pattern: str) -> list[str]:
-    """Functions and words that a pattern may have meant."""
+    """Functions and words that a pattern may have been meant to match."""
     lower = {name.lower(): name for name in (*sorted(known()), *WORDS)}
     found = get_close_matches(pattern.lower().strip("*?"), lower, n=3)
     return [lower[name] for name in found]

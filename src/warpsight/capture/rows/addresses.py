@@ -100,7 +100,7 @@ class Addresses:
         return np.where(hit, self._nodes["source"][at], 0), np.where(hit, self._nodes["destination"][at], 0)
 
     def age(self) -> None:
-        """At the end of a segment, forget calls whose copies have arrived, with some delay."""
+        """At the end of a segment, drop calls whose copies have arrived, with some delay."""
         found = self._calls["found"]
         if not found.any():
             return
@@ -115,7 +115,7 @@ class Addresses:
         return {f"address_{name}": values for name, values in self._calls.items()}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Add what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
         if "address_id" in state:
             self._calls = {name: state[f"address_{name}"] for name in _CALLS}
             self._order = None

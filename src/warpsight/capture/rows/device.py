@@ -94,7 +94,7 @@ def _join(arena: Arena, kind: str, rows: RecordColumns, session: Array) -> tuple
 
 
 def _graph_stacks(arena: Arena, rows: RecordColumns, stack: Array) -> Array:
-    """Rows of graph nodes take the stack of the node's creation where it is known."""
+    """Give rows of graph nodes the stack of the node's creation, if known."""
     nodes = rows["graph_node"]
     if not (nodes[0] if one_value(nodes) else nodes.any()):
         return stack

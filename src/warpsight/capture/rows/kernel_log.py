@@ -35,18 +35,18 @@ _DEFINITION = b'{"type":"callstack_def","callstack_id":"'
 
 
 def configure(raw: Path, path: str, stacks: str) -> None:
-    """Have the conversion of a recording write a kernel log to `path`, a file that exists; once."""
+    """Make the conversion of a recording write a kernel log to `path`, an existing file; once."""
     if (raw / _STATE).exists():  # an earlier converter has begun with it
         return
     manifest.write_json(raw / _STATE, {"path": path, "stacks": stacks, "states": {}})
 
 
 class KernelLog:
-    """The log of one recording. If it cannot be written, it ends with a loss row and the trace goes on."""
+    """The log of one recording. If it cannot be written, it ends with a loss row and the conversion continues."""
 
     @classmethod
     def of(cls, raw: Path, definitions: Definitions, part: int) -> KernelLog | None:
-        """The log that a recording requested, in its state when `part` was committed, or None."""
+        """The log that a recording requested, in its state at the commit of `part`, or None."""
         try:
             settings = json.loads((raw / _STATE).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class KernelLog:
         manifest.write_json(self._raw / _STATE, content)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -135,7 +135,7 @@ class KernelLog:
         self.close()
 
     def _report(self, arena: Arena) -> None:
-        """Write once that the log ends here."""
+        """Report once that the log ends here."""
         if self._problem != _REPORTED:
             arena.loss.add("kernel log", self._problem, 1, kind="kernel")
         self._problem = _REPORTED
@@ -155,7 +155,7 @@ def _numbers(value: object, count: int) -> Array:
 
 
 def _combinations(columns: list[Array], count: int) -> tuple[Array, Array]:
-    """Which distinct combination of values each row has, and the first row of each combination."""
+    """The distinct combination of values of each row, and the first row of each combination."""
     codes = np.zeros(count, np.int64)
     distinct = min(count, 1)
     for column in columns:

@@ -90,7 +90,7 @@ class LogTexts:
         return "," + _dump(content)[1:-1] + ',"correlation_id":'
 
     def _definition(self, stack: int) -> str:
-        """The line that defines a stack; empty when it was handed out before."""
+        """The line that defines a stack; empty if it was already written."""
         number = self._id(stack)
         if number in self.defined:
             return ""
@@ -107,7 +107,7 @@ class LogTexts:
         return f"{self._hashes[stack]:016x}"
 
     def _lines(self, stack: int) -> list[str]:
-        """Frames from the outermost inwards, so that the last one is the caller of the launch."""
+        """Frames, outermost first, so that the last one is the caller of the launch."""
         frames = []
         while stack:
             stack, frame, _, _ = self._tree[stack]
@@ -120,7 +120,7 @@ class LogTexts:
 
 
 def _frame(frame: Frame) -> str:
-    """`file:line in function`, of native code `function+0xoffset (module)`."""
+    """`file:line in function`; for native code, `function+0xoffset (module)`."""
     function, file, line, address, kind, _ = frame
     if kind == "native":
         readable = demangle.demangle_all([function])[0]

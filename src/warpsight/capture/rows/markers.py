@@ -26,7 +26,7 @@ _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}
 
 @dataclass
 class OpenRanges:
-    """Rows of ranges that began and have not ended, in the order they began."""
+    """Rows of ranges that have begun but not ended, in the order they began."""
 
     rows: Array
     thread: Array
@@ -38,7 +38,7 @@ class OpenRanges:
 
 
 def convert(arena: Arena, batch: Batch, final: bool) -> None:
-    """Write complete kernels and keep open ones; with `final`, write open ones too."""
+    """Write complete ranges and keep open ones; with `final`, write open ones too."""
     rows = np.concatenate([arena.open_ranges.rows, batch.rows])
     thread = np.concatenate([arena.open_ranges.thread, batch.thread])
     if not len(rows):
@@ -80,7 +80,7 @@ def _pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
 
 
 def _pair(chosen: Array, begins: Array, keys: list[Array]) -> tuple[Array, Array, int]:
-    """Among rows of equal keys a range ends with the row after its beginning."""
+    """Among rows with equal keys, each range ends with the row after its start."""
     same = np.ones(max(len(chosen) - 1, 0), bool)
     for key in keys:
         same &= key[1:] == key[:-1]

@@ -120,7 +120,7 @@ def _forward(call: Call) -> Estimate:
 
 
 def _each(call: Call, place: int | None, count: int, default: int) -> tuple[int, ...]:
-    """A value for each dimension; a single one holds for all."""
+    """A value for each dimension; a single value applies to all."""
     if place is None:
         return (default,) * count
     found = call.integers(place)
@@ -136,7 +136,7 @@ def _products(x: Tensor, weight: Tensor, result: Tensor, transposed: bool) -> in
 
 
 def _backward(call: Call) -> Estimate:
-    """Each gradient that the mask asks for is a convolution with as many products as the forward one."""
+    """Each gradient that the mask requests is a convolution with as many products as the forward one."""
     gradient_at, x_at, weight_at, transposed, mask_at = _BACKWARD[call.name]
     gradient, x, weight = (call.tensor(i) for i in (gradient_at, x_at, weight_at))
     mask = call.flags(mask_at if mask_at >= 0 else len(call.arguments) - 1)

@@ -47,7 +47,7 @@ _EXACT = frozenset(_KEEPING.split())
 
 
 def _base(name: str) -> str:
-    """The operator without namespace and without the `_` of one that works in place."""
+    """The operator without its namespace and without the `_` of in-place operators."""
     own = name.rsplit("::", 1)[-1]
     return own.removesuffix("_")
 
@@ -67,7 +67,7 @@ def elementwise(call: Call) -> Estimate:
 
 
 def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) -> Tensor:
-    """The result: the first input of an operator in place, a tensor that was given for it, else what broadcasting gives."""
+    """The result: the first input of an in-place operator, a tensor passed in for it, otherwise the broadcast shape."""
     if call.name.endswith("_") and isinstance(call.arguments[0], Tensor):
         return Tensor(inputs[0].shape, inputs[0].dtype)
     if len(found) > len(inputs):
@@ -107,13 +107,13 @@ def _dropout(call: Call) -> Estimate:
 
 
 def _glu(call: Call) -> Estimate:
-    """Half of the input gates the other half: a sigmoid and a product per result."""
+    """One half of the input gates the other: a sigmoid and a product per result."""
     x = call.tensor(0)
     return _gated(x, Tensor((*x.shape[:-1], x.shape[-1] // 2), x.dtype))
 
 
 def _silu_and_mul(call: Call) -> Estimate:
-    """vLLM's: result, input of twice its size."""
+    """vLLM's: result, then an input of twice its size."""
     return _gated(call.tensor(1), call.tensor(0))
 
 
@@ -122,7 +122,7 @@ def _gated(x: Tensor, result: Tensor) -> Estimate:
 
 
 def _mse_loss(call: Call) -> Estimate:
-    """Difference and square; one more to sum them up where there is a single result."""
+    """Difference and square; plus one addition if there is a single result."""
     x, target = call.tensor(0), call.tensor(1)
     shape = broadcast(x.shape, target.shape)
     summed = call.integer(2) != 0
@@ -137,7 +137,7 @@ def _mse_loss_backward(call: Call) -> Estimate:
 
 
 def _foreach(call: Call) -> Estimate:
-    """One operator over a list of tensors. Kineto does not record the element types of lists: bytes are not known."""
+    """One operator over a list of tensors. Kineto does not record the element types of lists, so bytes are unknown."""
     base = _base(call.name).removeprefix("_foreach_")
     listed = call.tensor_list()
     count = sum(one.numel for one in listed)

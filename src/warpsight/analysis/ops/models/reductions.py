@@ -1,4 +1,4 @@
-"""Reductions (sum, mean, maximum, norm, variance, …), scans and pooling: one operation per element that is read."""
+"""Reductions (sum, mean, maximum, norm, variance, …), scans and pooling: one operation per element read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _reduction(call: Call) -> Estimate:
 
 
 def _dimensions(call: Call, base: str) -> tuple[int, ...] | None:
-    """The dimensions that are reduced, None for all."""
+    """The reduced dimensions; None means all."""
     place, count = _DIMENSIONS[base], len(call.arguments)
     if count <= place or (count == 2 and base in _WITHOUT):
         return None
@@ -101,7 +101,7 @@ def _each(call: Call, place: int, count: int, default: tuple[int, ...] | None) -
 
 
 def _adaptive(call: Call) -> Estimate:
-    """A mean for each place of the result: every element is read once."""
+    """A mean for each position of the result: every element is read once."""
     x = call.tensor(0)
     sizes = call.integers(1)
     if sizes is None:
@@ -111,7 +111,7 @@ def _adaptive(call: Call) -> Estimate:
 
 
 def _pool_backward(call: Call) -> Estimate:
-    """One addition per gradient that comes in (an average: per element that goes out)."""
+    """One addition per incoming gradient (for an average, per outgoing element)."""
     gradient, x = call.tensor(0), call.tensor(1)
     indices = call.tensors[2:3] if "max" in call.name else []
     flops = gradient.numel if indices else x.numel
