@@ -34,7 +34,7 @@ _FOCUS = re.compile(
 
 @dataclass(frozen=True)
 class _GdbKernel:
-    """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, the name as it is printed."""
+    """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, and the name as printed."""
 
     number: int
     device: int
@@ -137,7 +137,7 @@ def _exception(text: str) -> str | None:
 
 
 def find() -> Path | None:
-    """cuda-gdb's program; None where it is not installed."""
+    """The path of cuda-gdb; None if it is not installed."""
     found = shutil.which("cuda-gdb")
     return Path(found) if found else find_tool("cuda-gdb")
 

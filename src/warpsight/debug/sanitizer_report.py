@@ -115,7 +115,7 @@ def _frame_json(frame: Frame, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
-    """The findings of all processes' reports, the most severe and frequent first, and any damage."""
+    """The findings from all processes' reports, most severe and frequent first, and any damage."""
     found: dict[tuple[object, ...], SanitizerFinding] = {}
     problems: list[str] = []
     for path in paths:
@@ -134,7 +134,7 @@ def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
 
 
 def _records(path: Path, problems: list[str]) -> Iterator[Element]:
-    """The whole records of one report; a report that was cut ends with a problem."""
+    """The complete records of one report; a truncated report ends with a problem."""
     try:
         for _, element in iterparse(path, events=("end",)):
             if element.tag == "record":

@@ -103,7 +103,7 @@ def _dimensions(values: Sequence[int | None]) -> tuple[int, int, int] | None:
 
 @dataclass(frozen=True)
 class Join:
-    """The launch of a dump's grid: how it was found, and whether others could be it."""
+    """The launch of a dump's grid, how it was found, and whether there are other candidates."""
 
     launch: OutstandingLaunch | None
     candidates: int

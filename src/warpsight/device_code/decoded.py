@@ -92,7 +92,7 @@ def from_texts(texts: list[str], flow: ControlFlow) -> list[Decoded]:
 
 
 def _with_descriptor(known: RegisterAccess, word: Array, architecture: int) -> RegisterAccess:
-    """With the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
+    """Add the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
     if (
         architecture >= _HOPPER
         or known.operation not in _GENERIC_ACCESSES

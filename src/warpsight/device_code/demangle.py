@@ -81,7 +81,7 @@ def _demangled(library: ctypes.CDLL, name: str) -> str | None:
 
 
 def demangle_all(names: Iterable[str]) -> list[str]:
-    """:func:`demangle` for many names; repeated names are looked up."""
+    """:func:`demangle` for several names; repeated names are cached."""
     known: dict[str, str] = {}
     return [known[name] if name in known else known.setdefault(name, demangle(name)) for name in names]
 
@@ -148,7 +148,7 @@ def _local(braces: str) -> str:
 
 
 def _operator_at(text: str, i: int) -> str:
-    """The operator's name when `operator…` begins here, with its symbol; empty otherwise."""
+    """The operator's name if `operator…` begins here, with its symbol; otherwise empty."""
     if not text.startswith("operator", i) or (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
         return ""
     rest = text[i + 8 :]

@@ -81,7 +81,7 @@ def disassemble(code: bytes, address: int, architecture: int) -> list[Instructio
 
 
 def disassemble_together(codes: Mapping[int, bytes], architecture: int) -> dict[int, dict[int, str]]:
-    """Texts of several pieces of code by key and offset: one run of nvdisasm over them laid end to end.
+    """Texts of several pieces of code by key and offset, from a single run of nvdisasm over their concatenation.
 
     A run takes a tenth of a second and more, whatever it reads.
     """

@@ -123,7 +123,7 @@ class Elf:
         return table, names if names < whole else 0
 
     def section_name(self, index: int) -> str:
-        """The name of a section; empty when it cannot be read."""
+        """The name of a section; empty if it cannot be read."""
         known = self._names.get(index)
         if known is None:
             known = self._names[index] = self.text_at(self._name_section, int(self.sections["name"][index]))
@@ -159,7 +159,7 @@ class Elf:
         return b"" if index is None else self.contents(index).tobytes()
 
     def text_at(self, section: int, offset: int) -> str:
-        """The string that begins at an offset of a string table; empty when it is not there."""
+        """The string at an offset of a string table; empty if it is out of range."""
         if section == 0 or section >= len(self.sections):
             return ""
         begin, size = (int(self.sections[f][section]) for f in ("offset", "size"))

@@ -168,5 +168,5 @@ def _place(cubin: Cubin, function: str, offset: int) -> tuple[int, int] | None:
 
 
 def frame_text(frame: Frame) -> str:
-    """`function (file:line)`, as frames of host stacks are written; the function alone where the file is not known."""
+    """`function (file:line)`, like frames of host stacks; only the function if the file is unknown."""
     return f"{frame.function or '?'} ({frame.file}:{frame.line})" if frame.file else frame.function or "?"

@@ -28,7 +28,7 @@ _T = TypeVar("_T", bound="StoredTrace")
 
 @dataclass(frozen=True)
 class _ImportedFile:
-    """One file that was read; `damage` is empty when it was whole."""
+    """One imported file; `damage` is empty if it was complete."""
 
     path: str
     format: str
@@ -186,7 +186,7 @@ def _read_all(
 
 
 def _files(path: _Path) -> Sequence[_Path]:
-    """What to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
+    """The files to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
     if not Path(path).is_dir():
         return [path]
     from warpsight.formats import registry

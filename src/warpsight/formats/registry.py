@@ -290,7 +290,7 @@ def sniff(source: Source) -> str | None:
 
 
 def _knows(one: Reader, source: Source) -> bool:
-    """Whether a reader claims a source; content that makes it fail is not claimed."""
+    """Whether a reader recognizes a source; a reader that fails on the content does not."""
     try:
         return one.sniff(source)
     except (WarpsightError, OSError, MemoryError):

@@ -79,5 +79,5 @@ class Selection:
         return " AND ".join(terms)
 
     def instants(self, column: str = "time") -> str:
-        """The SQL condition for a table of moments."""
+        """The SQL condition for a table of instants."""
         return Rows(self.begin, self.end).where(time=column)

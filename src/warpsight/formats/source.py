@@ -58,7 +58,7 @@ class Source:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a folder: `head` is empty then and nothing can be opened."""
+        """Whether it is a folder, in which case `head` is empty and it cannot be opened."""
         return self.path.is_dir()
 
     @cached_property
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first 64 KiB, decompressed; fewer when the file is shorter."""
+        """The first 64 KiB, decompressed; fewer if the file is shorter."""
         if self.is_directory:
             return b""
         damaged = self.truncated, self.damage
@@ -122,7 +122,7 @@ class Source:
         return Source(path)
 
     def members(self, paths: Iterable[Path]) -> Iterator[Source]:
-        """Files of this folder in sequence, each closed again; if one ended early, so did the folder."""
+        """Files of this folder in sequence, each closed afterward; a truncated file also marks the folder as truncated."""
         for path in paths:
             with self.member(path) as member:
                 yield member
@@ -134,7 +134,7 @@ class Source:
         return FormatError(self.name, problem, offset=offset, line=line)
 
     def ended_early(self, where: str) -> None:
-        """Note that the data is not whole: `where` is a clause such as `the JSON ends inside an event`."""
+        """Note that the data is incomplete: `where` is a clause such as `the JSON ends inside an event`."""
         self.truncated = True
         self.damage = self.damage or where
 
@@ -186,7 +186,7 @@ class _Damaged(Exception):
 
 
 class _Decoder(Protocol):
-    """Decompression over the ends of members and frames."""
+    """Decompression across the ends of members and frames."""
 
     piece: int
 
@@ -264,7 +264,7 @@ class _Inflating(Protocol):
 
 
 def _slowly(stream: _Inflating, data: bytes) -> bytes:
-    """The data that deflate gives before the damage: a failing call gives nothing, so the calls are small."""
+    """The data that deflate yields before the damage: a failing call yields nothing, so the calls are small."""
     parts = []
     for first in range(0, len(data), 64):
         try:

@@ -89,7 +89,7 @@ class Target:
         return self._writer.names(texts)
 
     def shape(self, **columns: object) -> int:
-        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular.
+        """Id of a launch shape from columns of table `shape`; missing ones are 0 and regular.
 
         So are numbers that their column cannot hold, which no launch has: real files contain some that were never set.
         """
@@ -124,11 +124,11 @@ class Target:
         return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
 
     def thread(self, process: int, tid: object, name: str | None = None) -> int:
-        """Thread id for rows: `tid` itself if it is a non-negative int32, else a negative number in its place."""
+        """Thread id for rows: `tid` itself if it is a non-negative int32, otherwise a negative substitute."""
         return self._identities.thread(process, tid, name)
 
     def device(self, key: object, **columns: object) -> int:
-        """Id of a device by its key: a UUID if known, else a tuple that begins with :attr:`scope`.
+        """Id of a device by its key: a UUID if known, otherwise a tuple that begins with :attr:`scope`.
 
         Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
         """
@@ -175,7 +175,7 @@ class Target:
             self._write(max(self._sizes, key=lambda name: self._sizes[name][1]))
 
     def _without_gaps(self, table: str, rows: pa.Table) -> pa.Table:
-        """The rows that have a value wherever the table needs one; the others are counted as lost."""
+        """Drop rows with a null in a required column, counting them as lost."""
         from warpsight.model import arrow
 
         for column in TABLES[table].columns:
@@ -212,7 +212,7 @@ class Target:
             self._flush_small("attribute")
 
     def note(self, text: str, kind: str | None = None) -> None:
-        """Add a note about how the trace was recorded or read; it does not mean that anything is missing."""
+        """Add a note about how the trace was recorded or read; it does not imply missing data."""
         self.lost(0, text, kind, severity="note")
 
     def lost(
@@ -264,7 +264,7 @@ class Target:
             self.add(table, rows)
 
     def _write(self, table: str) -> None:
-        """Hand the rows of a table to a writing thread, when there is room and its earlier rows are written."""
+        """Pass the rows of a table to a writing thread, once there is room and its earlier rows are written."""
         self._sizes.pop(table, None)
         tables = self._waiting.pop(table, [])
         if not tables:
@@ -283,7 +283,7 @@ class Target:
         self._writer.add(table, rows)
 
     def _notice(self, table: str, data: pa.Table) -> None:
-        """Widen the time span of the processes that the rows belong to."""
+        """Extend the time span of the processes that the rows belong to."""
         from warpsight.model import arrow
 
         names = data.column_names

@@ -14,7 +14,7 @@ LONGEST = 10
 
 
 class Overlong(ValueError):
-    """A number that does not end within ten bytes, or not before the data does; `offset` is where it begins."""
+    """A number that does not end within ten bytes or before the end of the data; `offset` is its start."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"a number at byte {offset} does not end")
@@ -115,7 +115,7 @@ def encode_one(value: int) -> bytes:
 
 
 def ragged(starts: Column, counts: Column) -> Column:
-    """The places `start, start + 1, … start + count - 1` of every row, in sequence."""
+    """The positions `start, start + 1, … start + count - 1` of every row, in sequence."""
     total = int(counts.sum())
     if not total:
         return np.empty(0, np.int64)

@@ -211,7 +211,7 @@ class _IoVec(ctypes.Structure):
 
 
 def _can_read_child() -> bool:
-    """Try process_vm_readv on a forked child, in which our own addresses hold."""
+    """Try process_vm_readv on a forked child, where our own addresses are valid."""
     libc = ctypes.CDLL(None, use_errno=True)
     source, target = ctypes.create_string_buffer(b"warpsight"), ctypes.create_string_buffer(9)
     gate_read, gate_write = os.pipe()

@@ -127,7 +127,7 @@ def _command(folder: Path) -> str | None:
 
 
 def _times(folder: Path, proc: Path) -> tuple[float | None, float | None]:
-    """Start in seconds since the epoch, and CPU time over lifetime in percent."""
+    """Start time in seconds since the epoch, and CPU time as a percentage of the lifetime."""
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         boot = next(

@@ -22,19 +22,19 @@ _KEPT = 0.85
 
 
 def entropy(rate: Floats) -> Floats:
-    """Bits of a run that fails at this rate."""
+    """Entropy, in bits, of a run that fails at this rate."""
     inside = np.clip(rate, 1e-12, 1 - 1e-12)
     return np.asarray(-inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside))
 
 
 def forgetful(rates: Floats) -> Floats:
-    """A belief about the rates for a search of other sets."""
+    """The belief about the rates, discounted for a search over other sets."""
     kept = rates**_KEPT
     return np.asarray(kept / kept.sum())
 
 
 class Bisection:
-    """The belief about where failing begins.
+    """The belief about the position where failures begin.
 
     Attributes:
         weight: probability of each pair of :data:`RATES` (rows) and position (columns); the last position: no set can fail.

@@ -213,7 +213,7 @@ def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], DetectorResult]
 
 
 def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[EventTrace]) -> Provoked:
-    """What delays did; that they could not be tried loses nothing of what the detectors found."""
+    """The effect of delays; if they could not be tried, the detectors' findings still count."""
     try:
         return provoke(suspicious(traces))
     except EndedError:

@@ -42,7 +42,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Files that every run with the Sanitizer needs, made once or installed."""
+    """Files needed by every run with the Sanitizer, either generated once or installed."""
 
     library: Path
     sanitizer: Path
@@ -87,7 +87,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
 
 
 def _written(plan: Plan) -> Path:
-    """The file in which the library reads a plan."""
+    """The plan file read by the library."""
     text = "\n".join([*lines(plan), ""]).encode()
     path = Path(_folder().name, hashlib.sha256(text).hexdigest()[:32])
     if not path.exists():
@@ -96,7 +96,7 @@ def _written(plan: Plan) -> Path:
 
 
 def changed(plan: Plan) -> Path | None:
-    """The file from which a running process takes a plan; None if it must start with it."""
+    """The file from which a running process takes a new plan; None if it must be restarted for it."""
     return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
@@ -163,7 +163,7 @@ def lines(plan: Plan) -> list[str]:
 
 
 def _merged(ranges: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """Ascending ranges that do not touch."""
+    """Merged ascending ranges that do not touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
@@ -198,7 +198,7 @@ def logs(log_path: Path) -> list[Path]:
 
 
 def losses(log_path: Path) -> list[str]:
-    """Losses of a run's logs, and failures in it, one sentence each."""
+    """Losses in a run's logs, and failures in the run, one sentence each."""
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 

@@ -27,7 +27,7 @@ _SURE = 0.95
 
 
 class Undecided(WarpsightError):
-    """The oracle was asked as often as allowed, and the answer is not known."""
+    """The oracle was queried as often as allowed, and the answer is still unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Minimal:
 
 
 def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
-    """The shortest failing prefix between `low` and `high`, whose last prefix is known to fail, if runs do not err."""
+    """The shortest failing prefix between `low` and `high`, whose last prefix is known to fail, assuming that runs do not err."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fails(middle) else (middle + 1, high)
@@ -75,7 +75,7 @@ def exact(count: int, oracle: Oracle) -> Minimal:
 
 @dataclass
 class _Stage:
-    """The search for one element: the belief, how many elements are left, and those kept so far."""
+    """The search for one element: the belief, how many elements remain, and those kept so far."""
 
     belief: Bisection
     left: int
@@ -171,7 +171,7 @@ class Search:
 
     @staticmethod
     def _revise(belief: Bisection, beyond: float) -> None:
-        """Back up to an earlier element: the chosen elements do not reproduce the failure with this probability."""
+        """Back up to an earlier element: the probability that the chosen elements do not reproduce the failure."""
         chosen = int(belief.position.argmax())
         above = max(float(belief.position[chosen + 1 :].sum()), 1e-300)
         belief.weight[:, chosen + 1 :] *= beyond / above
@@ -179,7 +179,7 @@ class Search:
         belief.weight /= belief.weight.sum()
 
     def _confirmed(self, stage: _Stage) -> Minimal:
-        """Leave out each kept element once more: only those without which runs do not fail stay."""
+        """Leave out each kept element once more: only elements without which runs do not fail stay."""
         confidence, rates = float(stage.belief.position[0]), stage.belief.rates
         kept, enough = stage.kept, (1 - self.confidence) / 2 / max(len(stage.kept), 1)
         for element in stage.kept:

@@ -132,7 +132,7 @@ class TestedProcess:
         return self.pipe >= 0
 
     def ask(self, request: TrialRequest) -> None:
-        """Have a process that waits make other trials."""
+        """Have a waiting process run further trials."""
         os.write(self.pipe, msgspec.json.encode(request) + b"\n")
 
     def outcome(
@@ -241,7 +241,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
 
 
 def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begin_ns: int) -> list[str]:
-    """How what the run made differs from the reference; `save` makes the reference of it."""
+    """How the run's output differs from the reference; `save` stores it as the reference."""
     made = [("standard output", folder / "stdout")] if oracle.same_output else []
     made += [(name, Path(name)) for name in oracle.same_files]
     found = []
@@ -258,7 +258,7 @@ def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begi
 
 
 def _charged(outcome: RunOutcome, lines: list[TrialLine]) -> RunOutcome:
-    """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
+    """The outcome with its trials counted, naming the trial that failed, crashed or hung."""
     trials = [line for line in lines if line.trial is not None]
     begun = [line for line in trials if not line.ended]
     if not begun:

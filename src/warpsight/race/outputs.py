@@ -14,7 +14,7 @@ _SHOWN = 60
 
 
 def array_of(value: Any) -> npt.NDArray[Any]:
-    """A tensor (torch, CuPy, JAX, NumPy or nested lists) as an array in host memory; its work on the device is waited for."""
+    """A tensor (torch, CuPy, JAX, NumPy or nested lists) as an array in host memory, after waiting for its device work."""
     if hasattr(
         value, "detach"
     ):  # torch: types that NumPy does not have (bfloat16, float8) fit into 32 bits without loss

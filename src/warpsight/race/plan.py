@@ -35,7 +35,7 @@ Rank = Annotated[int, Meta(ge=0, le=15)]
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An instruction before which warps wait, or after which: kinds named `…_release` and `mbarrier_attempt`.
+    """An instruction before or after which warps wait; the latter for kinds named `…_release` and `mbarrier_attempt`.
 
     Attributes:
         kernel: mangled name of the function.
@@ -158,7 +158,7 @@ def read(path: Path | str) -> Plan:
 
 
 def write(plan: Plan, path: Path | str) -> None:
-    """Write a plan, replacing the file; when this returns it is on the disk, and at no moment was there half a plan.
+    """Write a plan, atomically replacing the file; on return it is durable.
 
     Secrets in the command line of its program and in the names of source files are left out.
 
@@ -176,7 +176,7 @@ def _secretless(point: Point) -> Point:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Give a private file this content, all or nothing, on the disk when this returns.
+    """Atomically replace a private file's content; on return it is durable.
 
     Raises:
         WarpsightError: when it cannot be written.
@@ -195,7 +195,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on the disk, which a rename alone does not do; nothing where a folder cannot be synchronized."""
+    """Make the names in a folder durable, which a rename alone does not; a no-op where folders cannot be synchronized."""
     if os.name != "posix":
         return
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -173,7 +173,7 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
 
 
 def _point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
-    """The point of an instruction; None where its code is not in the trace."""
+    """The point of an instruction; None if its code is not in the trace."""
     found = trace.section(place.module, place.function)
     if found is None:
         return None

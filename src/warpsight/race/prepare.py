@@ -81,7 +81,7 @@ class PrioritySchedule:
 
     @property
     def bound(self) -> float:
-        """How often, at least, a bug of its depth shows."""
+        """A lower bound on how often a bug of its depth shows."""
         return counter.bound(self.plan.depth, self.warps, self.plan.steps)
 
 
@@ -228,7 +228,7 @@ def _by_function(found: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def _aligned(before: list[Point], after: list[Point]) -> dict[Point, Point]:
-    """Points of a function and those of its changed self that correspond."""
+    """Points of a function and the corresponding ones in its changed version."""
     pairs: dict[Point, Point] = {}
     free = list(after)
     for point in before:
@@ -240,7 +240,7 @@ def _aligned(before: list[Point], after: list[Point]) -> dict[Point, Point]:
 
 
 def _distance(one: Point, other: Point) -> int:
-    """Lines between two instructions; many where they are in different files, none where lines are not known."""
+    """Lines between two instructions; a large number for different files, 0 if lines are unknown."""
     if not one.source or not other.source:
         return 0
     (file, _, line), (other_file, _, other_line) = (

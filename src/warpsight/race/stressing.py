@@ -52,7 +52,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an experiment without an answer: runs, seconds, or a rate shown to be below `rate`."""
+    """When an experiment without an answer stops: runs, seconds, or a rate shown to be below `rate`."""
 
     runs: int = 1000
     seconds: float = 600.0
@@ -60,7 +60,7 @@ class Limits:
 
 
 class Arm(msgspec.Struct):
-    """The outcome of an arm, over trials if a run has several; `runs` are processes."""
+    """The outcome of an arm, counted in trials if a run has several; `runs` are processes."""
 
     runs: int = 0
     trials: int = 0
@@ -105,7 +105,7 @@ Progress = Callable[["State"], None]
 
 @dataclass
 class State:
-    """The knowledge at a moment: ended runs in the order of their draw, without gaps, and their evidence."""
+    """The knowledge at one time: finished runs in the order they were drawn, without gaps, and their evidence."""
 
     plan: Plan
     alpha: float
@@ -125,7 +125,7 @@ class State:
 
     @property
     def seconds(self) -> float:
-        """How long the experiment has taken, interruptions aside."""
+        """Duration of the experiment, without interruptions."""
         return self.spent + time.monotonic() - self.begun
 
     @property
@@ -135,7 +135,7 @@ class State:
 
     @property
     def delayed(self) -> Arm:
-        """The delayed arm, all ceilings together."""
+        """The delayed arm, all ceilings combined."""
         arms = self.ceilings.values()
         return Arm(sum(a.runs for a in arms), sum(a.trials for a in arms), sum(a.failures for a in arms))
 
@@ -207,7 +207,7 @@ class State:
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
-        """Ceiling and seed of the plan that fails most often; among equals, the one with the shortest delays.
+        """Ceiling and seed of the plan that fails most often; on ties, the one with the shortest delays.
 
         How often is estimated from its own runs and, as if that were one run more, from the trials of its ceiling.
         """
@@ -288,7 +288,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
 
 @dataclass
 class _Running:
-    """Runs that were drawn: those that did not end yet, and those that ended before an earlier one."""
+    """Drawn runs: those still running, and those that finished before an earlier one."""
 
     pending: list[Drawn]
     early: dict[int, tuple[Drawn, RunOutcome]]
@@ -344,7 +344,7 @@ def _record(
     drawn: Drawn,
     outcome: RunOutcome,
 ) -> None:
-    """Make a result durable, and take in those whose turn it is: a decision must not depend on which run is quicker."""
+    """Save a result, and apply those whose turn it is: a decision must not depend on which run is faster."""
     journal.append(
         {"run": drawn.run, "outcome": msgspec.to_builtins(outcome), "seconds": round(state.seconds, 3)}
     )
@@ -356,7 +356,7 @@ def _record(
 
 
 def _replay(journal: ExperimentJournal, state: State) -> _Running:
-    """What an interrupted experiment knew already; its runs that did not end are run again as they were drawn."""
+    """Restore what an interrupted experiment already knew; its unfinished runs are repeated as drawn."""
     drawn = {one.run: one for one in _drawn(journal.lines)}
     state.spent = max((line["seconds"] for line in journal.lines if "seconds" in line), default=0.0)
     outcomes = {

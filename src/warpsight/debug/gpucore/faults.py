@@ -1,4 +1,4 @@
-"""The verdict on a dump: which exceptions there were, and which came first in the debugger's order."""
+"""The verdict on a dump: its exceptions, and which came first in the debugger's order."""
 
 from __future__ import annotations
 

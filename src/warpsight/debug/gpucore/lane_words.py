@@ -77,7 +77,7 @@ def _numbers(noun: str, values: list[int]) -> str:
 
 
 def _blocks(lanes: LaneMap, mine: Array, blocks: Array) -> str:
-    """Of which blocks: nothing for a grid of one."""
+    """Which blocks; empty for a grid of one block."""
     grid = int(lanes.grid[mine][0])
     launched = lanes.launched[grid]
     present = int((lanes.block_grid == grid).sum())

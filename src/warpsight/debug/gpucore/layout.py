@@ -50,7 +50,7 @@ class Kind(enum.IntEnum):
 
 
 def _row(text: str) -> np.dtype[np.void]:
-    """A dtype of fields in order: `name`, `name:8` for eight bytes, `name*3` for an array of three."""
+    """A dtype of consecutive fields: `name`, `name:8` for eight bytes, `name*3` for an array of three."""
     fields: list[tuple[str, str] | tuple[str, str, tuple[int, ...]]] = []
     for word in text.split():
         name, _, size = word.partition(":")

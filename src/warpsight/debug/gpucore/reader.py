@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 
 
 class CoreError(WarpsightError):
-    """A file is not a CUDA core dump, or nothing in it can be read."""
+    """A file is not a CUDA core dump, or contains nothing readable."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class GpuCore:
             raise CoreError(f"{path}: {error.strerror or error}") from None
 
     def _notice_cut(self) -> None:
-        """Report sections that reach past the end of the file, whether or not anybody will read them."""
+        """Report sections that extend past the end of the file, even if they are never read."""
         headers, limit = self.elf.sections, np.uint64(len(self.elf.data))
         stored = (headers["type"] != 0) & (headers["type"] != _NOBITS) & (headers["size"] > 0)
         outside = stored & (
@@ -168,7 +168,7 @@ class GpuCore:
         return _SectionTable(rows, parent, np.repeat(sections, counts), place)
 
     def _gather(self, dtype: np.dtype[np.void], begin: Array, counts: Array, stride: Array) -> Array:
-        """Copy the known part of every row; what a driver did not write is zero."""
+        """Copy the known part of every row; fields that a driver did not write are zero."""
         width = dtype.itemsize
         out = np.zeros((int(counts.sum()), width), np.uint8)
         data, at = self.elf.data, 0
@@ -180,7 +180,7 @@ class GpuCore:
         return out.view(dtype).reshape(-1)
 
     def _owners(self, kind: Kind, parent: Kind | None, owner: Array, owner_row: Array) -> Array:
-        """Index of the owning row of each row; -1, and a problem, where the file names one that is not there."""
+        """Index of each row's owner; -1, and a problem, if the file names one that does not exist."""
         if parent is None:
             return np.full(len(owner), -1, np.int64)
         above = self.table(parent)
@@ -208,7 +208,7 @@ class GpuCore:
         return int(sections[at]) if at < len(keys) and int(keys[at]) == key else None
 
     def _by_owner(self, kind: Kind) -> tuple[Array, Array]:
-        """The sections of a kind in the order of their owners: `sh_link` above `sh_info` as one number, and the sections."""
+        """The sections of a kind, sorted by owner: `sh_link` and `sh_info` as one number, and the sections."""
         known = self._owned.get(kind)
         if known is None:
             sections = np.flatnonzero(self._kinds == kind.section_type)
@@ -265,7 +265,7 @@ class GpuCore:
         return self._cubins[module]
 
     def memory(self, address: int, size: int) -> bytes | None:
-        """Global or managed memory of the dump; None when it was not written."""
+        """Global or managed memory of the dump; None if it was not written."""
         kinds = (Kind.GLOBAL.section_type, Kind.MANAGED.section_type)
         for section in np.flatnonzero(np.isin(self._kinds, kinds)):
             begin = int(self.elf.sections["addr"][section])

@@ -215,7 +215,7 @@ class View:
         }
 
     def accesses(self, fault: Fault) -> dict[str, Any] | None:
-        """The addresses of a memory exception's warp, where its registers still hold them."""
+        """The addresses of a memory exception's warp, if its registers still hold them."""
         found = accesses(self.core, self.code, fault)
         if found is None:
             return None
@@ -265,7 +265,7 @@ class View:
         return found
 
     def grids(self) -> list[dict[str, Any]]:
-        """The grids with their lanes counted."""
+        """The grids with the number of their lanes."""
         core, at = self.core, self.joined
         grids, warps = core.table(Kind.GRIDS), core.table(Kind.WARPS)
         warp_grid = np.full(len(warps), -1, np.int64)

@@ -40,7 +40,7 @@ class Frame:
 
     @property
     def text(self) -> str | None:
-        """The line of source, stripped; None when the file is not here or shorter."""
+        """The source line, stripped; None if the file is missing or shorter."""
         return source_line(self.file, self.line)
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def _lines(path: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=1024)
 def find_source(path: str, folders: tuple[str, ...]) -> str | None:
-    """Find a source file on this machine: at its path, else under one of the folders by the longest matching suffix."""
+    """Find a source file on this machine: at its path, otherwise under one of the folders by the longest matching suffix."""
     parts = Path(path).parts
     suffix = Path(path).suffix.lower()
     if not _SUFFIXES.fullmatch(suffix) and (suffix or _HEADERS not in parts):

@@ -95,7 +95,7 @@ class LineSequence:
 
 
 class DamagedTable(Exception):
-    """The table ends early or contradicts itself; earlier rows are valid."""
+    """The table is truncated or inconsistent; earlier rows are valid."""
 
 
 def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[LineSequence]:
@@ -252,7 +252,7 @@ class _Unit:
         return at
 
     def _extended(self, state: _State, opcode: int, at: int, end: int) -> bool:
-        """Carry one extended opcode out; whether it ends the sequence."""
+        """Execute one extended opcode; returns whether it ends the sequence."""
         if end > self.end:
             raise DamagedTable("an instruction reaches over its end")
         if opcode == _SET_ADDRESS:
@@ -272,7 +272,7 @@ class _Unit:
 
 
 class _State:
-    """The state machine's registers and the rows it made."""
+    """The state machine's registers and the rows it has produced."""
 
     def __init__(self, files: tuple[_SourceFile, ...]) -> None:
         self.files = files

@@ -25,7 +25,7 @@ _SAME = 0.9
 
 
 def _triton_caches() -> list[Path]:
-    """Folders in which Triton may have left PTX."""
+    """Folders that may contain Triton's PTX."""
     own = os.environ.get("TRITON_CACHE_DIR")
     return [Path(own)] if own else [Path(os.environ.get("TRITON_HOME", Path.home()), ".triton", "cache")]
 
@@ -79,7 +79,7 @@ def matches(text: str, embedded: bytes) -> bool:
 
 
 def parse(text: str, kernel: str, sources: tuple[str, ...] = ()) -> list[tuple[Frame, ...]]:
-    """The chain that holds for each line of a PTX file, counted from 1; `sources` are folders with Python files."""
+    """The chain of each line of a PTX file, counted from 1; `sources` are folders with Python files."""
     lines = text.splitlines()
     files = dict(filter(None, map(_file, lines)))
     by_name = {Path(path).name: path for path in files.values()}
@@ -117,7 +117,7 @@ def _file(line: str) -> tuple[int, str] | None:
 
 @lru_cache(maxsize=256)
 def function_around(path: str, line: int) -> str:
-    """The innermost Python function around a line; empty when the source is not here or is not Python."""
+    """The innermost Python function around a line; empty if the source is not on this machine or is not Python."""
     if not path.endswith(".py"):
         return ""
     best, begin = "", 0

@@ -103,7 +103,7 @@ class ControlFlow:
 
     @cached_property
     def _sources(self) -> dict[int, list[int]]:
-        """The branches that go to each instruction."""
+        """The branches that target each instruction."""
         found: dict[int, list[int]] = {}
         for branch in np.flatnonzero(self.targets >= 0).tolist():
             found.setdefault(int(self.targets[branch]), []).append(branch)
@@ -111,7 +111,7 @@ class ControlFlow:
 
     @cached_property
     def entered(self) -> frozenset[int]:
-        """The instructions that branches go to."""
+        """The instructions that are branch targets."""
         return frozenset(self._sources)
 
     def loop_around(self, index: int) -> InstructionLoop | None:
@@ -147,7 +147,7 @@ class ControlFlow:
         return following if target < 0 else [*following, target]
 
     def _branches_ahead(self, index: int) -> list[int]:
-        """The branches that can be reached from an instruction within the size of a loop."""
+        """The branches reachable from an instruction within the maximum loop size."""
         seen, ahead, waiting = {index}, [], deque([index])
         while waiting and len(seen) <= LARGEST_LOOP:
             here = waiting.popleft()
@@ -159,7 +159,7 @@ class ControlFlow:
         return ahead
 
     def _loop_of(self, branch: int, head: int) -> set[int]:
-        """The loop that a branch closes; empty when it closes none, or one that is too large."""
+        """The loop that a branch closes; empty if it closes none, or one that is too large."""
         found, waiting = {head, branch}, [] if branch == head else [branch]
         while waiting:
             here = waiting.pop()

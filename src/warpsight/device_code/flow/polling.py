@@ -132,7 +132,7 @@ def _poll(flow: ControlFlow, loop: InstructionLoop, index: int, name: str) -> Po
 
 
 def _never(words: Array, index: int) -> bool:
-    """Whether an instruction is switched off: `@!PT`, which compilers write around fences."""
+    """Whether an instruction is disabled: `@!PT`, which compilers write around fences."""
     return int(words[index, 0]) >> 12 & 15 == 15
 
 
@@ -181,7 +181,7 @@ def _is_uniform(name: str) -> bool:
 
 
 def _same_address(words: Array, loop: Sequence[int], index: int) -> bool:
-    """Whether the address of an access is the same each time round."""
+    """Whether an access uses the same address in every iteration."""
     register = _field(words, index, 24)
     wide = bool(int(words[index, 1]) >> 8 & 1)
     parts = [] if register == _RZ else [register, register + 1] if wide else [register]
@@ -189,7 +189,7 @@ def _same_address(words: Array, loop: Sequence[int], index: int) -> bool:
 
 
 def _constant(words: Array, loop: Sequence[int], register: int, before: int, asked: frozenset[int]) -> bool:
-    """Whether a register has the same value in each turn when an instruction reads it.
+    """Whether a register has the same value each time an instruction reads it.
 
     It has when the loop does not write it, or writes it, ahead of the reader, from what is the same itself. A register
     that is written only behind the reader carries a value from one turn to the next.
@@ -221,7 +221,7 @@ def _sources(words: Array, index: int, name: str) -> list[int]:
 
 
 def _uniform_source_is_constant(words: Array, loop: Sequence[int], index: int) -> bool:
-    """Whether the uniform register an instruction reads, if any, is the same in each turn: only constants go into it."""
+    """Whether the uniform register an instruction reads, if any, is the same in every iteration: only constants flow into it."""
     if int(words[index, 0]) >> 9 & 7 not in _UNIFORM_OPERAND:
         return True
     wanted = int(words[index, 0]) >> 32 & 0x3F
@@ -248,5 +248,5 @@ def reads_grid_size(flow: ControlFlow) -> bool:
 
 
 def counts_in_memory(flow: ControlFlow) -> bool:
-    """Whether code has an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
+    """Whether code contains an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
     return bool(np.isin(flow.words[:, 0] & np.uint64(0x1FF), (0x18A, 0x18E, 0x1A8, 0x18B, 0x1A9)).any())

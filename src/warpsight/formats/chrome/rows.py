@@ -48,7 +48,7 @@ _USED = frozenset((
 
 
 class _Happening(Protocol):
-    """A range or a moment of some track: what formats with tracks have in common."""
+    """A range or an instant on a track: the common part of formats with tracks."""
 
     name: Any
     cat: Any

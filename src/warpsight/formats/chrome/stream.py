@@ -40,7 +40,7 @@ _MAX_DAMAGE = 1000
 
 
 class EmptyObjects(ValueError):
-    """Millions of empty objects, each of which would otherwise take fifty times its size in memory."""
+    """Counts millions of empty objects, each of which would otherwise take fifty times its size in memory."""
 
 
 class EventStream(Generic[T]):
@@ -112,14 +112,14 @@ class EventStream(Generic[T]):
         self._window.advance(1)
 
     def _broken(self, problem: str) -> None:
-        """The object ends early or is damaged: events that were read are kept."""
+        """The object is truncated or damaged: the events read so far are kept."""
         if not self._window.ended and not self._any:
             raise self._error(problem)
         where = "ends" if self._window.ended else "is damaged"
         self._source.ended_early(f"the JSON {where} beside the events, at byte {self._window.offset:,}")
 
     def _value(self) -> object:
-        """Decode and consume one JSON value; None when the file ends inside it or it is damaged."""
+        """Decode and consume one JSON value; None if the file ends inside it or it is damaged."""
         size = 1 << 16
         self._skip_blanks()
         while size <= LONGEST:
@@ -161,7 +161,7 @@ class EventStream(Generic[T]):
                 return
 
     def _piece(self) -> tuple[list[T], bool]:
-        """Decode the longest run of whole events at the front of the window; True when the array ended with it."""
+        """Decode the longest run of complete events at the front of the window; True once the array has ended."""
         end = self._last_cut(len(self._window))
         last = self._window.search(_LAST, end or 0)
         if last is not None:
@@ -191,7 +191,7 @@ class EventStream(Generic[T]):
             return events, False
 
     def _last_cut(self, before: int) -> int | None:
-        """The last place before `before` where an event seems to end and another to begin."""
+        """The last position before `before` where an event seems to end and another to begin."""
         if self._separator:
             place = self._window.last(self._separator, before)
             if place >= 0:
@@ -215,7 +215,7 @@ class EventStream(Generic[T]):
         return events, True
 
     def _rest(self) -> tuple[list[T], bool]:
-        """The window holds no two events: one that is longer than a piece, or the last one."""
+        """The window contains no two events: a single one longer than a piece, or the last one."""
         if not self._window.ended and len(self._window) < LONGEST:
             size = len(self._window) + PIECE_BYTES
             while len(self._window) < size and not self._window.ended:
@@ -327,7 +327,7 @@ def _place(error: msgspec.DecodeError) -> int | None:
 
 
 def _value(data: Text, whole: bool) -> tuple[int | None, Any]:
-    """The JSON value at the beginning and where it ends; None when it may go on behind the data.
+    """The JSON value at the start and its end; None if it may continue after the data.
 
     The decoder itself shows where a value ends: by what it calls trailing characters.
 

@@ -16,7 +16,7 @@ _LIMIT = 1 << 62
 
 
 def nanoseconds(texts: Sequence[Any]) -> Int64:
-    """Times of a list of JSON values (bytes-like, a number or string each), cut off below a nanosecond.
+    """Times from a list of JSON values (bytes-like, a number or string each), truncated to nanoseconds.
 
     A value that is empty, no number, or beyond 146 years is :data:`MISSING`.
     """

@@ -73,7 +73,7 @@ class Tracks:
                     self._homes[track] = key(details["thread"])
 
     def _tensorflow(self, pid: Any, found: re.Match[str]) -> None:
-        """A process of one of TensorFlow's timelines, which are all of one program."""
+        """The process of one of TensorFlow's timelines, which all belong to one program."""
         self._owners[pid] = "TensorFlow"
         device, stream = int(found[2]), found[5] or found[4]
         if stream is not None:
@@ -82,7 +82,7 @@ class Tracks:
                 self._told.add(device)
 
     def adopt(self, pid: object, owner: object) -> None:
-        """What happens on the tracks of one process is another process's work."""
+        """Assign the events on one process's tracks to another process."""
         self._owners.setdefault(pid, owner)
 
     def repeated(self, event: ChromeEvent) -> bool:
@@ -97,7 +97,7 @@ class Tracks:
         return _XPROF.match(self._names.get(pid, "")) is not None and pid not in self._timeline
 
     def _of_xprof(self, pid: object, thread: str) -> bool:
-        """Whether a thread of one of XProf's devices holds its work, not sums of it."""
+        """Whether a thread of one of XProf's devices holds its work, rather than sums of it."""
         if self._streamed is None:
             self._streamed = {pid for (pid, _), name in self._threads.items() if _STREAM.match(name)}
         return _STREAM.match(thread) is not None if pid in self._streamed else thread == _XPROF_OPERATIONS

@@ -167,7 +167,7 @@ class _Writer:
             self._flows(data, rows, where, start, shared)
 
     def _arguments(self, data: Slices, rows: slice) -> list[Any]:
-        """`"correlation":5,"shape":"…"` with absent ones left out."""
+        """`"correlation":5,"shape":"…"`, leaving out missing ones."""
         parts: list[Any] = []
         columns: list[tuple[str, Column, Any]] = []
         if data.correlation is not None:
@@ -202,7 +202,7 @@ class _Writer:
         return parts
 
     def _flows(self, data: Slices, rows: slice, where: str, start: pa.Array, shared: Column) -> None:
-        """`s` at the launch, `f` at its work; where several kernels share a launch they are steps `t`."""
+        """`s` at the launch, `f` at its work; if several kernels share a launch, they are steps `t`."""
         assert data.flow is not None
         flow = data.flow[rows]
         there = np.flatnonzero(flow)
@@ -235,7 +235,7 @@ class _Writer:
 
 
 def _colors(data: Slices, rows: slice) -> list[Any]:
-    """`,"cname":"…"` for ranges that have a color; nothing where none has."""
+    """`,"cname":"…"` for ranges with a color; empty if none has one."""
     if data.attributes is None:
         return []
     found = pc.extract_regex(pa.array(data.attributes[rows], pa.string()), _COLORED)

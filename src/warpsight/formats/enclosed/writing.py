@@ -45,7 +45,7 @@ _OWN_ENTRIES = frozenset(("format", "schema", "warpsight", "rows", "processes", 
 
 
 class Summed:
-    """A file that is written to, with its length and checksum so far."""
+    """An output file that tracks its length and checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Everything goes on to `file`."""
@@ -76,7 +76,7 @@ def as_member(trace: StoredTrace, selection: Selection, file: Summed) -> None:
 
 
 def marker(selection: Selection) -> bytes:
-    """A field for the first packet of a Perfetto file: without it a compressed file need not be looked at whole."""
+    """A field for the first packet of a Perfetto file, so that a compressed file need not be scanned completely."""
     return message(FIELD, MAGIC) if selection.enclosed else b""
 
 
@@ -119,7 +119,7 @@ def _manifest(trace: StoredTrace) -> dict[str, Any]:
 
 
 def _identity(trace: StoredTrace) -> int:
-    """The same for all files of an export: several make one trace again."""
+    """An id shared by all files of an export: together they give one trace again."""
     rows = trace.sql(
         'SELECT process, pid, host, start FROM process UNION ALL SELECT device, "index", uuid, 0 FROM device'
     )
@@ -152,7 +152,7 @@ def _source(table: str) -> str:
 
 
 def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
-    """The SQL condition for the rows of a table that an export holds; None for a table without any."""
+    """The SQL condition for the rows of a table in an export; None if there are none."""
     columns = {column.name for column in TABLES[table].columns}
     shown = next((kind for kind, tables in KINDS.items() if table in tables), None)
     if table in _INTERNED or not trace.count(table):

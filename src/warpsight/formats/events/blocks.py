@@ -38,7 +38,7 @@ _FIELDS: dict[str, dict[str, type]] = {
 
 @dataclass(frozen=True)
 class Records:
-    """Records as they lay in a context's ring.
+    """Records as they were stored in a context's ring.
 
     Attributes:
         ring: number of the context's ring; sequence: position of the first word in it, from 0 without gaps.

@@ -27,7 +27,7 @@ class EventKind:
 
     @property
     def visit(self) -> str:
-        """The device function for delay plans, which notes the instruction or waits before it."""
+        """The device function for delay plans, which records the instruction or waits before it."""
         return f"ws_visit_{self.number}"
 
     @property

@@ -90,7 +90,7 @@ def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Ar
 
 
 def _at(halves: Array, place: Array) -> Array:
-    """Units at places; lanes that took no part may ask for places behind the last record."""
+    """Units at some positions; inactive lanes may ask for positions after the last record."""
     return halves[np.minimum(place, len(halves) - 1)]
 
 

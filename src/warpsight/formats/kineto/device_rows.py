@@ -112,7 +112,7 @@ def _graph(group: EventGroup) -> Columns:
 
 
 def kernels(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table kernel but the times."""
+    """Columns of table kernel except the times."""
     return {
         "name_id": placing.names(group),
         "shape_id": placing.shapes(group),
@@ -125,7 +125,7 @@ def kernels(group: EventGroup, placing: Placing) -> Columns:
 
 
 def memcpys(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memcpy but the times; peer devices by the number in the file."""
+    """Columns of table memcpy except the times; peer devices by the number in the file."""
     codes, names = group.codes(".name")
     parsed = [_copy(text(raw) or "") for raw in names] + [_copy("")]
     kinds = [arrow.take(pa.array([p[i] for p in parsed]), pa.array(codes % len(parsed))) for i in range(3)]
@@ -172,7 +172,7 @@ def _address(raw: bytes | None) -> int | None:
 
 
 def memsets(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memset but the times; Kineto does not record the value."""
+    """Columns of table memset except the times; Kineto does not record the value."""
 
     def memory_kind(raw: bytes | None) -> str:
         found = _MEMSET.match(text(raw) or "")
@@ -191,7 +191,7 @@ def memsets(group: EventGroup, placing: Placing) -> Columns:
 
 
 def syncs(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table sync but the times; `event_sync` is the correlation of the record that is waited for."""
+    """Columns of table sync except the times; `event_sync` is the correlation of the awaited record."""
 
     def kind(own: bytes | None, name: bytes | None) -> str:
         found = text(own) or text(name) or ""
@@ -207,7 +207,7 @@ def syncs(group: EventGroup, placing: Placing) -> Columns:
 
 
 def recorded(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table event but the time."""
+    """Columns of table event except the time."""
     return {
         "event": arrow.fill_null(group.integers("event_id"), 0),
         "event_sync": group.integers("correlation"),
@@ -217,7 +217,7 @@ def recorded(group: EventGroup, placing: Placing) -> Columns:
 
 
 def collectives(group: EventGroup) -> Columns:
-    """Columns of table collective but the times, of kernels that have a collective's arguments."""
+    """Columns of table collective except the times, for kernels with a collective's arguments."""
 
     def operation(raw: bytes | None) -> str:
         name = text(raw) or ""
@@ -243,7 +243,7 @@ def collectives(group: EventGroup) -> Columns:
 def _members(
     listed: bytes | None, size: bytes | None, first: bytes | None, stride: bytes | None
 ) -> str | None:
-    """The ranks of a group as JSON; PyTorch cuts long lists short, and then has the first rank and the distance."""
+    """The ranks of a group as JSON; PyTorch truncates long lists, and then gives the first rank and the stride."""
     count, begin, step = integer(size), integer(first), integer(stride)
     try:
         ranks = json.loads(text(listed) or "[]")
@@ -282,7 +282,7 @@ _DIRECTIONS = {
 
 
 def mtia_tables(group: EventGroup) -> NDArray[np.str_]:
-    """The table of each thing that MTIA's control processor did, by its name."""
+    """The table for each action of MTIA's control processor, by name."""
     codes, names = group.codes(".name")
     return np.array([_MTIA_TABLES.get(text(raw) or "", "kernel") for raw in names] + ["kernel"])[codes]
 

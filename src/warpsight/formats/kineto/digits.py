@@ -55,7 +55,7 @@ class Words8:
         return found
 
     def before(self, places: Int64) -> Words:
-        """Words that end at `places`, the byte at the highest place in the highest bits."""
+        """Words that end at `places`, the last byte in the highest bits."""
         begins = places - 8
         if not len(begins) or int(begins.min()) >= 0:
             found: Words = self._every[begins]
@@ -83,7 +83,7 @@ def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
 
 
 def _eight(found: Words, lengths: Int64 | np.int64 | None, wrong: object) -> Words:
-    """Words whose last `lengths` bytes are digits as numbers; `wrong` gets bits set where they are not."""
+    """Convert words whose last `lengths` bytes are digits to numbers; `wrong` gets bits set for other characters."""
     found ^= _ZEROS
     if lengths is not _WHOLE:
         found &= _LAST[lengths]
@@ -106,14 +106,14 @@ def unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
 
 
 def thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    """Unsigned numbers with at most three decimals, times 1000, and which spans are not (or are too large)."""
+    """Unsigned numbers with at most three decimals, times 1000, and which spans are invalid (or too large)."""
     return _in_parts(_thousandths, words, starts, ends)
 
 
 def _in_parts(
     parse: Callable[[Words8, Int64, Int64], tuple[Int64, Bools]], words: Words8, starts: Int64, ends: Int64
 ) -> tuple[Int64, Bools]:
-    """Parts whose columns in between stay in a cache."""
+    """Parts small enough for their intermediate columns to stay in the cache."""
     values, wrong = np.empty(len(starts), np.int64), np.empty(len(starts), bool)
     for begin in range(0, len(starts), _PART):
         part = slice(begin, begin + _PART)

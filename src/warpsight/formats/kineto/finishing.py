@@ -53,7 +53,7 @@ def _device_work(held: HeldTables, placing: Placing, by_correlation: Ordered) ->
 
 
 def _launching(held: HeldTables) -> tuple[Int64, Int64]:
-    """Correlations that calls of one process alone have, ascending, and that process; nothing in a file of one process.
+    """Correlations that occur in calls of one process only, ascending, and that process; empty in a file with one process.
 
     Device work does not name its process. A file that was put together from those of several ranks has several.
     """
@@ -72,7 +72,7 @@ def _launching(held: HeldTables) -> tuple[Int64, Int64]:
 
 
 def _forwards(held: HeldTables, stacks: PythonCallStacks, placing: Placing, backward: BackwardStacks) -> None:
-    """Join backward with its forward, where both are in the file and the forward has stacks."""
+    """Join backward with forward operators, if both are in the file and the forward ones have stacks."""
     adding = placing.names_for(accumulates)
     for rows in held.tables("op"):
         if rows["_forward_thread"].null_count == len(rows):
@@ -134,7 +134,7 @@ def _calls(
 
 
 def _keep(known: Ordered, keys: Int64, stacks: Int64) -> None:
-    """Remember the stacks of some keys; of several with one key the first."""
+    """Remember the stacks of some keys; the first one if a key has several."""
     there = stacks != 0
     known.add(np.zeros(int(there.sum()), np.int64), keys[there], stacks[there])
 

@@ -103,7 +103,7 @@ class EventGroup:
         return arrow.take(pa.array([make(*row) for row in listed], kind), pa.array(codes))
 
     def integers(self, field: str) -> pa.Array:
-        """A field as int64; null where it is absent, null, or not an integer."""
+        """A field as int64; null if it is absent, null, or not an integer."""
         spans = self.fields.get(field)
         if spans is None:
             return pa.nulls(self.rows, pa.int64())
@@ -129,7 +129,7 @@ class EventGroup:
         return pa.array(values, mask=absent) if absent.any() else pa.array(values)
 
     def _one_by_one(self, field: str, rows: Int64, values: Int64, absent: Bools) -> None:
-        """Integers that are more than a few digits: large ones, null, and invalid ones."""
+        """Integers with more than a few digits: large ones, null, and invalid ones."""
         misfits = []
         for row in rows.tolist():
             value = None
@@ -177,7 +177,7 @@ class EventGroup:
         return b"" if spans is None else bytes(self.text[int(spans[0][row]) : int(spans[1][row])])
 
     def values(self, field: str) -> list[Any]:
-        """A field as Python values, one per event; None for none."""
+        """A field as Python values, one per event; None for a missing one."""
         codes, texts = self.codes(field)
         known = [value(text) for text in texts]
         return [None if code < 0 else known[code] for code in codes.tolist()]
@@ -249,7 +249,7 @@ def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[In
 
 
 def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
-    """Spans as Arrow's binary values. An array of all borders has the spans as every second value.
+    """Spans as Arrow's binary values. In an array of all borders, the spans are every second value.
 
     Arrow makes room by the mean length of all values, so the last border, which belongs to no span, makes that the spans' own.
     """
@@ -265,7 +265,7 @@ def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
 
 
 def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], list[int]]:
-    """Codes below `size` without gaps, and the old code of each new one."""
+    """Codes below `size` renumbered without gaps, and the old code of each new one."""
     if size > 4 * len(codes) + 1024:
         kept, ranked = np.unique(codes, return_inverse=True)
         return ranked, kept.tolist()
@@ -285,7 +285,7 @@ def value(raw: bytes | None) -> object:
 
 
 def text(raw: bytes | None) -> str | None:
-    """A JSON string; None if absent or not a string. Strings with stray quotes or bytes are taken as they are."""
+    """A JSON string; None if absent or not a string. Strings with stray quotes or bytes are used unchanged."""
     if raw is None or raw[:1] != b'"':
         return None
     try:
@@ -295,13 +295,13 @@ def text(raw: bytes | None) -> str | None:
 
 
 def integer(raw: bytes | None) -> int | None:
-    """A JSON integer; None when it is absent or invalid."""
+    """A JSON integer; None if absent or invalid."""
     found = value(raw)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def json_text(raw: bytes) -> str:
-    """A value's JSON on one line; as a JSON string when it is invalid."""
+    """A value's JSON on one line; as a JSON string if it is invalid."""
     try:
         return msgspec.json.format(raw, indent=0).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):

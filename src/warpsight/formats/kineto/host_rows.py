@@ -43,7 +43,7 @@ def launching(group: EventGroup) -> Bools:
 
 
 def launches(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table launch but the times; ROCm's calls have kernel and shape."""
+    """Columns of table launch except the times; ROCm's calls have kernel and shape."""
 
     def kernel(raw: bytes | None) -> int | None:
         name = text(raw)
@@ -60,7 +60,7 @@ def launches(group: EventGroup, placing: Placing) -> Columns:
 
 
 def calls(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table api but the times."""
+    """Columns of table api except the times."""
     return {
         "function": _strings(group, ".name"),
         "correlation": group.integers("correlation"),
@@ -81,11 +81,11 @@ class ArgumentTexts:
         self._characters = 0
 
     def column(self, group: EventGroup, field: str) -> pa.Array:
-        """A field's JSON without its indentation; null for none."""
+        """A field's JSON without its indentation; null if missing."""
         return group.mapped(lambda raw: self._once(raw, _compact), pa.string(), field)
 
     def members(self, group: EventGroup, without: frozenset[str] = frozenset()) -> pa.Array:
-        """All arguments that are not named, and unknown fields of the event, as a JSON object; null without any."""
+        """All other arguments, and unknown fields of the event, as a JSON object; null if there are none."""
         fields = [
             name for name in group.fields if name not in without and (name not in KNOWN or name[0] != OWN)
         ]
@@ -131,7 +131,7 @@ def operators(group: EventGroup, placing: Placing, texts: ArgumentTexts) -> Colu
 
 
 def memory(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memory but the time."""
+    """Columns of table memory except the time."""
 
     def device(kind: bytes | None, number: bytes | None) -> int | None:
         found = integer(number)

@@ -91,7 +91,7 @@ class _Layout:
 
 @dataclass
 class LayoutEvents:
-    """Events of one layout: their numbers in the piece, their start, and the start and end of each field's values."""
+    """Events of one layout: their index in the piece, their start, and the start and end of each field's values."""
 
     layout: _Layout
     rows: Int64
@@ -101,7 +101,7 @@ class LayoutEvents:
 
 
 class Piece:
-    """Some ten thousand events of a file, found by layout."""
+    """Some ten thousand events of a file, with their layouts."""
 
     def __init__(self, text: Text, events: int, found: list[LayoutEvents]) -> None:
         """`text` holds the events that `found` points into."""
@@ -201,7 +201,7 @@ class Layouts:
         return found
 
     def _kind(self, kind: int, events: _Events, found: list[LayoutEvents]) -> None:
-        """Events with (as it seems) the same keys."""
+        """Find the layouts of events that seem to have the same keys."""
         if kind not in self._known:
             if len(self._known) >= _LAYOUT_KINDS:
                 self._forget()
@@ -224,7 +224,7 @@ class Layouts:
         ]
 
     def _keep(self, known: list[_Layout], layout: _Layout) -> None:
-        """Remember a layout; when there are too many, forget first those of its own kind, then all."""
+        """Remember a layout; if there are too many, first drop those of its own kind, then all."""
         if len(known) >= _LAYOUTS:
             self._bytes -= known.pop(0).size
         self._bytes += layout.size
@@ -259,7 +259,7 @@ class _Events:
     ends: Int64
 
     def layout(self, fixing: bool) -> _Layout:
-        """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
+        """The layout of the first event. `fixing`: values shared by all events of a sample become part of the layout.
 
         Raises:
             msgspec.DecodeError: when it is not a JSON object.
@@ -283,7 +283,7 @@ class _Events:
         return _layout(bytes(self.text[begin:end]), keys, same)
 
     def take(self, layout: _Layout) -> tuple[Int64, list[Int64], list[Int64]]:
-        """Numbers of the events that have a layout, and where their values are; they are taken out of `rows`."""
+        """Indices of the events that match the layout, and where their values are; removes them from `rows`."""
         rows = self.rows
         fits, starts, ends = self._fitting(layout, rows)
         if fits.all():
@@ -293,7 +293,7 @@ class _Events:
         return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends]
 
     def _fitting(self, layout: _Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
-        """Which of some events have a layout, and where their values start and end if so."""
+        """Which of some events match the layout, and where their values start and end."""
         starts = np.empty((len(layout.keys), len(rows)), np.int64)
         ends = np.empty_like(starts)
         fits = np.empty(len(rows), bool)
@@ -329,7 +329,7 @@ class _Events:
 
 
 def _keys(data: Bytes) -> tuple[Int64, Words]:
-    """Where `":` ends a key, and the last four bytes of each key; looked for in blocks that fit a cache."""
+    """Where `":` ends a key, and the last four bytes of each key; searched in blocks that fit the cache."""
     mask = np.empty(_BLOCK, bool)
     places, words = (
         np.empty(len(data) // 16 + _BLOCK, np.int64),
@@ -359,7 +359,7 @@ def _keys(data: Bytes) -> tuple[Int64, Words]:
 
 
 def _hashes(words: Words, first: Int64) -> NDArray[np.uint64]:
-    """A number per event that hardly any two events with different keys share."""
+    """A number per event that rarely collides for events with different keys."""
     mixed = np.empty(len(words), np.uint64)
     for begin in range(0, len(words), _BLOCK // 8):
         part = mixed[begin : begin + _BLOCK // 8]
@@ -417,7 +417,7 @@ def _place(raw: bytes | memoryview, base: int) -> tuple[int, int]:
 
 
 def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> _Layout:
-    """The layout of an event whose keys end at `keys`; fields of `same` become a part of it."""
+    """The layout of an event whose keys end at `keys`; the fields in `same` become part of it."""
     constant, members = _members(text)
     literals: list[bytes] = []
     numbers, distances, fields, fixed = [], [], [], []

@@ -19,7 +19,7 @@ _MAIN = "the process"
 
 
 class Placing:
-    """Assigns ids. A file is about one process; device work names no process and is assigned to it."""
+    """Assigns ids. A file is about one process; device work does not name its process and is assigned to it."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""

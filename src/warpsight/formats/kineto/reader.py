@@ -89,7 +89,7 @@ _MARK = re.compile(
 
 
 def sniff(source: Source) -> bool:
-    """Trace event JSON with one of Kineto's own words in its head."""
+    """Recognize trace event JSON with one of Kineto's own words at the start."""
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] not in (b"{", b"[") or b'"otherData":{"recorder":"warpsight"' in head[:200]:
         return False  # our own Chrome export may name what Kineto named
@@ -285,7 +285,7 @@ class _Reading:
         }))  # fmt: skip
 
     def _markers(self, category: str, group: EventGroup, start: Times, duration: Times | None) -> None:
-        """Annotations, and every other event: a range with its category and its arguments."""
+        """Annotations, and every other event, as ranges with their category and arguments."""
         rows = group.rows
         if category.startswith("gpu_"):
             main = self.placing.main
@@ -341,7 +341,7 @@ class _Reading:
         )
 
     def _arrows(self, group: EventGroup) -> Times:
-        """Ids of arrows; those that are not numbers get unused numbers."""
+        """Ids of arrows; ids that are not numbers get unused numbers."""
         ids = group.integers(".id")
         if not ids.null_count:
             known: Times = ids.to_numpy()
@@ -384,7 +384,7 @@ class _Reading:
 
 
 def keys(processes: NDArray[np.int32], threads: NDArray[np.int32]) -> Times:
-    """One number per thread of any process."""
+    """One number per (process, thread)."""
     return processes.astype(np.int64) << 32 | (threads.astype(np.int64) & 0xFFFFFFFF)
 
 

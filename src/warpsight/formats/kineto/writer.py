@@ -76,7 +76,7 @@ def parts(trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
 
 
 def _processes(trace: StoredTrace, selection: Selection) -> tuple[list[Any], list[Any]]:
-    """Process, pid and rank of all processes, and of those that are selected."""
+    """Process, pid and rank of all processes, and of the selected ones."""
     listed = trace.sql("SELECT process, pid, rank FROM process ORDER BY process").fetchall()
     return listed, [row for row in listed if not selection.processes or row[0] in selection.processes]
 

@@ -22,7 +22,7 @@ _TYPICAL = (_ALWAYS, "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 
 def sniff(source: Source) -> bool:
-    """A SQLite file or a folder with Nsight's tables, or a report."""
+    """Recognize a SQLite file or a folder with Nsight's tables, or a report."""
     if source.is_directory:
         return any((source.path / f"{name}{end}").is_file() for name in _TYPICAL for end in Folder.SUFFIXES)
     if source.path.suffix in (".nsys-rep", ".qdrep"):

@@ -1,4 +1,4 @@
-"""The packets of a Perfetto trace in sequence, without holding the file: a Trace is nothing but field 1 repeated."""
+"""The packets of a Perfetto trace in sequence, without loading the file: a Trace is just field 1, repeated."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def next_field(data: bytes, place: int) -> tuple[int, int, bool] | None:
 
 
 def unfold(packet: TracePacket) -> Iterator[bytes]:
-    """The packets inside a packet of compressed ones.
+    """The packets inside a packet with compressed ones.
 
     Raises:
         ValueError: when they cannot be decompressed, or are larger than any.

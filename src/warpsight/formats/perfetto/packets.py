@@ -146,7 +146,7 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
 
 
 def _arrow(column: Column) -> Fixed64:
-    """An arrow's end, where there is one. Viewers connect the events with one number in time order."""
+    """An arrow's end, if there is one. Viewers connect events with the same number in time order."""
     return Fixed64(47, column, column != 0)
 
 

@@ -118,7 +118,7 @@ _ROCPROF = {"corr_id": "correlation", "agent": "device", "stream_ID": "stream", 
 
 
 def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Annotations under the names that rows are made from; those of the times that the event has itself are left out."""
+    """Annotations under the names that rows use; those for times that the event has itself are left out."""
     if "corr_id" not in arguments:
         return arguments
     return {
@@ -129,7 +129,7 @@ def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unfolded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Annotations, with those that our own export writes as one JSON object."""
+    """Annotations, expanding those that our own export writes as one JSON object."""
     text = arguments.get("attributes")
     if not isinstance(text, str) or text[:1] != "{":
         return arguments

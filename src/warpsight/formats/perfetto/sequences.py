@@ -43,7 +43,7 @@ class PacketSequence:
             self.track = defaults.track_event_defaults.track_uuid
 
     def text(self, kind: str, iid: int) -> str:
-        """An interned name; `?` when it was lost."""
+        """An interned name; `?` if it was lost."""
         entry = self.texts[kind].get(iid)
         return "?" if entry is None else entry.name
 

@@ -42,7 +42,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def text(field: int, value: str | bytes) -> bytes:
-    """A string or bytes field, or a message that is encoded already."""
+    """A string or bytes field, or an already encoded message."""
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
     return tag(field, 2) + varint(len(data)) + data
 
@@ -107,7 +107,7 @@ def _cut(part: Part, begin: int, end: int) -> Part:
 
 
 class _Chunk:
-    """The matrix of one chunk of rows: cells are collected first, since the width is known only at the end."""
+    """The matrix of one chunk of rows: cells are collected first, because the width is known only at the end."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

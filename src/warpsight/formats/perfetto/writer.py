@@ -63,7 +63,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
 def _encode(
     trace: StoredTrace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
 ) -> list[bytes | bytearray]:
-    """A packet sequence: what opens it and its rows."""
+    """A packet sequence: its opening packets and its rows."""
     if isinstance(piece, Slices):
         load_stacks(trace, texts, piece)
         opening, parts = packets.slices(sequence, piece, texts, origin)

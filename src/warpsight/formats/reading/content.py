@@ -87,7 +87,7 @@ def _pointer(head: bytes, size: int) -> str:
 
 
 def _database(source: Source) -> str:
-    """SQLite's header holds the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
+    """SQLite's header contains the size: bytes 16-17 of a page (1 means 65,536), bytes 28-31 the number of pages."""
     head = source.head
     page = int.from_bytes(head[16:18], "big")
     whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")

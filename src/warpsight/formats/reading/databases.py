@@ -39,7 +39,7 @@ class ForeignRows:
         return len(self.data)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """The column as it is, with its nulls."""
+        """The column unchanged, including nulls."""
         return self.data[name]
 
     def numbers(self, name: str, fill: int = 0) -> Array:
@@ -66,7 +66,7 @@ def distinct(values: Array) -> tuple[Array, pa.Array]:
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, pa.Array]:
-    """As :func:`distinct`, of rows of several integer columns: one row of the first result per combination."""
+    """Like :func:`distinct`, for rows of several integer columns: one row of the first result per combination."""
     rows = np.ascontiguousarray(np.stack([np.asarray(column, np.int64) for column in columns], axis=1))
     width = rows.shape[1] * 8
     packed = pa.FixedSizeBinaryArray.from_buffers(
@@ -92,10 +92,10 @@ class Tables(Protocol):
         """Tables that are there."""
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
 
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
@@ -139,7 +139,7 @@ class Sqlite:
         return list(self._columns)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
         if table not in self._columns:
             return ()
         known = self._columns[table]
@@ -150,7 +150,7 @@ class Sqlite:
         return known
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
         if table not in self._columns:
             return 0
         with _source_errors(self._source):
@@ -222,7 +222,7 @@ class Sqlite:
         }
 
     def _wrong(self, table: str, names: list[str], columns: Mapping[str, pa.DataType]) -> str:
-        """Which of some columns holds something else than integers."""
+        """Which of some columns contain anything but integers."""
         for name in names:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
@@ -230,7 +230,7 @@ class Sqlite:
         return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
-        """Of a large table the columns that hold anything: SQLite skips nulls far faster than Python fetches them."""
+        """The non-empty columns of a large table: SQLite skips nulls far faster than Python fetches them."""
         if self.count(table) <= PIECE:
             return columns
         counts = ", ".join(f"count({_quoted(name)})" for name in columns)
@@ -275,7 +275,7 @@ class Folder:
         return list(self._files)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
         file = self._files.get(table)
         if file is None:
             return ()
@@ -283,7 +283,7 @@ class Folder:
             return [str(name) for name in _dataset(file).schema.names]
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
         file = self._files.get(table)
         if file is None:
             return 0
@@ -361,7 +361,7 @@ def _lenient(text: bytes) -> str:
 
 
 def _without_recursion(action: int, *_: str | None) -> int:
-    """Refuses endless queries: a view of a foreign file that refers to itself."""
+    """Refuse endless queries: a view in a foreign file may refer to itself."""
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_RECURSIVE else sqlite3.SQLITE_OK
 
 

@@ -47,7 +47,7 @@ class Identities:
         return number
 
     def device(self, key: object, columns: Mapping[str, Any]) -> int:
-        """Id of a device: the index it is first described with, when no other device has that id."""
+        """Id of a device: its index when first described, unless another device has that id."""
         number = self._devices.get(key)
         if number is None:
             number = self._devices[key] = new_id(columns.get("index"), self._rows["device"])
@@ -108,7 +108,7 @@ class _Numbers:
         self._last: dict[Any, int] = {}
 
     def of(self, owner: Hashable, key: Any) -> int:
-        """The key itself if it fits and is free, else a new negative number."""
+        """The key itself if it fits and is free, otherwise a new negative number."""
         number = self._known.get((owner, key))
         if number is None:
             number = int(key) if _is_in(self._kept, key) else self._free(owner)
@@ -119,7 +119,7 @@ class _Numbers:
         return number
 
     def _free(self, owner: object) -> int:
-        """The greatest negative number that the owner has not given out."""
+        """The greatest unused negative number of the owner."""
         number = self._last.get(owner, 0) - 1
         while (owner, number) in self._taken:
             number -= 1

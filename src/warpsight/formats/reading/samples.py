@@ -31,7 +31,7 @@ _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")
 
 @dataclass(frozen=True)
 class Samples:
-    """Stacks taken at moments. `stack` indexes `stacks` (frames from the outermost inwards), `label` indexes `labels`.
+    """Timed stacks. `stack` indexes `stacks` (frames, outermost first), `label` indexes `labels`.
 
     A label is what the sample is of: the function that a probe sits on, or the event that was sampled. Times are ns on
     the file's clock, int64[n]; `skipped` counts lines that were none of the format.
@@ -63,7 +63,7 @@ def is_time(digits: pa.Array) -> pa.BooleanArray:
 
 @lru_cache(maxsize=1 << 16)
 def called(function: str) -> str:
-    """A function's name as an API spells it: without version and per-thread suffixes, offsets and leading underscores."""
+    """A function's name as the API spells it: without version and per-thread suffixes, offsets and leading underscores."""
     return _VERSION.sub("", _DECORATION.sub("", function.strip())).lstrip("_")
 
 
@@ -123,7 +123,7 @@ def place(target: Target, samples: Samples) -> None:
 
 
 def _functions(samples: Samples) -> Column:
-    """The API function of each sample: its label's, else the one in its stack."""
+    """The API function of each sample: its label's, otherwise the one in its stack."""
     labels = [called(label) for label in samples.labels]
     of_label = np.array([label if CALLS.match(label) else "" for label in labels] or [""], object)
     of_stack = np.array([function_of(frames) for frames in samples.stacks] or [""], object)

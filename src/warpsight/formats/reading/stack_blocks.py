@@ -1,4 +1,4 @@
-"""Texts of stacks in blocks separated by empty lines, split without a loop over samples: distinct stacks are parsed once."""
+"""Stacks in blocks separated by empty lines, split without a loop over samples: distinct stacks are parsed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Blocks:
-    """`head` is the first line of every block, `place[n]` the place of its other lines among `bodies`."""
+    """`head` is the first line of every block, `place[n]` the index of its other lines in `bodies`."""
 
     head: pa.Array
     place: NDArray[Any]

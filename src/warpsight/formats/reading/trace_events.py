@@ -1,4 +1,4 @@
-"""Trace Event JSON of vendors' tools: their common dialect. They use the form of Chrome's traces and put the rest in names.
+"""Trace Event JSON of vendors' tools: their common dialect has the form of Chrome's traces, with details in the names.
 
 A file is read twice: names of processes and threads may be behind the events they name. Times are decimals of microseconds
 and become nanoseconds without passing through a float.
@@ -120,7 +120,7 @@ def _decoder() -> Callable[[bytes], list[_Event]]:
 
 
 def whole(value: object) -> int | None:
-    """The integer that a JSON value is or spells; None for anything else."""
+    """The integer value of a JSON number or numeric string; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):
@@ -154,7 +154,7 @@ class Pairs:
         self._open: dict[tuple[Any, Any], list[TraceEvent]] = {}
 
     def take(self, event: TraceEvent) -> TraceEvent | None:
-        """The whole event once its end has arrived; None before."""
+        """The complete event once its end has arrived; None before."""
         stack = self._open.setdefault((event.pid, event.tid), [])
         if event.phase == "B":
             stack.append(event)
@@ -170,7 +170,7 @@ class Pairs:
 
 
 class RowBuffer:
-    """Rows of several tables that are handed over in pieces."""
+    """Rows of several tables, passed on in pieces."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""Rows of several tables side by side, before they are placed on tracks."""
+"""Rows of several tables together, before they are placed on tracks."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Overlay:
     attributes: Sequence[str] = ()
 
     def slices(self, track: Track, texts: Texts, begin: int | None, end: int | None) -> Slices:
-        """The segments that reach into a time, as slices of a track."""
+        """The segments that overlap a time window, as slices of a track."""
         keep = np.ones(len(self.start), bool)
         if begin is not None:
             keep &= self.end > begin
@@ -85,7 +85,7 @@ class Overlay:
         )
 
     def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:
-        """Give the rows of a batch that are on the path their arrows.
+        """Assign arrows to those rows of a batch that are on the path.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
         """

@@ -1,4 +1,4 @@
-"""A process's rows as batches, window by window, so that memory is bounded by a window."""
+"""A process's rows as batches, window by window, so that memory use is bounded by a window."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Queries:
         return min((row[0] for row in times), default=0), max((row[1] for row in times), default=0)
 
     def windows(self, process: int) -> list[TimeWindow]:
-        """Windows of about equally many rows that together hold all rows of a process."""
+        """Windows with about equally many rows that together hold all rows of a process."""
         width = max(1, -(-(self.horizon - self.origin + 1) // _BUCKETS))
         counts = np.zeros(_BUCKETS + 2, np.int64)
         for table in self._tables:
@@ -180,7 +180,7 @@ class Queries:
         return _as_batch(table, -key if table == "sync" else key, rows)
 
     def _place(self, process: int, columns: list[Column]) -> Column:
-        """The key of each row: the place of its device, context and stream in :meth:`places`, from 1."""
+        """The key of each row: the index of its device, context and stream in :meth:`places`, from 1."""
         code, found = numbered(columns)
         number = {where: i for i, where in enumerate(self.places(process), 1)}
         known = [number[where] for where in zip(*(column.tolist() for column in found), strict=True)]
@@ -188,7 +188,7 @@ class Queries:
         return out
 
     def places(self, process: int) -> list[tuple[int, int, int]]:
-        """Device (-1: not known), context and stream of everything a process's work ran on, in order."""
+        """Device (-1: unknown), context and stream of everywhere a process's work ran, in order."""
         if process not in self._places:
             where = f"{self._device_of(process)}, context, stream"
             every = " UNION ".join(
@@ -200,7 +200,7 @@ class Queries:
         return self._places[process]
 
     def _device_of(self, process: int) -> str:
-        """A row's device: its own, else its context's, else the only one of the process, else -1."""
+        """A row's device: its own, otherwise its context's, otherwise the only one of the process, otherwise -1."""
         # In order: queries of one export must agree, also on a context number that two devices have.
         rows = self.trace.sql(f"""SELECT DISTINCT context, device FROM context
                                   WHERE process = {process} AND device IS NOT NULL ORDER BY ALL""").fetchall()
@@ -267,7 +267,7 @@ class Queries:
             WHERE {self.selection.where(table, process)} AND {window.where}""")
 
     def _close(self, batch: TrackBatch) -> TrackBatch:
-        """Calls that never returned last until the end of the trace and are marked."""
+        """Calls that never returned are extended to the end of the trace and marked."""
         never = np.flatnonzero(batch.end < 0)
         if len(never):
             batch.end, batch.name = batch.end.copy(), batch.name.copy()

@@ -101,7 +101,7 @@ def _depends_on_lane(pc: int, code: Callable[[int], bytes], polling: Callable[[i
 
 
 def _held_at(pc: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
-    """Waits whose instruction is not issued before they end."""
+    """Waits that end before their instruction is issued."""
     low, _ = _halves(code(pc))
     operation = low & 0xFFF
     if operation == _CLUSTER_WAIT:
@@ -134,7 +134,7 @@ def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters)
 def _held_farther_behind(
     behind: Behind | None, code: Callable[[int], bytes], lane: LaneRegisters
 ) -> WarpWait | None:
-    """A barrier that has let the warp issue the arithmetic behind it."""
+    """A barrier that has let the warp issue the arithmetic after it."""
     if behind is None:
         return None
     low, _ = _halves(code(behind.address))
@@ -180,7 +180,7 @@ def _operation(code: bytes) -> int:
 
 
 def _executed(low: int, lane: LaneRegisters) -> bool:
-    """Whether the guard of an instruction let it through; yes when the predicate is not known."""
+    """Whether an instruction's guard lets it execute; true if the predicate is unknown."""
     number, negated = low >> 12 & 7, bool(low >> 15 & 1)
     if number == _ALWAYS:
         return not negated
@@ -191,7 +191,7 @@ def _executed(low: int, lane: LaneRegisters) -> bool:
 def _barrier(
     address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()
 ) -> WarpWait:
-    """A barrier of the block: its number and its count are in the instruction, in registers, or both in one register."""
+    """A barrier of the block; its number and count are in the instruction, in registers, or both in one register."""
     operation = low & 0xFFF
     number: int | None = low >> 54 & 15
     count = low >> 42 & 0xFFF
