@@ -88,7 +88,7 @@ def parse_stacks(data: bytes) -> Samples:
 
 
 def _frames(body: str) -> tuple[Frame, ...]:
-    """Frames of a block from the outermost inwards; perf lists the innermost first."""
+    """Frames of a block, outermost first; perf lists the innermost first."""
     frames: list[Frame] = []
     for line in body.splitlines():
         match = _FRAME.match(line)

@@ -53,7 +53,7 @@ def choose(given: Given) -> BackendChoice:
 
 
 def _asks_for_external(given: Given) -> bool:
-    """Whether options were given that only vendors' recorders have; those of a file count as defaults."""
+    """Whether options were given that only vendors' recorders have; those from a file count as defaults."""
     only = [option.name for option in options.of_scope(options.VENDOR) if option.name != "recorder"]
     return any(given.get(name) and name not in given.from_file() for name in only)
 
@@ -72,7 +72,7 @@ def _own(backend: Backend, *, required: bool) -> BackendChoice:
 
 
 def fitting(given: Given, choice: BackendChoice) -> Given:
-    """The options that go with a recorder: defaults of a file that do not are left out, others refused.
+    """The options that fit a recorder: unsuitable defaults from a file are dropped, other unsuitable options are refused.
 
     Raises:
         UsageError: naming one that the recorder would ignore.
@@ -95,7 +95,7 @@ def _applies(option: Option, choice: BackendChoice) -> bool:
 
 
 def _refusal(option: Option, choice: BackendChoice) -> str:
-    """Why an option does not go with the recorder; "" when it may."""
+    """Why an option does not fit the recorder; "" if it does."""
     if choice.external and option.scope == options.RECORDING and option.name not in _SHARED:
         assert choice.backend is not None
         return (

@@ -44,13 +44,13 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
 
 
 def python_path(present: str) -> str:
-    """PYTHONPATH with the hook of `--ranges torch` first: operators of torch become NVTX ranges, in an unchanged program."""
+    """PYTHONPATH with the hook for `--ranges torch` first: torch operators become NVTX ranges, in an unchanged program."""
     parts = [part for part in present.split(os.pathsep) if part and part != _HOOK_FOLDER]
     return os.pathsep.join([_HOOK_FOLDER, *parts])
 
 
 def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
-    """Variables that load the recorder into the runtimes of OpenMP and OpenACC, where `--trace` names them."""
+    """Variables that load the recorder into the OpenMP and OpenACC runtimes, if `--trace` names them."""
     out: dict[str, str] = {}
     if "openmp" in settings.trace:
         if environment.get("OMP_TOOL", "").strip().lower() == "disabled":
@@ -67,7 +67,7 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
 
 
 def _nccl(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
-    """The variable that makes NCCL load the recorder as its profiler; another profiler stays unless `--nccl on` was asked for."""
+    """The variable that makes NCCL load the recorder as its profiler; another profiler stays unless `--nccl on` was given."""
     present = environment.get(NCCL)
     if settings.nccl == "off" or settings.backend == "opencl":
         return {}

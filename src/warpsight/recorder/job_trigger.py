@@ -27,7 +27,7 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class TriggerRequest:
-    """When to record: from a time for some seconds, or from a step for some steps.
+    """When to record: from a time on, for some seconds, or from a step on, for some steps.
 
     Attributes:
         id: Distinguishes requests.
@@ -80,7 +80,7 @@ def new_id() -> str:
 
 
 def taken(folder: Path) -> Taken | None:
-    """The last answer of the launcher that records into a folder."""
+    """The last answer of a folder's launcher."""
     try:
         return Taken(**json.loads((folder / TAKEN).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -91,7 +91,7 @@ class JobTrigger:
     """Looks for requests and does them."""
 
     def __init__(self, folder: Path, loop: DrainLoop) -> None:
-        """`folder` is the recording's; a job's is the one above it."""
+        """`folder` is the recording's; a job's folder is its parent."""
         self._folder = folder
         self._loop = loop
         self._places = [folder / REQUEST]
@@ -156,7 +156,7 @@ class JobTrigger:
                 self._loop.set_control(0)
 
     def _wait_until(self, moment: float) -> bool:
-        """Wait for a moment of the wall clock; False when the recording ends before."""
+        """Wait for a wall-clock time; False if the recording ends first."""
         while (left := moment - time.time()) > 0:
             if self._stopping.wait(min(left, 0.5)):
                 return False

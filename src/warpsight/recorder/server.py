@@ -57,7 +57,7 @@ _UNHEARD = {
 
 
 class CannotRecordError(WarpsightError):
-    """This process lacks something that recording needs: descriptors, addresses, room for a file."""
+    """This process lacks something that recording needs: descriptors, addresses, disk space."""
 
 
 def _load_library() -> None:
@@ -71,7 +71,7 @@ class Server:
     """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
 
     def __init__(self, path: Path, settings: Settings, *, force: bool = False, job: str = "") -> None:
-        """Make the output folder and everything that can fail before a program runs.
+        """Create the output folder, and do everything that can fail before a program runs.
 
         Raises:
             OutputError: when the folder cannot be made.
@@ -148,7 +148,7 @@ class Server:
         return frozenset((self._converter.pid,)) if self._converter is not None else frozenset()
 
     def start(self) -> None:
-        """Start to serve; `--delay` and `--for` count from here."""
+        """Start serving; `--delay` and `--for` count from here."""
         self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
         self._loop.start()
         if self.ring is not None:
@@ -185,7 +185,7 @@ class Server:
         print(f"warpsight: {cause}", file=sys.stderr)
 
     def record_newcomers(self) -> None:
-        """Have processes that were started dormant record as soon as they connect."""
+        """Make processes that were started dormant record as soon as they connect."""
         self._loop.on_target = lambda target: target.header.set_control(RECORD)
 
     @property
@@ -194,7 +194,7 @@ class Server:
         return self._loop.running
 
     def close_segments(self) -> None:
-        """Make everything the processes have handed over readable in closed segments."""
+        """Close segments so that everything the processes have handed over is readable."""
         with self._loop.locked():
             self._loop.close_segments()
             if self.ring is not None:
@@ -215,7 +215,7 @@ class Server:
             del self._statuses[next(iter(self._statuses))]
 
     def note_loss(self, source: str, cause: str, *, severity: str = "note", platform: str = "") -> None:
-        """Add a row to table `loss` that no recorder wrote; it holds only of a program that used this platform alone."""
+        """Add a row to table `loss` that no recorder wrote; it applies only to a program that used no other platform."""
         now = time.monotonic_ns()
         row = {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
         self._losses.append(row | ({"platform": platform} if platform else {}))
@@ -284,7 +284,7 @@ class Server:
         )
 
     def leave(self) -> None:
-        """Stop converting before this process ends, from another thread than :meth:`finish`. Raw data stays for `recover`."""
+        """Stop converting before this process exits, from a thread other than :meth:`finish`'s. Raw data stays for `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()
@@ -293,7 +293,7 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
 
     def abandon(self) -> None:
-        """Give up before a program ran: nothing remains on disk."""
+        """Give up before a program has run, leaving nothing on disk."""
         for timer in self._timers:
             timer.cancel()
         if self._job_trigger is not None:
@@ -409,7 +409,7 @@ class Server:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
-    """Explain a limit that a process runs into."""
+    """Explain the limit that a process has hit."""
     try:
         yield
     except (OSError, MemoryError, RuntimeError) as error:

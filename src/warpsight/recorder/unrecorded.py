@@ -1,4 +1,4 @@
-"""Processes of the program that use the GPU without the recorder in them: an empty trace must not look complete.
+"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete.
 
 A driver stays silent when it cannot load the library that a variable names (static TLS used up, a sandbox, a variable that a
 script cleared), and programs can be linked statically against what we would need. So the launcher looks at its descendants once
@@ -55,7 +55,7 @@ class Unrecorded:
 
     def __init__(self, library: Path, report: Callable[[str], None], *, backend: str = "cuda", root: int | None = None,
                  proc: Path = Path("/proc")) -> None:  # fmt: skip
-        """`report` gets one sentence for each process, when it has been seen twice: the driver may be about to inject.
+        """`report` gets one sentence for each process once it has been seen twice, since the driver may be about to inject.
 
         `backend` is what `--backend` was given.
         """
@@ -128,7 +128,7 @@ class Unrecorded:
                 yield os.readlink(entry)
 
     def _maps(self, pid: int) -> str:
-        """The mapped files; nothing of a process that is gone, or not ours to read."""
+        """The mapped files; empty for a process that is gone or not readable."""
         try:
             return (self._proc / str(pid) / "maps").read_text(errors="replace")
         except OSError:

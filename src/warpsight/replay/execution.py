@@ -42,7 +42,7 @@ def program() -> Path:
 
 
 def tool_command(under: str) -> list[str]:
-    """The words of `--under`, with the tool's path first.
+    """The words of `--under`, with the tool's full path first.
 
     Raises:
         UsageError: when it is empty or no such tool is installed.

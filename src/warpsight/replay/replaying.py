@@ -155,7 +155,7 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
 def _located(
     found: ReplayResults, written: WrittenScript, folder: Path, timeout: float | None
 ) -> ReplayResults:
-    """With the operation that failed, where none was named: found by waiting for each."""
+    """Name the operation that failed, if none was named, by waiting for each."""
     if found.failure is None or found.failure.what != RUNNING:
         return found
     separate = folder / "located"
@@ -168,7 +168,7 @@ def _located(
 def _outcome(
     files: Files, steps: Steps, names: Sequence[str], found: ReplayResults, request: ReplayRequest
 ) -> ReplayOutcome:
-    """What the runs show; `names`: of what replaces kernels in the second version."""
+    """The findings of the runs; `names`: what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
     versions = []
     if found.failure is None:
@@ -198,7 +198,7 @@ def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -
 
 
 def _measured(steps: Steps, found: ReplayResults) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """When each operation ran in the first run that timed them one by one, ns."""
+    """Start and end of each operation in the first run that timed them one by one, ns."""
     count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
     begin, end = np.full((2, count), np.nan)
     first = min((run for run, _, _ in found.times), default=0)
@@ -226,7 +226,7 @@ def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> S
 
 
 def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
-    """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
+    """Replay with two different bytes around the allocations in turn: they must neither be overwritten nor affect the result."""
     script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
     found = execution.run(files.written, files.folder, timeout=request.timeout)
     notes = outcome.notes

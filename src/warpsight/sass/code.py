@@ -54,7 +54,7 @@ class KernelCode:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of name, architecture and code, its first 16 digits: the same for the same kernel in any module."""
+        """SHA-256 of name, architecture and code, its first 16 digits: the same for a kernel in any module."""
         digest = hashlib.sha256(f"{self.name}\0sm_{self.architecture}\0".encode())
         digest.update(self.code)
         return digest.hexdigest()[:16]
@@ -108,7 +108,7 @@ def kernels(cubin: Cubin) -> list[KernelCode]:
 
 
 def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCode:
-    """The kernel that a name means: exactly, mangled or not, else as a part of the readable name.
+    """The kernel with a name: an exact match, mangled or not, otherwise a part of the readable name.
 
     Raises:
         UsageError: when none or several fit.

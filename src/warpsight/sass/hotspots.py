@@ -28,7 +28,7 @@ NOT_SAMPLED = "no samples of program counters; record with: warpsight record --p
 
 @dataclass
 class SampleCounts:
-    """Samples, in all and by stall reason.
+    """Samples, total and by stall reason.
 
     Attributes:
         samples: all of them; not_issued: those in cycles in which the scheduler issued nothing.
@@ -194,7 +194,7 @@ def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> SampledKer
 
 
 def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
-    """Sum up the samples of one function at each level; without lines, by instruction in any case."""
+    """Sum up the samples of one function at each level; without lines, at least by instruction."""
     wanted = {*levels} if kernel.has_lines else {"instruction"}
     by_level: dict[str, dict[Any, Spot]] = {level: {} for level in LEVELS if level in wanted}
     for checksum, sampled, reason, count, idle in samples:

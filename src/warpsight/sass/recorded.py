@@ -129,7 +129,7 @@ class _Code:
         self.gathered: dict[tuple[int | None, str], _Gathered] = {}
 
     def at(self, name: str, checksum: int | None, pc: int) -> tuple[_Gathered, int]:
-        """The kernel that an offset of a function is in, and the offset in its section."""
+        """The kernel that contains an offset of a function, and the offset in its section."""
         if checksum not in self._cubins:
             self._cubins[checksum] = _cubin(self._folder, checksum)
         cubin, problem = self._cubins[checksum]
@@ -187,7 +187,7 @@ def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _Rec
 
 
 def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfiguration:
-    """How a kernel was launched in the shape that took the most time; empty when unknown.
+    """How a kernel was launched in the shape that took the most time; empty if unknown.
 
     Args:
         trace: the trace.

@@ -42,7 +42,7 @@ def _without_match(program: Program, change: Change, what: str) -> Program:
 
 
 def _kernels(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Kernels of another length; those that are gone take their launch call with them."""
+    """Give kernels another length; removed kernels take their launch call with them."""
     chosen = selecting.kernels(trace, program, change)
     return _resized(program, change, chosen, "kernel")
 
@@ -89,7 +89,7 @@ def _launches(trace: StoredTrace, program: Program, change: Change, lean: int) -
 
 
 def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Calls that return without waiting: their own time stays."""
+    """Make calls return without waiting, keeping their own time."""
     links = program.links
     waits = np.isin(links.kind, (path.SYNC, path.BLOCKING))
     function = selecting.calls(program, change)
@@ -101,7 +101,7 @@ def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: i
 
 
 def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Host code of another length: the part of each stretch between two calls that is in the ranges."""
+    """Give host code another length: the part of each stretch between two calls that is inside the ranges."""
     ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     points = np.flatnonzero(program.before >= 0)
@@ -125,7 +125,7 @@ def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Pr
 
 
 def _overlapped(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Copies beside the other work: what follows them in their stream follows what was before them instead.
+    """Let copies overlap with other work: their successors in the stream follow their predecessors instead.
 
     Copies that take the whole device (:mod:`.copying`) stay where they are.
     """
@@ -153,7 +153,7 @@ def _streams(trace: StoredTrace, program: Program, change: Change, lean: int) ->
 
 
 def _joined(trace: StoredTrace, program: Program, moved: Column) -> Program:
-    """The moved work and the rest of an iteration both begin after all work of the iteration before."""
+    """Both the moved work and the rest of an iteration begin after all work of the previous iteration."""
     start, end = program.graph.start, program.graph.end
     sources, targets = [], []
     for found in iterations.find(trace):
@@ -174,7 +174,7 @@ def _joined(trace: StoredTrace, program: Program, moved: Column) -> Program:
 
 
 def _aside(program: Program, change: Change, chosen: Column) -> Program:
-    """The chosen nodes of each stream follow each other alone, and the others of the stream each other.
+    """The chosen nodes of each stream follow each other separately from the others of the stream.
 
     Who waits for the stream still waits for both.
     """
@@ -254,7 +254,7 @@ def _fused(trace: StoredTrace, program: Program, change: Change, lean: int) -> P
 
 
 def _batch(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Kernels and copies that grow with the batch: all but those of the optimizer."""
+    """Kernels and copies that grow with the batch: all except the optimizer's."""
     named = change if change.pattern else replace(change, pattern=_WEIGHTS)
     ranges = selecting.SelectedRanges(trace, program, named)
     place = np.maximum(program.place, 0).astype(np.int64)

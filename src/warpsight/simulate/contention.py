@@ -51,7 +51,7 @@ class _Contention:
 
 
 def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contention | None:
-    """The contention shown in a recording; None without collectives or with too little data."""
+    """The contention visible in a recording; None without collectives or with too little data."""
     work = program.graph.work
     count = len(work)
     if not (work.kind == COMMUNICATION).any():
@@ -91,7 +91,7 @@ def applied(program: Program, base: Program, contention: _Contention) -> Program
 
 
 def _beside(program: Program, times: Times) -> Column:
-    """For each row of device work the part of its time in which a collective of its device ran; 0 for collectives."""
+    """For each row of device work, the share of its time in which a collective of its device ran; 0 for collectives."""
     work = program.graph.work
     out = np.zeros(len(work))
     for _, rows in work.per_device():

@@ -1,4 +1,4 @@
-"""Kernels of two groups that run at the same time share the multiprocessors, and slow each other down."""
+"""Kernels of two groups that run at the same time share the multiprocessors and slow each other down."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Pr
 
 @dataclass(frozen=True)
 class _Room:
-    """What each device node takes of the device: `spread` and `packed` are parts of the multiprocessors, at most 1.
+    """Each device node's use of the device: `spread` and `packed` are fractions of the multiprocessors, at most 1.
 
     `fitting`: blocks that run on a multiprocessor at a time.
     """
@@ -93,7 +93,7 @@ class _Room:
         return cls(waves, at_a_time, spread, packed)
 
     def slowdown(self, nodes: Column, taken: float) -> Column:
-        """How many times as long kernels take while others take a part of the multiprocessors."""
+        """The factor by which kernels slow down while others occupy a fraction of the multiprocessors."""
         if taken >= 1:
             return 1 + self.packed[nodes]
         tight = self.packed[nodes] + taken > 1

@@ -263,7 +263,7 @@ def _cores() -> int:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the garbage collector: it would visit lists of rows that cannot hold a cycle."""
+    """Disable the garbage collector, which would visit lists of rows that cannot contain a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -300,14 +300,14 @@ class _Child(Generic[S]):
         return value
 
     def end(self) -> None:
-        """Stop it if it still runs, and forget it."""
+        """Stop it if it is still running, and drop it."""
         os.close(self._read)
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 
 
 def _answer(work: Callable[[], Any], write: int) -> None:
-    """In the child: write the value, or nothing, and leave without what the parent would do at its exit."""
+    """In the child: write the value, or nothing, and exit without the parent's exit handlers."""
     code = 1
     try:
         answer = pickle.dumps(work(), pickle.HIGHEST_PROTOCOL)

@@ -61,7 +61,7 @@ class Chunk:
 
 
 def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The lines of a file, about `size` bytes at a time (a longer line comes whole)."""
+    """The lines of a file in chunks of about `size` bytes; longer lines are kept whole."""
     rest: list[bytes] = []
     first = 1
     with source.open() as file:

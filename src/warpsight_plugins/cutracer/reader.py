@@ -70,7 +70,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Reading:
-    """The describing records, and rows as they come."""
+    """The describing records, and rows as they arrive."""
 
     def __init__(self, source: Source, target: Target) -> None:
         self._source = source

@@ -124,7 +124,7 @@ class TraceFile:
         return texts.take(_places(table["callstack_id"], self.header.stacks))
 
     def _columns(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
-        """The chunk's columns: all lines at once where every field has its usual type, else line by line."""
+        """The chunk's columns: all lines at once if every field has its usual type, otherwise line by line."""
         try:
             rows = _decoder(fields).decode_lines(chunk.data)
         except _UNREADABLE:
@@ -153,7 +153,7 @@ class TraceFile:
 
 
 def _places(ids: pa.ChunkedArray, known: Iterable[int | str]) -> pa.Array:
-    """Where ids stand among the known ones; as texts, which a column with damaged values holds, unless all are numbers."""
+    """Index of each id among the known ones; compared as strings unless all are numbers, since a damaged column holds strings."""
     ids = ids.combine_chunks()
     if pa.types.is_integer(ids.type):
         return pc.index_in(ids, pa.array(known, pa.int64()))

@@ -197,7 +197,7 @@ def _records(
 
 
 def _accesses(trace: StoredTrace, window: str) -> dict[int, dict[str, Any]]:
-    """Event → addresses, and values with what describes them where there are any."""
+    """Event → addresses, and values with their descriptions if there are any."""
     columns = trace.sql(
         f"SELECT event, address, space, is_load, bytes, value0, value1, value2, value3 FROM access {window} ORDER BY event, lane"
     ).fetchnumpy()

@@ -45,7 +45,7 @@ class InstrumentsReader:
                 handle(self, row)
 
     def close(self) -> None:
-        """Rows that waited, and notes about rows left out."""
+        """Write waiting rows, and notes about rows left out."""
         for row, process in self._intervals:
             self._interval(row, process)
         if not self._intervals:
@@ -130,7 +130,7 @@ class InstrumentsReader:
         )
 
     def _encoder(self, row: InstrumentsRow) -> None:
-        """The host encodes: its time is the launch, its label the name of what the GPU runs."""
+        """The host encodes work: its time is the launch, its label the name of what the GPU runs."""
         start = row.number("start")
         if start is None:
             self._target.lost(1, "encoders without a start", "launch")

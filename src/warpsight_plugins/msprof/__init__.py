@@ -79,7 +79,7 @@ def _read_file(source: Source, target: Target) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files to read: of each result, those of the first pattern that it has."""
+    """The files to read: for each result, those of the first pattern that matches."""
     found: dict[Path, tuple[int, list[Path]]] = {}
     for rank, pattern in enumerate(_PATTERNS):
         for path in sorted(folder.rglob(pattern)):

@@ -37,7 +37,7 @@ def element_bytes(dtype: str) -> int:
 
 
 class MsprofRecording:
-    """Tasks on their way to the tables of their types."""
+    """Tasks being added to the tables of their types."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -113,7 +113,7 @@ class MsprofRecording:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Hand over the rest, and note what did no work."""
+        """Pass on the remaining rows, and note tasks that did no work."""
         self.rows.close()
         if self._without_work:
             said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._without_work.items()))

@@ -230,7 +230,7 @@ def _is_communication(layer: str) -> bool:
 
 
 def _operation(name: str) -> str:
-    """A collective as HCCL calls it: without its number; of a graph's node, with its operation first."""
+    """A collective in HCCL's naming: without its number; for a graph's node, with its operation first."""
     node = _NODE.search(name)
     return _NUMBERED.sub("", name) if node is None else f"hcom_{node[1]} ({name})"
 

@@ -61,7 +61,7 @@ def read_rpd(source: Source, target: Target, tables: Sqlite) -> None:
 
 
 class _Keyed:
-    """A whole table found by an integer key."""
+    """A complete table, indexed by an integer key."""
 
     def __init__(self, rows: ForeignRows, key: str) -> None:
         keys = rows.numbers(key)

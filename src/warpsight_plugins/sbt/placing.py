@@ -90,7 +90,7 @@ class EventPlacer:
         return found
 
     def _file_order(self) -> Column:
-        """The places in the file of all rows, in the order in which a writer would take them."""
+        """The file positions of all rows, in the order in which a writer would visit them."""
         pieces = [piece for table in TABLES for piece in self._order[table]]
         if not pieces:
             return np.empty(0, np.int64)
@@ -328,7 +328,7 @@ class SbtTexts:
         return self._extra[number]
 
     def use(self, events: SbtEvents) -> None:
-        """Note in which order the strings are used first: an event's name, then its frames' functions and files."""
+        """Record the order in which strings are first used: an event's name, then its frames' functions and files."""
         names, first = first_uses(events.name)
         used = [(at, 0, [number]) for number, at in zip(names.tolist(), first.tolist(), strict=True)
                 if number not in self._order]  # fmt: skip

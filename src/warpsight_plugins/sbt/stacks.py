@@ -38,7 +38,7 @@ class StackIds:
         self._ids: dict[bytes, int] = {}
 
     def ids(self, blobs: list[bytes]) -> Column:
-        """The ids of some stacks; SBT lists frames from the innermost outwards."""
+        """The ids of some stacks; SBT lists frames innermost first."""
         for blob in blobs:
             if blob not in self._ids:
                 found = [self._frame(*frame) for frame in reversed(frames(blob))]

@@ -91,7 +91,7 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
 
 
 def _checked(frame: object, frames: list[Frame]) -> int:
-    """A number of a frame, as events and samples name it."""
+    """A frame number from an event or sample, validated."""
     if isinstance(frame, bool) or not isinstance(frame, int):
         told = repr(frame) if isinstance(frame, str) else frame
         raise ValueError(f"frame {told} is not a number of shared.frames")

@@ -72,7 +72,7 @@ def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> t
 
 
 def _thread(plane: Plane, line: Message, process: int, target: Target, number: int | None) -> int:
-    """Thread id of a line: that of its thread's driver calls, or its own where it is a thread's (`python3/12345`)."""
+    """Thread id of a line: that of its thread's driver calls, or its own if the line is a thread (`python3/12345`)."""
     name = line.display_name or line.name
     if number is not None:
         return target.thread(process, number, name or plane.name)

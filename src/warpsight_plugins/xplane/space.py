@@ -85,7 +85,7 @@ def _fields(source: Source, data: memoryview) -> Iterator[tuple[int, int, int]]:
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    """A number and where it ends; -1 when the data ends inside it or it is too long."""
+    """A number and its end; -1 if the data ends inside it or it is too long."""
     value = shift = 0
     while place < len(data) and shift < 70:
         byte = data[place]
@@ -124,7 +124,7 @@ class Plane:
         return {} if found is None or not found.stats else self.values(found.stats)
 
     def values(self, stats: Iterable[Any]) -> dict[str, Any]:
-        """Stats by name; a reference is the name of the metadata it refers to."""
+        """Stats by name; a reference becomes the name of the metadata it refers to."""
         found: dict[str, Any] = {}
         for stat in stats:
             which = stat.WhichOneof("value")

@@ -1,4 +1,4 @@
-"""The launcher's socket: where recorded processes come to hand over their arena (the handshake of `Target`)."""
+"""The launcher's socket, through which recorded processes hand over their arenas (the handshake of `Target`)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Hello:
 
 
 def hear(connection: socket.socket) -> Hello | None:
-    """The first message of a connection.
+    """Receive the first message of a connection.
 
     Raises:
         BlockingIOError: when it has not come yet.
@@ -124,7 +124,7 @@ def hear(connection: socket.socket) -> Hello | None:
 
 
 def _is_descendant(pid: int) -> bool:
-    """Whether a process was started by this one, or by one that was."""
+    """Whether a process is a descendant of this one."""
     for _ in range(_DEEPEST):
         if pid <= 1:
             return False
@@ -145,7 +145,7 @@ def peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def answer(connection: socket.socket, text: str) -> bool:
-    """Send one message; False when the other side is gone."""
+    """Send one message; False if the other side is gone."""
     try:
         connection.send(text.encode(errors="surrogateescape"), socket.MSG_NOSIGNAL)
     except OSError:

@@ -1,4 +1,4 @@
-"""Keeping raw data bounded: when the converter lags it gets more of the machine, then draining waits and rings drop."""
+"""Keeps raw data bounded: if the converter lags, it first gets more of the machine, then draining waits and rings drop rows."""
 
 from __future__ import annotations
 

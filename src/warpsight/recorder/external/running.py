@@ -106,7 +106,7 @@ def _run(
 
 
 def _check(program: Sequence[str]) -> None:
-    """Refuse programs that a shell would refuse, before the recorder runs.
+    """Refuse programs that a shell would refuse, before starting the recorder.
 
     Raises:
         StartError: with the shell's code, 127 or 126.
@@ -121,7 +121,7 @@ def _check(program: Sequence[str]) -> None:
 
 
 def _wait_for(command: Sequence[str]) -> int:
-    """Run the recorder to its end; its exit code. Signals go to it: it ends the program and keeps its data."""
+    """Run the recorder to its end; returns its exit code. Signals are passed to it: it ends the program and keeps its data."""
     from warpsight.recorder.launch import start_error
 
     try:

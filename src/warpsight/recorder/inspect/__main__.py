@@ -49,7 +49,7 @@ def _process(pid: int, no_python: str, frames: dict[Any, Any]) -> dict[str, Any]
 
 
 def _shown(frame: dict[str, Any]) -> dict[str, Any]:
-    """A frame without secrets: a path may hold some."""
+    """A frame with secrets removed, since paths may contain some."""
     return {
         key: secrets.secretless(value) if isinstance(value, str) else value for key, value in frame.items()
     }

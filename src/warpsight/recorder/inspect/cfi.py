@@ -53,7 +53,7 @@ class UnwindRow:
 
 
 def row_at(cie: bytes, fde: bytes, address: int, pc: int) -> UnwindRow:
-    """The row that holds at `pc`, of the entries of .eh_frame that describe one function.
+    """The row in effect at `pc`, from the entries of .eh_frame that describe one function.
 
     Args:
         cie: what several functions share, with its length.

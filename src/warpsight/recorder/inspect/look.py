@@ -1,4 +1,4 @@
-"""Inspects other processes from a helper process: its failure does not harm this one, and its time is bounded."""
+"""Inspects other processes from a helper process, so that a failure does not harm this one, and its time is bounded."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class ElfImage:
                 self._frames = (address, in_file)
 
     def address_of(self, offset: int) -> int:
-        """The virtual address that a place in the file is loaded at."""
+        """The virtual address at which a position in the file is loaded."""
         for start, address, size in self._loads:
             if start <= offset < start + size + 4096:
                 return offset - start + address

@@ -154,7 +154,7 @@ class Unwinder:
 def _by_frame_pointer(
     registers: dict[int, int], copied: _Copied, memory: cfi.Memory
 ) -> dict[int, int] | None:
-    """The caller by the chain of frame pointers, for code without frame information."""
+    """The caller according to the chain of frame pointers, for code without frame information."""
     base = registers[_RBP]
     if not copied.stack_at <= base < copied.stack_at + len(copied.stack) - 16 or base < registers[_RSP]:
         return None
@@ -165,7 +165,7 @@ def _by_frame_pointer(
 
 
 def _copy_thread(pid: int, thread: int) -> _Copied:
-    """Stop a thread, copy its registers and the top of its stack, let it go on.
+    """Stop a thread, copy its registers and the top of its stack, and resume it.
 
     Raises:
         NotTraceable: when that is not possible.

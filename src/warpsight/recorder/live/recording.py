@@ -113,7 +113,7 @@ class Snapshot:
 
 
 def find(what: str | None) -> Path:
-    """The recording at a folder, of a process or its launcher, or the newest running one here.
+    """The recording in a folder, of a process or its launcher, or the newest one running on this machine.
 
     Raises:
         UsageError: when it does not exist.
@@ -144,7 +144,7 @@ def find(what: str | None) -> Path:
 
 
 def _launcher(pid: int) -> str:
-    """The socket of the recording of a process, which it was started in or attached to."""
+    """The socket of a process's recording, whether it was started in it or attached to it."""
     if attach.door(pid) is not None and not search.environment(pid).get(SOCKET):
         return attach.launcher_of(pid)
     return search.socket_of_process(pid)
@@ -166,7 +166,7 @@ class Live:
     """Follows one recording; call :meth:`look` as often as you like."""
 
     def __init__(self, folder: Path, window_s: float = 5.0) -> None:
-        """`window_s`: how far back a snapshot looks."""
+        """`window_s`: the length of time that a snapshot covers."""
         self.folder = folder
         self._window = int(window_s * 1e9)
         self._arenas: dict[str, _Arena] = {}
@@ -244,7 +244,7 @@ class Live:
             self._keep(kind, batch, list(self._arenas).index(name))
 
     def _keep(self, kind: str, batch: Batch, arena: int) -> None:
-        """The columns of timed rows. `key` joins work with its call; a sample's `name` is whether its thread waited."""
+        """The columns of timed rows. `key` joins work with its call; for a sample, `name` is whether its thread waited."""
         rows = batch.rows
         names = dict.fromkeys(("start", "end", "device", "name", "bytes", "stack"))
         columns: dict[str, Array] = {
@@ -303,7 +303,7 @@ class Live:
         )  # fmt: skip
 
     def _busy(self, begin: int, end: int) -> dict[str, float]:
-        """Union of the work of each device; processes of one host count their devices alike."""
+        """Union of the work of each device; processes of one host number their devices alike."""
         start, stop, device = (
             np.concatenate([self._column(k, c) for k in _WORK]) for c in ("start", "end", "device")
         )

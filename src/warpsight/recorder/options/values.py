@@ -93,7 +93,7 @@ def split(option: Option, text: str) -> tuple[str, ...]:
 
 
 def spelled(option: Option, value: Any) -> list[str]:
-    """A value as arguments of the command line."""
+    """A value as command-line arguments."""
     if option.type == options.SWITCH:
         return [option.flag if value else option.flag.replace("--", "--no-", 1)]
     if option.type == options.TEXTS:
@@ -164,7 +164,7 @@ def _check_backend(value: str) -> str:
 
 
 def _check_api(value: str) -> str:
-    """Refuse names that are not functions, and write the others as the recorders read them."""
+    """Refuse names that are not functions, and convert the others to the recorders' form."""
     from warpsight.capture.functions import patterns
 
     for pattern in patterns.unknown(value):

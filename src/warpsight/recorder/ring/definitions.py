@@ -75,7 +75,7 @@ def merge(files: list[Path], *, drop_once: bool) -> None:
 
 
 def _without_once(payload: bytes) -> bytes:
-    """Rows of kind String without those that were written for one event."""
+    """Rows of kind String, without those written for a single event."""
     out, offset = bytearray(), 0
     while offset + _STRING.size <= len(payload):
         number, length = _FIXED.unpack_from(payload, offset)

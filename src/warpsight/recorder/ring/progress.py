@@ -129,7 +129,7 @@ class Progress:
         self._early = np.concatenate([self._early, ids[~known]])[-_EARLY:]
 
     def _note_ends(self, done: Array) -> None:
-        """A stream runs its kernels in order: work given to it before a completed one has completed too."""
+        """A stream runs its kernels in order, so work given to it before a completed kernel has completed too."""
         if not len(done):
             return
         streams = done["stream"].astype(np.int64)

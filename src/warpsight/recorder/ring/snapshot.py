@@ -1,4 +1,4 @@
-"""A trace of the window: its segments linked into a new folder and converted there, while the ring goes on."""
+"""A trace of the window: its segments are linked into a new folder and converted there, while the ring continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that take too long: iterations (`ws.step`) and named ranges, against the median of those before."""
+"""Steps that take too long: iterations (`ws.step`) and named ranges, compared with the median of earlier ones."""
 
 from __future__ import annotations
 

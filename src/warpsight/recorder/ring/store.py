@@ -99,7 +99,7 @@ class RingStore:
         self._forget_arenas(now)
 
     def _oldest(self, now: float) -> float:
-        """What was closed before this moment has left the window (time.monotonic())."""
+        """The end of the window (time.monotonic()): segments closed earlier have left it."""
         oldest = now - self.bound.seconds - LAG_S
         return oldest if self.hold_from is None else min(oldest, self.hold_from)
 
@@ -135,7 +135,7 @@ class RingStore:
         return sorted(arena.glob("definitions-*.seg"))
 
     def steady(self) -> threading.Lock:
-        """Held while the definition files must stay as they are."""
+        """Held while the definition files must not change."""
         return self._files
 
     def _drop(self, one: Closed) -> None:
@@ -145,7 +145,7 @@ class RingStore:
         self.gone_until = max(self.gone_until, one.at)
 
     def _say_short(self, now: float) -> None:
-        """Note, once a window, that its size ended it before its time."""
+        """Note, at most once per window, that its size limit was reached before its time limit."""
         if self.bound.seconds >= LONGEST_S or (
             self._short_said and now - self._short_said < max(self.bound.seconds, 60)
         ):

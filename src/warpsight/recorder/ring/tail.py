@@ -1,4 +1,4 @@
-"""The last second of the recorded processes: rows of a few kinds from the segments that were just closed."""
+"""The last second of the recorded processes: rows of a few kinds from newly closed segments."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class CounterSampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; returns when it has written its last row."""
+        """End the thread; returns once it has written its last row."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -146,7 +146,7 @@ class CounterSampler:
         return any(fnmatch(name, pattern) for pattern in self._patterns)
 
     def _visible(self, count: int) -> list[int]:
-        """NVML indices of the devices that CUDA_VISIBLE_DEVICES leaves, all when it names none of them."""
+        """NVML indices of the devices in CUDA_VISIBLE_DEVICES, all if it names none of them."""
         listed = self._environment.get("CUDA_VISIBLE_DEVICES")
         if listed is None:
             return list(range(count))

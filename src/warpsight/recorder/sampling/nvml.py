@@ -48,7 +48,7 @@ Reader = Callable[[], list[_Value]]
 
 
 class GpuReaders:
-    """The readers of one GPU. Unsupported readers are asked once, failing ones a few times."""
+    """The readers of one GPU. Unsupported readers are tried once, failing ones a few times."""
 
     def __init__(self, nvml: ModuleType, index: int, handle: object, wanted: Callable[[str], bool]) -> None:
         self.index = index
@@ -175,7 +175,7 @@ class _Gpm:
             self.supported = False
 
     def read(self) -> list[_Value]:
-        """Averages since the last call; nothing on the first."""
+        """Averages since the last call; empty on the first."""
         nvml = self._nvml
         self._samples.reverse()
         nvml.nvmlGpmSampleGet(self._handle, self._samples[1])

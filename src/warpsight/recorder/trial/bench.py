@@ -76,7 +76,7 @@ class Bench:
 
     @property
     def ok(self) -> bool:
-        """Every launch has its kernel and its stack."""
+        """Whether every launch has its kernel and its stack."""
         return self.complete == self.kernels == self.recorded == self.launches
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS
 
 @dataclass(frozen=True)
 class _Set:
-    """What three programs that lived at the same time gave. Of each: nanoseconds per launch in each turn."""
+    """The results of three programs that ran at the same time: for each, nanoseconds per launch in each turn."""
 
     times: list[list[float]]
     device: str
@@ -186,7 +186,7 @@ def _sizes(launches: int, turns: int) -> list[int]:
 
 
 def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[list[float]], str, float]:
-    """Of each program its nanoseconds per launch in each turn, the device, and the seconds that the last one took in all."""
+    """For each program, its nanoseconds per launch in each turn, the device, and the total seconds of the last turn."""
     times: list[list[float]] = [[] for _ in commands]
     total = 0.0
     with contextlib.ExitStack() as all_of_them:

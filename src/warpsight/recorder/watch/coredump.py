@@ -1,4 +1,4 @@
-"""GPU core dumps: arming them, finding the driver's pipe in a process, asking for a dump, knowing when it is complete.
+"""GPU core dumps: arming them, finding the driver's pipe in a process, requesting a dump, detecting when it is complete.
 
 Variables, defaults and the meaning of the flags: CUDA-GDB's documentation and cuda.h (CUcoredumpSettings).
 """
@@ -73,7 +73,7 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
 
 
 def preload(base: Mapping[str, str]) -> dict[str, str]:
-    """The variable that has launches recorded without CUPTI; empty when this installation lacks the library.
+    """The variable that makes launches be recorded without CUPTI; empty if this installation lacks the library.
 
     The driver refuses core dumps to a process in which CUPTI is at work, and CUPTI is how everything else is recorded.
     """
@@ -85,14 +85,14 @@ def preload(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def expanded(template: str, pid: int) -> str:
-    """A template of the driver as a glob pattern for one process: %h host, %p pid, %t time."""
+    """A driver's template as a glob pattern for one process: %h host, %p pid, %t time."""
     pieces = re.split(r"(%[hpt])", template)
     known = {"%h": glob.escape(socket.gethostname()), "%p": str(pid), "%t": "*"}
     return "".join(known.get(piece, glob.escape(piece)) for piece in pieces)
 
 
 def file_template(environment: Mapping[str, str]) -> str:
-    """The absolute template of dumps of a program started with an environment here; empty when dumps are not armed."""
+    """The absolute template of dumps for a program started here with an environment; empty if dumps are not armed."""
     if environment.get(_ON_EXCEPTION) != "1" and environment.get(_ON_REQUEST) != "1":
         return ""
     return str(Path.cwd() / (environment.get(_FILE) or "core.cuda.%h.%p"))
@@ -106,7 +106,7 @@ def any_process(template: str) -> str:
 
 
 def pipe_of(pid: int) -> Path | None:
-    """The pipe that the driver reads in a process, as this process can open it, or None.
+    """The pipe that the driver reads in a process, if this process can open it, or None.
 
     By its descriptor: the name has the time in it, and somebody else may meanwhile have given it to another file.
     """
@@ -128,7 +128,7 @@ def pipe_of(pid: int) -> Path | None:
 
 
 def file_patterns(pid: int) -> list[str]:
-    """Glob patterns of the dumps a process would write; known only while it lives."""
+    """Glob patterns of a process's dumps; only known while it is alive."""
     return _patterns(pid, _FILE, _DEFAULT_FILES)
 
 
@@ -196,7 +196,7 @@ def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
 
 
 def _write_byte(pipe: Path) -> str:
-    """One byte is the request; why it could not be made, empty when it was."""
+    """Write one byte, which is the request; returns an empty string or the error."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -249,7 +249,7 @@ def _await(
 
 
 def complete(path: Path) -> bool:
-    """Whether an ELF file is there to the end of its section table, which the driver writes last."""
+    """Whether an ELF file is complete up to the end of its section table, which the driver writes last."""
     try:
         with path.open("rb") as file:
             header = file.read(64)

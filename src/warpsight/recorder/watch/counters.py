@@ -9,7 +9,7 @@ _BUSY, _MOST_CHANGE = 90, 1
 
 
 def unchanged_and_busy() -> str:
-    """A sentence when some device is busy with something that moves no memory and does not change; else empty."""
+    """A sentence if some device is busy with something that moves no memory and does not change; otherwise empty."""
     try:
         import pynvml as nvml
 

@@ -89,7 +89,7 @@ def overview(capsule: Capsule) -> Overview:
 
 
 def one(whole: Overview, word: str) -> Memory:
-    """The allocation or variable of an id, a name, or an address that is in it.
+    """The allocation or variable with an id or name, or containing an address.
 
     Raises:
         WarpsightError: when it does not exist.

@@ -153,7 +153,7 @@ def collect(
 
 
 def trigger(folder: Path, pid: int) -> None:
-    """Have a process count from now on; returns when it does, or after a second. Nothing where it cuts nothing out."""
+    """Have a process start counting; returns once it does, or after a second. No effect on processes without a request."""
     with suppress(OSError):  # it has exited, or uses no GPU
         (folder / str(pid) / "armed").unlink(missing_ok=True)
         pipe = os.open(folder / str(pid) / "trigger", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)

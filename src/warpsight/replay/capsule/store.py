@@ -47,7 +47,7 @@ class Capsule:
 
     @classmethod
     def open(cls, path: Path) -> Capsule:
-        """Open a capsule and check its manifest, and that each chunk is there and not larger than it may be.
+        """Open a capsule and check its manifest, and that each chunk exists within its size limit.
 
         Raises:
             CapsuleError: when it is not a capsule, damaged, hostile or newer.
@@ -112,7 +112,7 @@ class Capsule:
         return (self.chunk(name) for name in contents)
 
     def bytes_of(self, contents: Sequence[str]) -> bytes:
-        """All bytes of contents: for images and small memory; large memory goes by :meth:`chunks`."""
+        """All bytes of contents, for images and small memory; use :meth:`chunks` for large memory."""
         return b"".join(self.chunks(contents))
 
     def verify(self) -> None:
@@ -125,7 +125,7 @@ class Capsule:
             self.chunk(name)
 
     def check_room(self, needed: int, folder: Path, remedy: str) -> None:
-        """Check that a folder's disk takes so many bytes: few on disk may be many when they are unpacked.
+        """Check that a disk has space for this many bytes: small files may become large when decompressed.
 
         Raises:
             WarpsightError: when it does not.
@@ -255,7 +255,7 @@ def _packed_limit(size: int) -> int:
 
 
 def _read(path: Path, limit: int, *, most: int = -1) -> bytes:
-    """The bytes (`most`: so many at its start) of a regular file that is not a link and not larger than it may be."""
+    """The bytes (`most`: only this many from the start) of a regular file that is not a link and within its size limit."""
     with os.fdopen(os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_BLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:

@@ -37,7 +37,7 @@ _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbre
 def serve(
     path: Path, port: int, device: int, ready: Callable[[int], None], *, at_failure: bool = False
 ) -> bool:
-    """Serve one debugger after another until Ctrl-C; a debugger that comes finds the replay at its beginning.
+    """Serve one debugger after another until Ctrl-C; each finds the replay at its beginning.
 
     Args:
         path: the capsule.
@@ -110,7 +110,7 @@ def _number(text: bytes) -> int:
 
 
 class _Session:
-    """One debugger: its packets answered until it goes."""
+    """One debugger session, which ends when the debugger disconnects."""
 
     def __init__(self, connection: Connection, monitor: Monitor) -> None:
         self.connection = connection

@@ -53,7 +53,7 @@ def predicted(
 
 
 def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> list[int]:
-    """When each step begins on the device, and each event happens, ns.
+    """The time each step begins on the device, and each event occurs, ns.
 
     Work waits for its launch, until a gap after the work before it in its stream, and for the stream's events.
     """

@@ -57,7 +57,7 @@ class _Streams:
     )  # (stream, other stream with work it must wait for)
 
     def waits(self, waiting: int, on: int) -> Iterator[Step]:
-        """`waiting` waits for all work of `on`."""
+        """Make `waiting` wait for all work of `on`."""
         if waiting == on:
             return
         event, self.events = self.events, self.events + 1

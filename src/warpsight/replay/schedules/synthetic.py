@@ -157,7 +157,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
 
 
 class _Reading:
-    """Rows in the order of their calls, on their way to operations."""
+    """Rows in the order of their calls, being converted to operations."""
 
     def __init__(self, trace: StoredTrace, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
@@ -239,12 +239,12 @@ class _Reading:
         return m.Synchronize(host_time=host) if kind in ("context", "finish") else None
 
     def _known(self, row: Mapping[str, Any]) -> int | None:
-        """The event of a wait, where its record is in the trace."""
+        """The event of a wait, if its record is in the trace."""
         exact = self._events.get(("record", row["record"])) if row["record"] else None
         return exact if exact is not None else self._events.get(("event", row["event"]))
 
     def _event(self, row: Mapping[str, Any]) -> int:
-        """A number of its own for each record."""
+        """A separate number for each record."""
         number, self._records = self._records, self._records + 1
         self._events["event", row["event"]] = number
         if row["record"]:

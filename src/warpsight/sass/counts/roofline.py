@@ -115,7 +115,7 @@ class Roofline:
 
 
 def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[list[Roofline], list[str]]:
-    """The rooflines of counted kernels that the measured run also has, most time first, and notes on gaps."""
+    """The rooflines of counted kernels that are also in the measured run, most time first, and notes on gaps."""
     runs = _measured(measured)
     found, missing, unequal = [], 0, 0
     for kernel in kernels:

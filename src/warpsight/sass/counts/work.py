@@ -82,7 +82,7 @@ def work_of(text: str) -> InstructionWork:
 
 
 def _moves_only(known: RegisterAccess) -> bool:
-    """Whether half arithmetic is used to convert (`HADD2.F32`), or to load a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
+    """Whether half-precision arithmetic only converts (`HADD2.F32`), or loads a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
     if not known.operation.startswith("H"):
         return False
     sources = [operand.lstrip("-|").split(".")[0] for operand in known.operands[known.results :]]

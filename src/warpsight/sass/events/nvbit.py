@@ -33,7 +33,7 @@ CATEGORIES = {
 
 
 def tool(architectures: Callable[[], Sequence[int]]) -> Path:
-    """The built tool; built first, for the architectures (90 for sm_90), where that is needed.
+    """The tool, built first for the architectures (90 for sm_90) if necessary.
 
     Raises:
         WarpsightError: when a part is missing, or nvcc refuses.

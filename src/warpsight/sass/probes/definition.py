@@ -92,7 +92,7 @@ def translated(probes: Sequence[Probe]) -> list[Translated]:
 
 
 def maps_of(probes: Sequence[Translated]) -> list[Map]:
-    """The maps of probes, each once, in the order in which they are used."""
+    """The maps of probes, each once, in order of use."""
     return list({id(one): one for each in probes for one in each.maps}.values())
 
 

@@ -1,4 +1,4 @@
-"""A probe's knowledge of an event, and the places where probes can be."""
+"""What a probe knows about an event, and the places where probes can run."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def run(
 
 
 def device_code(probes: Sequence[Translated]) -> str:
-    """The PTX that the program's kernels are patched with."""
+    """The PTX for patching the program's kernels."""
     return ptx.module(
         tracing.shipped_ptx("patches").read_text(), tracing.shipped_ptx("probes").read_text(), probes
     )

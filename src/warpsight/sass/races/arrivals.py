@@ -15,7 +15,7 @@ class Arrivals:
     """The one-way arrivals of a trace's functions."""
 
     def __init__(self, trace: EventTrace) -> None:
-        """Code is read when it is asked for."""
+        """Reads code on demand."""
         self._trace = trace
         self._of = lru_cache(maxsize=256)(self._read_arrivals)
 

@@ -153,7 +153,7 @@ def _neighbours(own: Accesses) -> tuple[Array, Array]:
 
 
 def _strong_together(own: Accesses, first: Array, second: Array, same_block: Array) -> Array:
-    """Both atomic or strong, with scopes that reach each other."""
+    """Whether both are atomic or strong, with scopes that include each other."""
     reach = (own.scope > BLOCK) | own.shared
     both = (own.scope[first] > 0) & (own.scope[second] > 0)
     return both & (same_block | (reach[first] & reach[second]))
@@ -221,7 +221,7 @@ def _witnesses(
     second: Array,
     reasons: Sequence[str],
 ) -> list[Race]:
-    """A race for each pair of instructions; `reasons`: where these are known."""
+    """A race for each pair of instructions; `reasons`: those that are known."""
     if not len(first):
         return []
     low, high = (events.pc[own.instruction[rows]].astype(np.int64) for rows in (first, second))

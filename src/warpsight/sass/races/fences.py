@@ -56,7 +56,7 @@ class Fences:
         }
 
     def _between(self, earlier: TracedInstruction, later: TracedInstruction, recorded: frozenset[int]) -> int:
-        """Scope of a fence on some way from one recorded instruction to the next, 0 for none.
+        """Scope of a fence on some path from one recorded instruction to the next, 0 for none.
 
         Args:
             earlier: where the way begins.
@@ -83,7 +83,7 @@ class Fences:
         return best
 
     def before(self, launch: TracedLaunch, events: Events, warp_of: Array) -> Array:
-        """Of each event of a launch, the scope of the fence that its warp passed since its event before."""
+        """For each event of a launch, the scope of the fence that its warp passed since its previous event."""
         distinct, inverse = np.unique(events.pc, return_inverse=True)
         places = self._trace.places(launch, distinct)
         recorded: dict[str, frozenset[int]] = {}

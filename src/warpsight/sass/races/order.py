@@ -96,7 +96,7 @@ class VectorClocks:
         fence: Callable[[int], int],
         arrivals: dict[int, frozenset[int]] | None = None,
     ) -> None:
-        """Go through the synchronizations in their order.
+        """Process the synchronizations in order.
 
         Args:
             strong: event → its atomic or strong accesses.
@@ -146,7 +146,7 @@ class VectorClocks:
         return bool(self._at(other, later)[mine] >= clock)
 
     def _at(self, warp: int, event: int) -> Array:
-        """What a warp knew when it came to an event."""
+        """A warp's knowledge when it reached an event."""
         events, rows = self._history.get(warp, ([], []))
         place = int(np.searchsorted(events, event, "right"))  # a fence before the event counts for it
         if place == 0:

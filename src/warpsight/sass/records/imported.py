@@ -22,7 +22,7 @@ _TABLES = ("warp_event", "instruction", "name")
 
 
 class ImportedRecords:
-    """Answers questions about the records of an imported trace; use it as a context manager."""
+    """Answers questions about an imported trace's records; use it as a context manager."""
 
     def __init__(self, path: Path | str) -> None:
         """Open a trace: a folder, a packed file or a URL.
@@ -91,7 +91,7 @@ class ImportedRecords:
     def groups(
         self, conditions: Filter, group_by: str, head: int | None, tail: int | None
     ) -> tuple[dict[Any, list[dict[str, Any]]], dict[Any, int]]:
-        """The same of every group of a field's values, and how many records each has in all."""
+        """The same for every group of a field's values, and the total number of records in each."""
         self._check(conditions)
         groups: dict[Any, list[dict[str, Any]]] = {}
         sizes: dict[Any, int] = {}
@@ -144,7 +144,7 @@ class ImportedRecords:
         return int(grid[0] * grid[1] * grid[2]) * -(-int(block[0] * block[1] * block[2]) // 32)
 
     def close(self) -> None:
-        """Release everything, the private copy of a packed trace too."""
+        """Release everything, including the private copy of a packed trace."""
         if getattr(self, "_connection", None) is not None:
             self._connection.close()
             self._connection = None

@@ -58,7 +58,7 @@ def _test(condition: Condition, values: pa.Array) -> pa.Array:
 
 
 def _ordered(values: pa.Array, operator: str, text: str) -> pa.Array:
-    """Values in an order with a number, which may be one that no column holds."""
+    """Compare values with a number, which may be out of range for every column."""
     found, wanted = numbers(values), number(text)
     assert wanted is not None
     if not _fits(wanted, pa.int64()):
@@ -67,7 +67,7 @@ def _ordered(values: pa.Array, operator: str, text: str) -> pa.Array:
 
 
 def _is(values: pa.Array, text: str) -> pa.Array:
-    """Values that are one alternative: a range of numbers, or a literal."""
+    """Values that match one alternative: a range of numbers, or a literal."""
     between = limits(text)
     if between is None:
         return _equal(values, text)
@@ -101,7 +101,7 @@ def _equal(values: pa.Array, text: str) -> pa.Array:
 
 
 def _equal_list(values: pa.Array, wanted: list[Any]) -> pa.Array:
-    """Lists that equal one: same length, same elements, compared element by element over all rows."""
+    """Lists equal to a given one: same length and elements, compared element by element over all rows."""
     same = pc.equal(pc.list_value_length(values), len(wanted))
     for place, element in enumerate(wanted):
         long = pc.greater(pc.list_value_length(values), place)
@@ -118,7 +118,7 @@ def _fits(value: int, kind: pa.DataType) -> bool:
 
 
 def _all(values: pa.Array, value: bool) -> pa.Array:
-    """One answer for every value that is there."""
+    """The same answer for every non-null value."""
     return pc.if_else(pc.is_valid(values), pa.scalar(value), pa.scalar(None, pa.bool_()))
 
 

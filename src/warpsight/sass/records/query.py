@@ -47,7 +47,7 @@ def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
 
 
 def _fixed(values: pa.Array) -> npt.NDArray[Any] | None:
-    """Lists of one length as a matrix, None when lengths differ."""
+    """Lists of equal length as a matrix, None if lengths differ."""
     there = values.drop_null()
     if not len(there) or pa.types.is_nested(values.type.value_type):
         return None
@@ -64,7 +64,7 @@ def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.A
 
 
 def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
-    """Whole records of a file, in its order; reading stops as soon as nothing can be added.
+    """Complete records of a file, in file order; reading stops as soon as nothing more can match.
 
     Raises:
         FormatError: for a damaged line inside the file.

@@ -107,7 +107,7 @@ def ends(conditions: Filter, head: int | None, tail: int | None) -> str:
 
 
 def grouped(conditions: Filter, group_by: str, head: int | None, tail: int | None) -> str:
-    """The same of each group: its key, how many it has, and the fields of its first, last or all events."""
+    """The same for each group: its key, its size, and the fields of its first, last or all events."""
     chosen = field(group_by)
     key = text(group_by) if chosen.kind == "list" else chosen.value
     order = ", ".join(f"w.{name}{' DESC' if tail is not None else ''}" for name in KEY)
@@ -223,7 +223,7 @@ def _numeric(found: _RecordField) -> str:
 
 
 def _literal(value: int | None) -> str:
-    """A number as SQL; those that no column holds are cut to numbers that no column holds either."""
+    """A number as SQL; out-of-range numbers are clipped to values that are still out of range for every column."""
     assert value is not None
     return f"{max(min(value, 1 << 100), -(1 << 100))}::HUGEINT" if abs(value) >= 1 << 63 else str(value)
 

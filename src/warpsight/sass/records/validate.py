@@ -34,7 +34,7 @@ _UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
 
 
 class _HopelessError(Exception):
-    """So many errors that no more are counted."""
+    """There are so many errors that counting stops."""
 
 
 @dataclass
@@ -174,7 +174,7 @@ def _check_json(source: Source, found: Validation, content: bool) -> None:
 
 
 def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
-    """The records of a chunk that has a bad line."""
+    """The records of a chunk that contains a bad line."""
     ends = chunk.ends()
     for place, number in enumerate(chunk.numbers(ends).tolist()):
         line = chunk.line(place, ends)
@@ -189,7 +189,7 @@ def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
 
 
 def _check_traced(decoded: Iterable[Any]) -> None:
-    """Raise for a record that lacks what only a sample of cuda-gdb may lack, and for a sample without its instruction."""
+    """Raise for a record that lacks fields only a cuda-gdb sample may lack, and for a sample without its instruction."""
     for record in decoded:
         if type(record) is records.OpcodeOnly and None in _TRACED(record):
             lacking = [
@@ -209,7 +209,7 @@ def _check_hexadecimal(decoded: Iterable[Any]) -> None:
 
 
 def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, str]) -> None:
-    """Note CTAs, warps and instructions of events."""
+    """Collect CTAs, warps and instructions of events."""
     for record in decoded:
         if isinstance(record, records.KernelMetadata):
             listed = (record.instructions or {}).items()

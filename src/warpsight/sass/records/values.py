@@ -72,7 +72,7 @@ def _list(text: str) -> tuple[int, ...] | None:
 
 
 def _matching(condition: Condition, values: list[Any]) -> list[Any]:
-    """Values that a regular expression is found in, or is not."""
+    """Values that a regular expression matches, or does not."""
     texts = {value: _text(value) for value in values if value is not None}
     wanted = condition.operator == "~"
     if _PLAIN.fullmatch(condition.text) and all(map(str.isascii, texts.values())):

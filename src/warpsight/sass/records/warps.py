@@ -127,7 +127,7 @@ def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
 
 
 def by_columns(path: Path | str) -> Warps:
-    """The same of a file with unusual records."""
+    """The same for a file with unusual records."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -196,7 +196,7 @@ def _drop_output() -> None:
 
 
 def _unwritten(error: OSError) -> int:
-    """Say that standard output did not take the result."""
+    """Report that the result could not be written to standard output."""
     from warpsight.ui.render import terminal
 
     closed = error.errno == errno.EBADF
@@ -225,7 +225,7 @@ def _spare_what_a_short_life_does_not_need() -> None:
 
 
 def _notice_endings() -> None:
-    """Make Ctrl-C, SIGTERM and SIGHUP an exception, so that temporary files go; not where they are ignored, as under nohup."""
+    """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, so that temporary files are removed; unless ignored, as under nohup."""
     import signal
 
     for number in _ending():
@@ -248,7 +248,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
-    """Let Ctrl-C end the process even while threads still compute or wait for input: nothing that they do is kept.
+    """Let Ctrl-C end the process even while threads are computing or waiting for input: nothing they do is kept.
 
     Python waits for its threads at the end; here temporary files and unfinished output are removed `grace_s` seconds after the
     signal, and the process is left. Without grace no exception is raised first: a loop of asyncio would print it.
@@ -300,7 +300,7 @@ def _accept_all_letters() -> None:
 
 
 def _as_it_is(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes of file names and arguments come out as the bytes that they are, other letters as question marks."""
+    """Write bytes of file names and arguments unchanged, and unsupported characters as question marks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     bad = error.object[error.start : error.end]
@@ -330,7 +330,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _opening(arguments: Sequence[str]) -> list[str]:
-    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should be there is the path of something."""
+    """`warpsight TRACE` means `warpsight open TRACE`: a path in the place of the verb."""
     place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
     if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
         return list(arguments)
@@ -338,7 +338,7 @@ def _opening(arguments: Sequence[str]) -> list[str]:
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
-    """Move the global flags in front of the verb, so that `stats x.warp --no-color` works too.
+    """Move the global flags before the verb, so that `stats x.warp --no-color` works too.
 
     What follows a lone `--`, and everything after a verb that wraps another program, stays where it is.
     """

@@ -116,7 +116,7 @@ Strict = Annotated[
 
 
 def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
-    """LOW..HIGH without HIGH, or one number, in any base or in the given one.
+    """LOW..HIGH, excluding HIGH, or one number, in any base or in the given one.
 
     Raises:
         UsageError: naming the option.
@@ -180,7 +180,7 @@ def or_newest(trace: str) -> str:
 
 
 def newest(folder: Path | None = None) -> Path:
-    """The trace in a folder (the current one) that was written last.
+    """The most recently written trace in a folder (the current one).
 
     Raises:
         UsageError: when it does not exist.

@@ -110,12 +110,12 @@ class _Secretless:
 
 
 def target(path: Path | None) -> Path | IO[bytes] | None:
-    """The same as methods of a trace take it: standard output for `-`, None for a name of their choice."""
+    """The target in the form that a trace's methods accept: standard output for `-`, None for a default name."""
     return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
 def plain(value: object) -> float | str:
-    """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
+    """A JSON value for one that JSON lacks: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 
     if isinstance(value, Decimal):

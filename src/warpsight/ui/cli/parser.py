@@ -174,7 +174,7 @@ def _runs_here(name: str) -> bool:
 
 
 def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """The same options, with an error instead of the work."""
+    """The same options, raising an error instead of doing the work."""
 
     @functools.wraps(command)
     def refuse(*_: object, **__: object) -> None:
@@ -209,7 +209,7 @@ def _group(module: ModuleType) -> type[TyperGroup]:
 
 
 class _Verbs(dict[str, Any]):
-    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up.
+    """Verbs by name, in the order of the folder's `BELOW`, created on lookup.
 
     A module's `SYSTEMS` are those that its verb works on, where they are not those of the folder's verb.
     """

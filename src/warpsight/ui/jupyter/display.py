@@ -65,7 +65,7 @@ def _verdict(found: Verdict) -> list[str]:
 
 
 def analyzed_html(found: Analyzed) -> str:
-    """What :meth:`Trace.analyze` gives: the verdict with its findings, then each analysis."""
+    """The result of :meth:`Trace.analyze`: the verdict with its findings, then each analysis."""
     parts: list[str] = []
     if found.verdict is not None:
         parts += [*_verdict(found.verdict), *map(_finding, found.verdict.findings)]
@@ -83,7 +83,7 @@ def answer_html(found: Shown) -> str:
 
 
 def _account(found: AccountSummary) -> str:
-    """Each class with its share, its time and what most of it is."""
+    """Each class with its share, its time and its largest part."""
     if not found.span:
         return ""
     import pyarrow as pa

@@ -81,7 +81,7 @@ def _link(trace: Trace, output: str) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors are raised, not printed with the end of the process: the process is a notebook."""
+    """Raises errors instead of printing them and exiting, because the process is a notebook."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"%%warpsight: {message}; %%warpsight? explains the options")

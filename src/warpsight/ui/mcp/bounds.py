@@ -32,7 +32,7 @@ class Page:
         self.cut: dict[str, int] = {}
 
     def of(self, name: str, rows: list[Any]) -> list[Any]:
-        """The rows of the page; `name` is what the answer calls them."""
+        """The rows of the page; `name` is the answer's name for them."""
         if len(rows) > self.stop:
             self.cut[name] = len(rows)
         return rows[self.first : self.stop]

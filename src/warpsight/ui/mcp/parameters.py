@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ArgumentHelp:
-    """A description, and where there is a fixed choice, its values (or those of each item of a list)."""
+    """A description, and any fixed set of values (or those of each item of a list)."""
 
     description: str
     values: Callable[[], Sequence[str]] | None = None

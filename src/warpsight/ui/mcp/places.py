@@ -1,4 +1,4 @@
-"""Which files an agent may read: traces below the folders that the user gave, and nothing else."""
+"""Which files an agent may read: only traces below the folders given by the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_LISTED = 200
 
 
 class Places:
-    """Opens traces below some roots. A path is judged after links are followed, so no link leads out."""
+    """Opens traces below some roots. Paths are checked after resolving links, so links cannot lead out."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         """Note the roots.

@@ -96,7 +96,7 @@ def build(places: Places) -> Any:
 def with_errors(
     method: Callable[..., dict[str, Any]], failure: Callable[[str], Exception], places: Places | None = None
 ) -> Callable[..., dict[str, Any]]:
-    """The method with every error as `failure`, whose message an agent can act on without a traceback."""
+    """The method with every error turned into `failure`, with a message an agent can act on and no traceback."""
 
     @functools.wraps(method)
     def call(*args: object, **kwargs: object) -> dict[str, Any]:

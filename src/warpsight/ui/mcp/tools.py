@@ -260,7 +260,7 @@ class Tools:
 
 
 def _known(rows: Iterable[Answer]) -> list[Answer]:
-    """Rows without the values that they do not have."""
+    """Rows without their null values."""
     return [{key: value for key, value in row.items() if value is not None and value != ""} for row in rows]
 
 

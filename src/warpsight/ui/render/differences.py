@@ -101,13 +101,13 @@ def _signed(ratio: float) -> str:
 
 
 def _counts(before: float, after: float) -> str:
-    """Launches per iteration, twice where the sides differ."""
+    """Launches per iteration, listed for both sides if they differ."""
     one, two = (f"{round(count, 1):,g}" for count in (before, after))
     return one if one == two else f"{one} → {two}"
 
 
 def _tree(nodes: Sequence[dict[str, Any]]) -> pa.Table:
-    """Nodes as an outline; frames with one child and nothing else in them are joined into one line."""
+    """Nodes as an outline; a frame whose only content is one child shares a line with it."""
     children: dict[int, int] = {}
     for node in nodes:
         children[node["parent"]] = children.get(node["parent"], 0) + 1

@@ -110,7 +110,7 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 
 
 def _cut(text: str, stream: IO[str]) -> str:
-    """A line of evidence; on a terminal it is cut, but keeps the file and line of a place, which are the point of it."""
+    """A line of evidence; on a terminal it is cut, but keeps the file and line, which matter most."""
     return numbers.shorten_paths(numbers.near(text), _width() if stream.isatty() else sys.maxsize)
 
 
@@ -139,6 +139,6 @@ def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
 
 
 def rows_each(tables: Sequence[int], lines: int) -> int:
-    """Rows to print per table so that all tables fit into some lines, with a title and a head each."""
+    """Rows to print per table so that all tables fit into some lines, including a title and a header each."""
     filled = [count for count in tables if count]
     return max((lines - 2 - 3 * len(filled)) // max(len(filled), 1), 3)

@@ -50,7 +50,7 @@ def operations(count: float) -> str:
 
 
 def count(value: float, stream: IO[str]) -> str:
-    """A number as a stream shows it: its digits in groups of three on a terminal, plain for what reads a pipe or a file."""
+    """A number formatted for a stream: digits grouped in threes on a terminal, plain in a pipe or file."""
     return cell(value, grouped=stream.isatty())
 
 
@@ -105,7 +105,7 @@ def shorten_paths(text: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Text of at most `width` characters with the middle left out: both ends of a kernel's name identify it."""
+    """A string cut in the middle to `width` characters: both ends of a kernel's name identify it."""
     if len(text) <= width:
         return text
     if width < 5:

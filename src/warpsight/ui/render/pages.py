@@ -1,4 +1,4 @@
-"""Shared parts of all pages: templates, packaged assets, and data that cannot leave its script element."""
+"""Shared parts of all pages: templates, packaged assets, and data that cannot break out of its script element."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _script_json(value: object) -> str:
 
 
 def column(values: NDArray[Any]) -> dict[str, str]:
-    """Whole numbers as the smallest kind of typed array that holds them: `kind` and `data`."""
+    """Whole numbers as the smallest typed array that fits: `kind` and `data`."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     fits = (
         kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most
@@ -72,5 +72,5 @@ def column(values: NDArray[Any]) -> dict[str, str]:
 
 
 def packed(values: NDArray[Any], kind: str) -> str:
-    """An array as base64 of its little-endian bytes; `kind` is a NumPy type that a typed array of the page has."""
+    """An array as base64 of its little-endian bytes; `kind` is a NumPy type with a matching typed array in the page."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()

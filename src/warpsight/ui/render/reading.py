@@ -22,7 +22,7 @@ _PATIENCE_S, _EVERY_S = 1.0, 0.2
 
 @contextmanager
 def shown(source: Source) -> Iterator[None]:
-    """Show the progress of reading a source, if anybody watches and it takes a while."""
+    """Show the progress of reading a source, if it takes a while and someone is watching."""
     if not sys.stderr.isatty() or terminal.verbosity() < 0:
         yield
         return

@@ -87,7 +87,7 @@ def text(result: Result) -> str:
 
 
 def _on_terminal(table: pa.Table) -> list[_Column]:
-    """Columns with what people read: stacks without files, names without the return type that every kernel has."""
+    """Columns in a form for people: stacks without files, names without the return type shared by every kernel."""
     return [
         _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
         for c in _columns(table)
@@ -112,7 +112,7 @@ def _columns(table: pa.Table, *, grouped: bool = True) -> list[_Column]:
 
 
 def _short_frames(column: _Column) -> _Column:
-    """Stacks as `function:line ← function:line`: files would fill the width with the innermost frame alone."""
+    """Stacks as `function:line ← function:line`, since files would fill the width with the innermost frame."""
     return replace(column, cells=[_FRAME.sub(lambda m: f":{m[1]}" if m[1] else "", c) for c in column.cells])
 
 

@@ -67,7 +67,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def guard() -> None:
-    """Let no control characters but colors through to a terminal, whatever names the traces hold; pipes and files get all."""
+    """Let only color codes through to a terminal, whatever names the traces hold; pipes and files get everything."""
     if sys.stdout is not None and sys.stdout.isatty():
         sys.stdout = _Guarded(sys.stdout)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -134,13 +134,13 @@ class _Losable:
 
 
 def let_messages_fail() -> None:
-    """For verbs that run a program: a message that cannot be written must not change the outcome."""
+    """For verbs that run a program: failing to write a message must not change the outcome."""
     if not isinstance(sys.stderr, _Losable):
         sys.stderr = cast("TextIO", _Losable(sys.stderr))
 
 
 def wrapped(text: str, stream: IO[str], indent: str = "  ") -> str:
-    """A line as a stream shows it: on a terminal it breaks between words, and its further lines are indented."""
+    """A line formatted for a stream: on a terminal it wraps between words, with continuation lines indented."""
     if not stream.isatty():
         return text
     import shutil
@@ -166,13 +166,13 @@ def note(text: str, *, level: int = 0) -> None:
 
 
 def warning(*texts: str) -> None:
-    """A line for each thing that is missing or lost, in red, shown even with -q."""
+    """A line for each missing or lost item, in red, shown even with -q."""
     for text in texts:
         _red(text)
 
 
 def error(text: str) -> None:
-    """The one message an error ends with; names of files with line ends do not break it into several lines."""
+    """The single message of an error; file names with line breaks do not split it into several lines."""
     for word in sys.argv:
         for name in (word, os.path.basename(word)) if "\n" in word else ():
             text = text.replace(name, name.replace("\n", "\\n")) if "\n" in name else text

@@ -65,13 +65,13 @@ def _fewer_passes(
 
 
 def _without(evidence: KernelFacts, gone: list[int]) -> float:
-    """Estimated speedup when some accesses are not made."""
+    """Estimated speedup without some accesses."""
     fewer = sum(evidence.traffic.accesses[index].times for index in gone)
     return evidence.traffic.changed(dict.fromkeys(gone, 0.0), fewer)
 
 
 def vectorize(evidence: KernelFacts) -> list[Advice]:
-    """Several narrow accesses of one thread to consecutive addresses that one wide access could do."""
+    """Several narrow accesses by one thread to consecutive addresses, which one wide access could replace."""
     mergeable = _mergeable(evidence)
     parts = [
         part
@@ -134,7 +134,7 @@ def constants(evidence: KernelFacts) -> list[Advice]:
 
 
 def _mergeable(evidence: KernelFacts) -> dict[int, int]:
-    """Accesses that can be merged, and how many into one: of one block, base register and kind, with adjacent offsets."""
+    """Accesses that can be merged, and how many into one: same block, base register and kind, with adjacent offsets."""
     groups: dict[tuple[object, ...], list[tuple[int, Decoded]]] = defaultdict(list)
     versions: dict[int, int] = defaultdict(int)
     for block in evidence.code.graph.blocks:

@@ -44,7 +44,7 @@ def versions() -> dict[str, Any]:
 
 
 def system() -> dict[str, str | None]:
-    """Libraries and programs of the machine that verbs use: where each is, with its version; None for absent ones."""
+    """Libraries and programs of the machine that verbs use: the location and version of each; None for missing ones."""
     from warpsight.device_code import disassembly
     from warpsight.machine.backends import registry
 

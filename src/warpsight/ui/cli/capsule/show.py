@@ -104,7 +104,7 @@ def _extent(extent: tuple[int, int, int] | None) -> str:
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as their widest cell; the last runs on."""
+    """Columns as wide as their widest cell; the last one is not padded."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     widths[-1] = 0
     return [

@@ -112,7 +112,7 @@ def _list(trace: StoredTrace, result: Result, csv: bool, as_json: bool) -> None:
 
 
 def _seconds(table: pa.Table) -> pa.Table:
-    """Times to the nanosecond: three digits would not separate neighbors."""
+    """Times to the nanosecond, since three digits would not separate neighbors."""
     import pyarrow as pa
 
     from warpsight.analysis.base.words import moment

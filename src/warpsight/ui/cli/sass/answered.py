@@ -31,7 +31,7 @@ def write(
 
 
 def warn(trace: EventTrace) -> None:
-    """Say on standard error what a trace lacks."""
+    """Report on standard error what a trace lacks."""
     from warpsight.ui.render import terminal
 
     terminal.warning(*notes(trace))

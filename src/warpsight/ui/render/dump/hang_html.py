@@ -99,7 +99,7 @@ def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _at(at: dict[str, Any]) -> dict[str, Any]:
-    """An address: its chain with the source around each line where the file is here."""
+    """An address: its chain, with the source around each line if the file is on this machine."""
     chain = [
         {"function": core.plain_name(frame["function"]) or "?", "place": _place(frame),
          "source": list(_source(frame)) if number == 0 else []}
@@ -162,7 +162,7 @@ def _process(process: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timeline(report: dict[str, Any]) -> dict[str, Any] | None:
-    """Rectangles of the picture; None when nothing is known of the last seconds."""
+    """Rectangles of the picture; None if nothing is known about the last seconds."""
     known = report.get("timeline") or {"seconds": 0, "lanes": []}
     seconds = max([known["seconds"], *(launch["before_s"] for launch in report["launches"])], default=0)
     if not seconds:

@@ -75,7 +75,7 @@ def pruned(graph: FlameGraph, most: int) -> tuple[FlameGraph, int]:
 
 
 def _kept(graph: FlameGraph, keep: Column, nodes: Column) -> Column:
-    """Each node, or its nearest ancestor that is kept."""
+    """Each node, or its nearest kept ancestor."""
     out: Column = nodes.copy()
     while len(left := np.flatnonzero(~keep[out])):
         out[left] = graph.parent[out[left]]

@@ -54,7 +54,7 @@ def fill(graph: FlameGraph, node: int) -> str:
 
 
 def tip(graph: FlameGraph, node: int) -> str:
-    """A node's name and weight, in one line."""
+    """A node's name and weight on one line."""
     text = graph.labels[graph.label[node]]
     shown = [amount(int(t), graph.unit) for t in graph.total[node]]
     whole = int(graph.total[0, -1]) or 1
@@ -89,7 +89,7 @@ def svg(graph: FlameGraph) -> str:
 
 
 def png(graph: FlameGraph, file: IO[bytes]) -> None:
-    """Draw the same picture as PNG, two pixels for one of the SVG.
+    """Draw the same picture as PNG, at two pixels per SVG pixel.
 
     Raises:
         WarpsightError: when Pillow is not installed.

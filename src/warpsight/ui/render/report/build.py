@@ -105,7 +105,7 @@ def _data(trace: StoredTrace, material: Material, text: _Text) -> tuple[dict[str
 
 
 def _judged(material: Material) -> tuple[int, int] | None:
-    """The time that the verdict is about most: the steady state of the loop, else all of the devices' work."""
+    """The time that the verdict is mostly about: the steady state of the loop, otherwise all of the devices' work."""
     found = material.verdict
     if found is None:
         return None
@@ -116,13 +116,13 @@ def _judged(material: Material) -> tuple[int, int] | None:
 
 
 def _kind(device: dict[str, Any], *, alone: bool) -> str:
-    """The name of a device; without its number, which is all that sets the names of several apart in some files."""
+    """The name of a device without its number, which is the only difference between several in some files."""
     name = str(device["name"] or "")
     return name if alone else name.removesuffix(f" {device['device']}")
 
 
 def _head(material: Material, redactor: Redactor) -> dict[str, str]:
-    """What was recorded, in a line: command, devices, when, how long."""
+    """What was recorded, on one line: command, devices, when, how long."""
     from datetime import datetime, timezone
 
     contents = material.contents
@@ -170,7 +170,7 @@ def _sentence(words: str) -> str:
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
-    """The figures people look for first; those the trace does not have are left out."""
+    """The figures people look for first; those missing from the trace are left out."""
     tiles: list[dict[str, Any]] = []
 
     def add(label: str, value: str, note: str = "", share: float | None = None) -> None:

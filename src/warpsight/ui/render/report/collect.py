@@ -82,7 +82,7 @@ def collect(trace: StoredTrace, rows: Rows) -> Material:
 
 
 def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
-    """What is collected → who answers it."""
+    """Section → function that produces it."""
     from warpsight.analysis.account.questions import gaps, spans
     from warpsight.analysis.flame.graph import flame
     from warpsight.analysis.rules.verdict import verdict

@@ -58,7 +58,7 @@ def perfetto_ui() -> Path | None:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """A server whose clients may leave before their answer is there."""
+    """A server whose clients may disconnect before their answer is ready."""
 
     daemon_threads = True
 
@@ -71,7 +71,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class TraceServer:
-    """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
+    """Serves one trace until it is closed; a context manager. The report is built at once, the export on request."""
 
     def __init__(self, trace: StoredTrace, rows: Rows, options: ReportOptions, port: int = 0) -> None:
         """Make the report and begin to listen.

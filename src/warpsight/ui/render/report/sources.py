@@ -81,7 +81,7 @@ def hot_lines(
 
 
 def excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
-    """The lines around one, without secrets; nothing when the file is not here."""
+    """The lines around one, without secrets; empty if the file is not on this machine."""
     path = Path(file)
     if path.suffix not in _SUFFIXES or not path.is_absolute():
         return ()

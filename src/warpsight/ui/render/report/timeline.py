@@ -40,7 +40,7 @@ class Timeline:
         self._stacks = host_stacks.load(trace)
 
     def data(self, judged: tuple[int, int] | None) -> dict[str, Any]:
-        """The data that `timeline.js` draws: all of a short recording, else an overview and the judged window."""
+        """The data that `timeline.js` draws: a short recording completely, otherwise an overview and the judged window."""
         scene = self._scene
         bins = _BINS
         while bins > 64 and bins * max(len(scene.rows), 1) > _CELLS:
@@ -116,7 +116,7 @@ class Timeline:
         }  # fmt: skip
 
     def marks(self, findings: Sequence[Finding]) -> list[dict[str, Any]]:
-        """The findings that are somewhere, with their number in reading order."""
+        """The findings with a time, with their number in reading order."""
         origin = self._scene.origin
         return [
             {"number": number, "begin": one.at[0] - origin, "end": one.at[1] - origin, "text": self._text(one.text),

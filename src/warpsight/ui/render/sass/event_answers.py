@@ -1,4 +1,4 @@
-"""Answers about event traces as sections of a table and a picture each, for a terminal or for a page."""
+"""Answers about event traces as sections with a table and a picture each, for a terminal or for a page."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class _Drawing:
             x[node] = (right[node] + left[node]) / 2
 
     def place_y(self) -> tuple[dict[int, float], float]:
-        """Upper edges on y, and the whole height."""
+        """Upper edges on the y axis, and the total height."""
         y: dict[int, float] = {}
         at = 0.0
         for nodes in self.layers:

@@ -78,7 +78,7 @@ def _files(listing: Listing) -> list[dict[str, Any]]:
 
 
 def _ptx(listing: Listing) -> Sequence[dict[str, Any]]:
-    """The lines of PTX of this kernel: from the first to the last that instructions came from."""
+    """The PTX lines of this kernel: from the first to the last that produced instructions."""
     used = sorted({row.ptx for row in listing.rows if row.ptx})
     if not used:
         return []

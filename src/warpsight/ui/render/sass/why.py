@@ -22,7 +22,7 @@ _WIDEST = 140
 
 
 def show(answer: Answer, stream: IO[str], everything: bool = False) -> None:
-    """Write the answer; `everything` without leaving anything out."""
+    """Print the answer; with `everything`, leave nothing out."""
     _Page(answer, stream, everything).write()
 
 

@@ -81,7 +81,7 @@ def frame(
 
 
 def _stacked(glyphs: str, level: int, tall: int) -> str:
-    """A bar of some eighths of a line, in as many lines as it is tall, from the top."""
+    """A bar of some eighths of a line, spread over as many lines as it is tall, from the top."""
     return "".join(glyphs[min(max(level - 8 * line, 0), 8)] for line in reversed(range(tall)))
 
 
