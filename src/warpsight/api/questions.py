@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import HtmlShown
 from warpsight.api import choice
 from warpsight.api.choice import Numbers, Time, Words
 from warpsight.errors import UsageError, choices
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Analyzed:
+class Analyzed(HtmlShown):
     """The result of :meth:`Questions.analyze`: a verdict if no analysis was named, and the results by name."""
 
     verdict: Verdict | None
@@ -50,12 +51,6 @@ class Analyzed:
             listed = [f"{finding.severity}: {finding.text}" for finding in found.findings]
             parts.insert(0, "\n".join((found.headline, found.summary, *listed)))
         return "\n\n".join(parts)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").analyzed_html(self))
 
 
 class Questions(StoredTrace):

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from warpsight._display import HtmlShown
 from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.model import database, views
 from warpsight.model.database import Database
@@ -38,7 +39,7 @@ _OF_DATA = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _Self = TypeVar("_Self", bound="StoredTrace")
 
 
-class StoredTrace:
+class StoredTrace(HtmlShown):
     """A trace folder opened read-only; use :func:`warpsight.model.open` to make one.
 
     Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context
@@ -346,12 +347,6 @@ class StoredTrace:
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
         return f"<Trace {self.path}: {described or 'no device work'}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").trace_html(self))
 
 
 def _said(error: Exception) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from warpsight.analysis.base.shown import Shown
+from warpsight._display import Shown
 from warpsight.device_code.kept_code import KeptCode
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError

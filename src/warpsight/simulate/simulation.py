@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from warpsight._display import Shown
 from warpsight.analysis.base.result import Finding, Result, with_units
-from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.program import Program
 from warpsight.analysis.retime.solving import Times, solve

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import Shown
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -71,7 +73,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """Tables by name and findings. Columns carry their unit in the field's metadata (`unit`: ns, B, B/s, %, …)."""
 
     tables: Mapping[str, pa.Table]
@@ -92,18 +94,6 @@ class Result:
         held = ", ".join(f"{name} ({len(table):,})" for name, table in self.tables.items())
         count = len(self.findings)
         return f"<Result: {held or 'no tables'}; {count} finding{'' if count == 1 else 's'}>"
-
-    def __str__(self) -> str:
-        """The tables as text, the first rows of each, and the findings; looked up by name as below."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.render.tables").text(self))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").result_html(self))
 
 
 def units(table: pa.Table) -> dict[str, str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import Shown
 from warpsight.analysis.base.result import Finding, Result
-from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.diff import rows, sentences
 from warpsight.analysis.diff.alignment import ComparedLoop
 from warpsight.analysis.diff.design import Design

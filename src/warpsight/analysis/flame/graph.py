@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight._display import HtmlShown
 from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import rows as flame_rows
@@ -91,7 +92,7 @@ class FlameAccount:
 
 
 @dataclass(frozen=True)
-class FlameGraph:
+class FlameGraph(HtmlShown):
     """A weighed tree; a differential one has two weights per node (before, after), a plain one has one.
 
     Attributes:
@@ -136,12 +137,6 @@ class FlameGraph:
         """The weight and the size of the graph."""
         weights = " and ".join(f"{int(total):,}" for total in self.total[0]) if len(self) else "0"
         return f"<FlameGraph: {weights} {self.unit} in {len(self):,} nodes>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").flame_html(self))
 
 
 def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
