@@ -75,4 +75,4 @@ def test_a_predicted_step_has_the_spread_of_the_recorded_ones_in_proportion() ->
     )
     step = simulation._step(found, cast(Any, None), was, {0: now})
     assert (step.recorded, step.predicted, step.count) == (100, 50, 4)
-    assert (step.low, step.high) == (pytest.approx(45.1), pytest.approx(54.9))
+    assert [step.low, step.high] == pytest.approx([45.1, 54.9])
