@@ -18,7 +18,7 @@ Time = str | float
 Numbers = int | Sequence[int]
 Words = str | Sequence[str]
 _TIME = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|min|h)?\s*$")
-#: Numbers that a message lists.
+#: Maximum numbers listed in a message.
 _MOST_LISTED = 20
 #: Tables whose rows name a stream or process, besides the one that defines it.
 _NAMING = {

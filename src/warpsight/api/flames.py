@@ -144,7 +144,7 @@ def form_of(to: str | None, out: Path | None) -> str:
     if out is None or named is not None:
         return named or "html"
     raise UsageError(
-        f"{out}: the name does not say the form: end it with .html, .svg, .png, .folded, .speedscope.json or .cpuprofile, or "
+        f"{out}: the name does not imply a form: use the suffix .html, .svg, .png, .folded, .speedscope.json or .cpuprofile, or "
         "use --to"
     )
 

@@ -104,7 +104,7 @@ class Arena:
         self.data_blocks = BlockTracker(anywhere=windowed)
         self.definition_blocks = BlockTracker()
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
-        #: Columns of launches of this segment, and which of them expect a kernel.
+        #: Columns of launches in this segment, and which of them expect a kernel.
         self._new_expected: list[tuple[Mapping[str, Array], Array]] = []
         self._processes = processes
         self._trace_devices = devices

@@ -22,7 +22,7 @@ from warpsight.errors import TraceError
 
 PREFIX = "warpsight-arenas-"
 _MEMORY = Path("/dev/shm")
-#: How long rows that a killed recording left stay in memory, for `recover`.
+#: How long rows left by a killed recording stay in memory, for `recover`.
 _KEPT_S = 24 * 3600
 
 

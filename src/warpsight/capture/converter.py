@@ -51,8 +51,7 @@ from warpsight.model.pandas_import import keep_pandas_out
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import damage, manifest
 
-#: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
-#: rest.
+#: A conversion request waits for this many bytes, so that parts do not become too small; finishing takes the rest.
 ENOUGH_BYTES = 16 << 20
 #: Segments per round: limits the work repeated after a crash and the lifetime of raw data.
 _ROUND_SEGMENTS = 8
@@ -311,7 +310,7 @@ class Converter:
         for table, listed in rows.items():
             data, wrong = columns.table(TABLES[table], listed)
             self._writer.add_arrow(table, self._part, data)
-            cause = "a number is none that its column can hold; the program has written into the recorder's memory"
+            cause = "a number does not fit its column; the program has written into the recorder's memory"
             losses.LossLog(self._losses).count("converter", cause, wrong, table, "lost")
         clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
         for moment, forward in clocks.get("steps", ()):

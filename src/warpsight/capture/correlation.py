@@ -18,7 +18,7 @@ from warpsight.capture.columns import one_value, pick
 Array = npt.NDArray[Any]
 #: Ids a window holds before its older half is closed; only the memory of ids in use is touched.
 WINDOW_IDS = 8_000_000
-#: Ids whose calls are kept across a commit: kernels arrive within far fewer.
+#: Number of ids whose calls are kept across a commit: kernels arrive within far fewer.
 SAVED_IDS = 1_000_000
 #: The OpenCL recorder's first correlation id (native/opencl/recorder.cpp).
 FIRST_OPENCL = 0x40000000

@@ -39,7 +39,7 @@ _METHODS = {
 _OURS = re.compile(r"(^|[/\\])warpsight[/\\]inside[/\\][a-z_]+\.py$")
 _BETWEEN = re.compile(r"(^|[/\\])(contextlib\.py|libpython[^/]*|python[0-9.]*)$")
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
-#: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
+#: Ids are assigned from 1 upward; a higher one is damage, and must not size a lookup array.
 _MAXIMUM_ID = 1 << 28
 
 

@@ -18,7 +18,7 @@ from warpsight.model import private_files
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import store
 
-#: Parts that may wait or be in work at once: bounds memory to a few decoded segments.
+#: Maximum parts waiting or in progress: bounds memory to a few decoded segments.
 _OUTSTANDING = 4
 
 

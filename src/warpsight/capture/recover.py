@@ -76,7 +76,10 @@ def _adopt(root: Path) -> list[dict[str, Any]]:
         _remove_socket(recording.get("socket"), arenas)
     if arenas != "":
         return []
-    cause = "there was no room in memory that outlives a process: the last rows of one that was killed with the launcher"
+    cause = (
+        "there was no space in memory that outlives a process: the last rows of a process that was killed with "
+        "the launcher are missing"
+    )
     return [{"source": "launcher", "cause": cause, "severity": "lost"}]
 
 

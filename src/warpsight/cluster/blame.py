@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: Blame is handed on at most so many times, and until so little of it moves.
+#: Maximum rounds of passing blame on, and the share below which it stops.
 _ROUNDS, _REST = 256, 1e-3
 
 

@@ -18,11 +18,11 @@ from warpsight.cluster.steps import Steps
 from warpsight.model.naming import kernel_names
 
 Column = NDArray[Any]
-#: Kernels run at one speed of a rank where this share of their time is that much slower by about the same factor.
+#: Kernels share one slowdown if this share of their time is at least this much slower by about the same factor.
 _UNIFORM, _SLOWER = 0.7, 1.04
-#: A device's clock is low where it is below the other ranks' by this factor.
+#: A device's clock is low if it is below the other ranks' by this factor.
 _LOW_CLOCK = 0.97
-#: The share that is most of something; counts are alike when they differ by so little, and times by more are longer.
+#: The share that counts as most; counts within this difference are equal; times beyond this factor are longer.
 _MOST, _ALIKE, _LONGER = 0.5, 0.02, 1.1
 
 

@@ -169,7 +169,7 @@ def _stuck(group: str, dumps: Sequence[FlightDump], stuck: dict[int, FlightEntry
     else:
         late = []
         text = f"{head} on {_ranks(list(here))}, though all called it alike"
-        advice = "All ranks are in it: suspect the network or NVLink; NCCL_DEBUG=INFO says which transport it uses."
+        advice = "All ranks have entered it: suspect the network or NVLink; NCCL_DEBUG=INFO says which transport it uses."
     return Finding("error", text, {"group": group, "sequence": number, "ranks": late}, "cluster/hang", None,
                    tuple(f"rank {rank}: {entry.state}, called at {_shown(entry)}" for rank, entry in sorted(here.items())[:6]),
                    advice)  # fmt: skip

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Columns in ns that are not moments on the trace's clock.
+#: Columns in ns that are not times on the trace's clock.
 _NO_MOMENTS = ("duration", "realtime", "device_time", "uncertainty")
 _DEVICES = ("device", "source_device", "destination_device")
-#: Rows by their place in another tool's file mean nothing once files are joined.
+#: Rows that refer to positions in another tool's file are meaningless once files are merged.
 _LEFT_OUT = (*INTERNED, "attribute", "process", "device")
 
 

@@ -17,9 +17,9 @@ Column = NDArray[Any]
 #: Ranges that announce collectives: they do not delimit steps.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
-#: An early step that takes so many times the usual is a warm-up, where there are so many steps.
+#: An early step that takes this many times the usual is warm-up, if there are enough steps.
 _WARM_UP, _FEW = 5, 4
-#: Operations repeat with a period when this share of them does, and of each kind of them.
+#: Operations are periodic if this share of them repeats, and this share of each kind.
 _REPEATED, _RARE = 0.97, 0.75
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Increase when the contents of a summary change: older ones are then recreated.
 VERSION = 11
-#: Names of one class kept apart; the rest is one row.
+#: Maximum names kept separately per class; the rest share one row.
 _NAMES = 256
 _OTHERS = "others"
 #: A row per stretch between two collectives (`interval`), class of the account and name.
@@ -42,9 +42,9 @@ _ACCOUNT = "interval:int32 class:int16 name:string time:int64:ns count:int64"
 _HOST_PLACES = "interval:int32 place:string time:float64:ns"
 _KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
 _STEPS = "start:int64:ns duration:int64:ns label:string"
-#: How iterations are called that a program counts: `range 'ProfilerStep#'`, or its own marks of steps.
+#: Names of iterations that a program counts: `range 'ProfilerStep#'`, or its own step marks.
 _ANNOUNCED = re.compile(r"#|step", re.IGNORECASE)
-#: Functions that a library keeps to itself, `__next__` and its like aside, and those made inside of others.
+#: Private functions of a library, except `__next__` and the like, and functions defined inside others.
 _WRAPPER = re.compile(r"(^|\.)_(?!_\w+__$)\w*$|<locals>")
 _RANK_IN_NAME = re.compile(r"rank[-_=]?(\d+)", re.IGNORECASE)
 

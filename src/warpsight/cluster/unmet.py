@@ -14,7 +14,7 @@ from warpsight.analysis.base.result import Finding
 from warpsight.cluster.job import Job
 from warpsight.cluster.matching import POINT_TO_POINT, Communicator
 
-#: A wait counts when it is so many times the longest usual operation of its rank, and this share of the job's time.
+#: A wait counts if it is this many times the longest usual operation of its rank, and this share of the job's time.
 _TIMES, _SHARE = 10, 0.05
 
 

@@ -28,18 +28,18 @@ from warpsight.cluster.unmet import unmet
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: A rank is named when the others stand still for it this share of the time, and then stands before what the job is built to
-#: wait for; exposed communication and bubbles are told from these shares on.
+#: A rank is named if the others wait for it for this share of the time, and then ranks above expected waiting; exposed
+#: communication and bubbles are reported from these shares on.
 _WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
-#: Wall clocks of hosts that NTP keeps agree far better than this (ns).
+#: Wall clocks kept by NTP agree far better than this (ns).
 _OTHER_WINDOW = 2_000_000_000
-#: A stage sets the pace when it works this share of the time longer than the others.
+#: A stage sets the pace if it works this share of the time longer than the others.
 _MORE_WORK = 0.02
-#: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
+#: One rank is the straggler if it causes this share of all waiting; otherwise the load is uneven.
 _ONE = 0.5
-#: Load that moves from rank to rank is a fault, too, from this share of the time on: kernels' jitter leaves less.
+#: Load that moves from rank to rank also counts as a fault from this share of the time on: kernels' jitter is smaller.
 _MOVING = 0.05
-#: It is one rank's in some steps when it has this share of that load.
+#: Load belongs to one rank in some steps if it has this share of it.
 _LONE = 0.7
 _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
     waited_for_others:int64:ns idle:int64:ns made_others_wait:int64:ns clock:string clock_offset:int64:ns

@@ -24,8 +24,8 @@ from warpsight.cluster.summary import edges_of
 from warpsight.model.work import summed
 
 Column = NDArray[Any]
-#: Operations that one place in the ranks' lists makes one are not, where this share of them, and so many, are over on one rank
-#: so long (ns) before another enters.
+#: Operations paired by position are mismatched if this share of them, and this many, end on one rank this long (ns) before
+#: another begins.
 _ASTRAY, _FEWEST_ASTRAY, _BEFORE = 0.2, 2, 1_000_000
 
 

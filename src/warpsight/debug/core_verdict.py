@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-#: Places described: the page shows the first few, the JSON report as many.
+#: Maximum places described: the page shows the first few, the JSON report this many.
 _PLACES = 32
 #: Maximum number of places that wait for nobody named in the sentence.
 _CAUSES = 2

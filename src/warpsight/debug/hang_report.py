@@ -14,7 +14,7 @@ from warpsight.errors import WarpsightError
 from warpsight.model import StoredTrace
 from warpsight.recorder.watch.event import Incident
 
-#: Launches, and last device work, that a report lists.
+#: Maximum launches, and last device work, in a report.
 _LISTED = 10
 #: CUDA's sticky errors: the context is gone after one of them (driver_types.h).
 _STICKY = {

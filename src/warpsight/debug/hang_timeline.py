@@ -6,9 +6,9 @@ from typing import Any
 
 from warpsight.model import StoredTrace
 
-#: How far back the bars reach, and how many equal parts short work is counted in.
+#: The time covered by the bars, and the number of equal parts in which short work is counted.
 LONGEST_S, _PARTS = 30.0, 240
-#: Work longer than a part that is shown, of each stream; and lanes.
+#: Maximum bars of work longer than a part, per stream; maximum lanes.
 _MOST_BARS, _MOST_LANES = 200, 24
 _EDGES = """
 SELECT min(t) FROM (SELECT min(start) AS t FROM launch UNION ALL SELECT min(start) FROM kernel

@@ -19,7 +19,7 @@ TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 #: The tool's messages about itself, in its text output.
 _TOOL_ERROR = re.compile(r"^========= (Error: .*|Internal .*|Warning: .*)$", re.MULTILINE)
 _SUMMARY = re.compile(r"^========= ((?:ERROR|RACECHECK|LEAK) SUMMARY: .*)$", re.MULTILINE)
-#: Not a failure of ours to explain: the program's own end.
+#: The program's own exit, which we need not explain.
 _PROGRAM_ENDED = "process didn't terminate successfully"
 
 

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+")
 _PLUMBING = re.compile(
     r"^(libcudart_static_|__cudaLaunchKernel|__device_stub__|_start$|__libc_start|cudaLaunchKernel|cuLaunchKernel)"
 )
-#: Threads that a finding names.
+#: Maximum threads named in a finding.
 _THREADS = 64
 Coordinates = tuple[int, int, int]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-#: Longer names are not given to the demangler: its output can grow exponentially with the input.
+#: Longer names are not demangled: the demangler's output can grow exponentially.
 MAXIMUM_MANGLED = 16384
 #: `void f(int)`, `f()`: a name directly followed by its arguments; `Memcpy HtoD (Pageable)` is not one.
 _SIGNATURE = re.compile(r"(?:[\w*&]+ )*\w+\(.*\)")

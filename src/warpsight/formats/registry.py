@@ -71,7 +71,7 @@ class Reader:
     module: str
     suffixes: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    #: Lower ranks are asked first; 0 is a format of its own, higher ones are formats that others are dialects of.
+    #: Lower ranks are tried first; 0 is for self-contained formats, higher ones for formats with dialects.
     rank: int = 0
     #: A job leaves a file per rank: a folder of such files is read as one trace.
     ranked: bool = False

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from warpsight.model.storage.writer import TraceWriter
 
-#: Rows and bytes of one table that wait to be written as one part.
+#: Rows and bytes of one table that are collected before they are written as a part.
 PART_ROWS = 1 << 19
 PART_BYTES = 64 << 20
-#: Bytes of all tables together that wait.
+#: Bytes of all tables together that may wait.
 _WAITING_BYTES = 128 << 20
-#: Parts that are in work or done and not looked at; each holds its rows.
+#: Maximum parts in progress or finished but not yet checked; each holds its rows.
 _WRITERS = 2
 #: What columns of a launch shape hold is below this, as is what is below zero.
 _WIDE = 1 << 31

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: Bytes of the longest encoding of 64 bits.
+#: Bytes of the longest encoding of a 64-bit number.
 LONGEST = 10
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 #: Bytes of one text in a recording (kMaxStringBytes of native/ring/arena.h).
 MOST_TEXT_BYTES = 32 * 1024
-#: The latest moment and longest duration in ns.
+#: The latest time and longest duration in ns.
 MOST_TIME = 2**63 - 1
 #: Maximum nesting of attributes, and maximum length of one string in attributes that are too long as a whole.
 _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000

@@ -181,7 +181,7 @@ def python_stacks() -> Check:
     if name != "cpython":
         return Check("Python stacks", MISSING, f"{name} has no frames the recorder can read", "use CPython")
     if not SUPPORTED_PYTHON[0] <= version <= SUPPORTED_PYTHON[1]:
-        why = f"Python {shown} is not known: stacks are turned off when its frames differ"
+        why = f"Python {shown} is unknown: stacks are turned off if its frames differ"
         return Check("Python stacks", DEGRADED, why, "pip install --upgrade warpsight")
     return Check("Python stacks", OK, f"Python {shown}")
 
@@ -341,9 +341,9 @@ def viewer() -> Check:
 def secret_rules() -> Check:
     """detect-secrets, whose rules recognize the secrets of many services."""
     if importlib.util.find_spec("detect_secrets"):
-        why = "secrets are known by the names before them and by detect-secrets' rules"
+        why = "secrets are recognized by the names before them and by detect-secrets' rules"
         return Check("redaction", OK, why)
-    why = "no detect-secrets: reports and exports leave out secrets by the names before them and by the best-known shapes alone"
+    why = "no detect-secrets: reports and exports recognize secrets only by the names before them and by the most common formats"
     return Check("redaction", DEGRADED, why, "pip install detect-secrets")
 
 

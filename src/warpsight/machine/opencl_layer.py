@@ -51,5 +51,7 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:
     if answer == "layer":
         return _LayerSupport(True, int(count), "the loader called our layer")
     return _LayerSupport(
-        False, int(count), "the loader does not know OPENCL_LAYERS: it is older than layers, or built without"
+        False,
+        int(count),
+        "the loader does not support OPENCL_LAYERS: it predates layers, or was built without them",
     )

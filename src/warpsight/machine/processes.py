@@ -72,7 +72,7 @@ def attach_permission(pid: int, proc: Path, ptrace_scope: Path = _PTRACE_SCOPE) 
     try:
         owner = _status(folder)["Uid"].split()[0]
     except (OSError, KeyError):
-        return False, "not visible here: it has ended, or lives in another PID namespace"
+        return False, "not visible here: it has exited, or is in another PID namespace"
     try:
         scope = int(ptrace_scope.read_text())
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Rows of table sync of this kind make a stream wait, not the host.
 STREAM_WAIT = "stream wait event"
-#: Stands for the duration of a call that had not returned.
+#: Placeholder for the duration of a call that had not returned.
 NO_DURATION = np.iinfo(np.int64).min
 _ALL = Rows()
 

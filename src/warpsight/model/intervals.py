@@ -33,7 +33,7 @@ class Intervals:
         return int(_lengths(self.start, self.end, np.zeros(min(len(self), 1), np.int64)).sum())
 
 
-#: Moments so many times fewer than members are looked up without a running sum over the members.
+#: If there are this many times fewer moments than members, they are looked up without a running sum.
 _FEW = 256
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _NO_LINE = np.iinfo(np.int32).min
-#: Ids may be this much larger than the number of stacks.
+#: Ids may exceed the number of stacks by this factor.
 _SPARSE = 64
 
 

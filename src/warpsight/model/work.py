@@ -27,11 +27,11 @@ Column = NDArray[Any]
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
-#: Groups up to which a pass for each of them is quicker than sorting.
+#: Up to this many groups, one pass per group is faster than sorting.
 _FEW = 16
-#: Groups up to which rows are summed in blocks.
+#: Up to this many groups, rows are summed in blocks.
 _FEW_SUMS = 4096
-#: Stands for a time that was not recorded.
+#: Placeholder for a time that was not recorded.
 NO_TIME = np.iinfo(np.int64).min
 
 

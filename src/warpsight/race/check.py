@@ -30,7 +30,7 @@ from warpsight.sass.races.detect import checked, races
 
 #: Classes of events that the detector follows, and those needed to suggest repairs.
 TRACED = ("memory", "barriers", "mbarrier", "tma", "cluster", "wgmma")
-#: Bytes of a trace beyond which races are looked for on the device instead.
+#: Traces larger than this (bytes) are checked for races on the device instead.
 LARGEST_TRACE = 1 << 30
 
 

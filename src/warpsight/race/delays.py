@@ -28,7 +28,7 @@ from warpsight.race.plan import Plan, Point, replace
 from warpsight.sass.events import nvbit, tracing
 from warpsight.sass.events.trace import EventTrace
 
-#: The class of a point before which the host waits, and its number for the library.
+#: The class of a point at which the host waits, and its number for the library.
 HOST_LAUNCH, HOST_LAUNCH_NUMBER = "launch", 65
 #: An occurrence that was not counted: the launch has too many warps for that.
 UNCOUNTED = 2**32 - 1
@@ -225,7 +225,7 @@ def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
         else:
             said.append(
                 f"{name} made no delay: "
-                + ("no chosen warp came to its points" if size else "it was not launched")
+                + ("no chosen warp reached its points" if size else "it was not launched")
             )
     return said
 

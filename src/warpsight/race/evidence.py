@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-#: How many times the rate without delays the rate with delays may be, and how much is bet on each.
+#: Candidate ratios of the failure rate with delays to that without, and the stake on each.
 _RAISED = (np.array([2.0, 5.0, 20.0, 200.0, np.inf]), np.array([0.15, 0.15, 0.1, 0.1, 0.5]))
-#: The same for delays that do not matter; a failure is natural when ratios of NATURAL and more are refuted.
+#: The same for delays without effect; a failure is natural once ratios of NATURAL and more are refuted.
 _NATURAL = (np.array([0.3, 1.0]), np.array([0.2, 0.8]))
 NATURAL = 3.0
 

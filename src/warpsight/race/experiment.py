@@ -38,7 +38,7 @@ class _Kept:
     plan: Plan
 
 
-#: Between looks at a process that was running already.
+#: Pause between checks of a process that was already running (s).
 _ASKED_PAUSE_S = 0.003
 #: The log of delays in the folder of a run.
 LOG = "delays"

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 #: Holds a :class:`TrialRequest` as JSON in programs that `race` runs.
 VARIABLE = "WARPSIGHT_RACE"
-#: So many trials without delays must be right after one that failed.
+#: Number of trials without delays that must pass after a failed one.
 _HEALTHY = 2
 
 

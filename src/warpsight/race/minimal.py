@@ -18,11 +18,11 @@ from warpsight.race.bisection import RATES, Bisection, Floats, forgetful
 #: Whether a run with these elements, ascending, failed.
 Oracle = Callable[[tuple[int, ...]], bool]
 
-#: Failures of all elements together with which the rate of failing is estimated before anything is left out.
+#: Number of failures of the full set from which the failure rate is estimated before anything is left out.
 _CALIBRATION = 3
 #: Prior probability that the kept set suffices, that no element at all is needed, and that a kept element is not needed.
 _SUFFICES, _NATURAL, _NEEDLESS = 0.3, 0.02, 0.05
-#: A needless element is left out when this is sure.
+#: An element is left out once it is needless with this probability.
 _SURE = 0.95
 
 

@@ -14,7 +14,7 @@ from warpsight.race.points import ACCESSES
 from warpsight.race.suspects import Suspect, line_of
 from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
-#: How many events of a warp are shown before its access, and after it.
+#: Maximum events of a warp shown before and after its access.
 _AROUND = 9
 _SYNCHRONIZES = frozenset(kind.name for name in ("barriers", "mbarrier", "cluster") for kind in CLASSES[name])
 _COPIES = frozenset(kind.name for kind in CLASSES["tma"]) | {"copy_async"}

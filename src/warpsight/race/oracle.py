@@ -220,7 +220,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
     if limit == "stop":
         return "broken", "was interrupted"
     if limit == "hang":
-        return "hang", f"nothing came from it for {oracle.hang_s:g} s"
+        return "hang", f"it printed nothing for {oracle.hang_s:g} s"
     if limit == "timeout":
         return "timeout", f"still at work after {oracle.timeout_s:g} s"
     failed = next((line for line in lines if line.why), None)

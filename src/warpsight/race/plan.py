@@ -120,7 +120,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if self.mode == "memory" and self.points:
             raise ValueError("mode memory has no points")
         if len({(p.kernel, p.code, p.pc, p.kind) for p in self.points}) != len(self.points):
-            raise ValueError("a point stands twice in points")
+            raise ValueError("points lists a point twice")
         if any(begin >= end for begin, end in self.where.ctas or ()):
             raise ValueError("where.ctas has an empty range")
 

@@ -27,7 +27,7 @@ from warpsight.recorder.launch import check_uninterrupted
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
-#: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
+#: Classes that are searched. Local memory is private to a thread, so delays there have no effect.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
 #: Kinds that read or write memory themselves: a race is between two of these.

@@ -102,7 +102,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
         done = delays.delays_done(log).filter(pc.field("occurrence") != delays.UNCOUNTED)
         shapes = [launch.said for file in delays.logs(log) for launch in EventTrace(file).launches.values()]
     if not len(done):
-        raise WarpsightError("no warp came to a point of the plan, so there are no steps for a schedule")
+        raise WarpsightError("no warp reached a point of the plan, so there are no steps for a schedule")
     steps = int(pc.max(done["occurrence"]).as_py()) + 1
     warps = max(math.prod(said["grid"]) * -(-math.prod(said["block"]) // 32) for said in shapes)
     floor = made.floor_ns if made.mode != "fixed" else 0

@@ -28,11 +28,11 @@ EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced":
 
 #: Called with the subject of the search, the number of runs so far and the outcome of the last one.
 Progress = Callable[[str, int, RunOutcome], None]
-#: No delay below this is tried.
+#: Smaller delays are not tried.
 _SHORTEST_NS = 100
-#: So many CTAs are searched one by one.
+#: Up to this many CTAs are searched individually.
 _MOST_CTAS = 1 << 20
-#: So often a run that cannot be judged is repeated.
+#: How often a run that cannot be judged is repeated.
 _REPEATED = 3
 
 
@@ -118,7 +118,7 @@ class _Reduction:
             return None
         line = self.journal.lines[self.runs]
         if line.get("plan") != name:
-            raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f begins anew")
+            raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f starts over")
         return msgspec.convert(line["outcome"], RunOutcome)
 
     def smallest(

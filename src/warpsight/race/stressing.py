@@ -28,13 +28,13 @@ Verdict = Literal["reproduced", "natural", "not reproduced", "broken run"]
 #: Exit codes of the verb.
 EXIT_CODES: dict[Verdict, int] = {"not reproduced": 0, "reproduced": 10, "natural": 11, "broken run": 12}
 
-#: Ceilings that are tried, as parts of the plan's.
+#: Ceilings to try, as fractions of the plan's.
 _LADDER = (0.01, 0.1, 1.0)
 #: The share of runs without delays, before and after the first failure.
 _CONTROL_BEFORE, _CONTROL_AFTER = 0.2, 0.5
 #: The same for trials inside a process, which are nearly free compared with starting it: a failure is then worth more.
 _TRIALS_BEFORE, _TRIALS_AFTER = 0.5, 0.8
-#: So many broken runs before any other are enough, and later this part of all runs.
+#: Number of broken runs before any other that ends the experiment, and later their share of all runs.
 _BROKEN_FIRST, _BROKEN_PART = 5, 0.5
 
 

@@ -21,7 +21,7 @@ from warpsight.recorder.drain.arena import RECORD
 from warpsight.recorder.drain.drain_loop import DrainLoop
 
 REQUEST, TAKEN = "trigger.json", "trigger.taken.json"
-#: Seconds between two looks for a request.
+#: Seconds between checks for a request.
 LOOK_S = 0.1
 
 

@@ -116,7 +116,7 @@ def _once(
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
         raise WarpsightError(
-            f"the replay did not end within {timeout:g} s (--timeout): a kernel that hangs, or one that is slow under a tool"
+            f"the replay did not finish within {timeout:g} s (--timeout): a kernel that hangs, or one that is slow under a tool"
         ) from None
     finally:
         if process.poll() is None:

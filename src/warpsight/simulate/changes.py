@@ -133,7 +133,7 @@ def _overlapped(trace: StoredTrace, program: Program, change: Change, lean: int)
         chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
         alone = copying.alone(trace, program)[chosen]
         if alone.any():
-            note = f"overlap: {int(alone.sum()):,} copies and fills within a device take it whole, so nothing runs beside them"
+            note = f"overlap: {int(alone.sum()):,} copies and fills within a device use all of it, so nothing overlaps with them"
             program, chosen = program.but(notes=(*program.notes, note)), chosen[~alone]
             if not len(chosen):
                 return program

@@ -19,8 +19,10 @@ def test_errors_of_the_wall_clock_are_microseconds_of_the_kernel(
         wall_clock._TIMEX.pack_into(buffer, 0, 0, 0, 0, 1_500, 20, status)
         return 0
 
-    monkeypatch.setattr(wall_clock.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(adjtimex=adjtimex))
-    monkeypatch.setattr(wall_clock.sys, "platform", "linux")
+    monkeypatch.setattr(
+        "warpsight.machine.wall_clock.ctypes.CDLL", lambda *_, **__: SimpleNamespace(adjtimex=adjtimex)
+    )
+    monkeypatch.setattr("warpsight.machine.wall_clock.sys.platform", "linux")
     found = wall_clock.state(time.time_ns() - time.monotonic_ns())["wall"]
     assert found["synchronized"] is kept
     assert (found.get("max_error"), found.get("estimated_error")) == (
@@ -31,7 +33,7 @@ def test_errors_of_the_wall_clock_are_microseconds_of_the_kernel(
 def test_a_rate_is_that_of_the_fastest_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of 4, 2, 1, 8, 8, 8, 8 and 8 s after one that warms up."""
     times = iter([0, 4, 10, 12, 20, 21, 30, 38, 40, 48, 50, 58, 60, 68, 70, 78])
-    monkeypatch.setattr(links.time, "perf_counter", lambda: float(next(times)))
+    monkeypatch.setattr("warpsight.machine.links.time.perf_counter", lambda: float(next(times)))
     copies: list[int] = []
     assert links._rate(lambda: copies.append(1), lambda: None, 100) == 100.0
     assert len(copies) == 1 + links._REPEATS

@@ -15,7 +15,7 @@ from warpsight.race import delays
 @pytest.mark.parametrize(
     ("cluster", "rank", "reason"),
     [
-        ((1, 2, 4), 7, "no chosen warp came to its points"),
+        ((1, 2, 4), 7, "no chosen warp reached its points"),
         ((1, 2, 4), 8, "its clusters have 8 blocks, and the plan asks for rank 8"),
         ((0, 0, 0), 1, "its clusters have 1 block, and the plan asks for rank 1"),
         (None, 1, "it was not launched"),

@@ -21,9 +21,9 @@ from warpsight.model.work import Work
 from warpsight.model.workers import workers
 
 Column = NDArray[Any]
-#: What a launch into an empty queue may take beyond the usual and still be latency, and the bounds of that (ns).
+#: Latency of a launch into an empty queue counts as usual up to this multiple of the median, within these bounds (ns).
 _TIMES, _LEAST, _MOST = 4, 10_000, 100_000
-#: Launches that a function needs for a usual latency of its own.
+#: Minimum number of launches for a function to have its own usual latency.
 _ENOUGH = 20
 
 

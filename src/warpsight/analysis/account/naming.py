@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
+#: Minimum shares for a name to cover nearly all of some time, most of it, and enough of it to be mentioned.
 NEARLY, MOST, SOME = 0.9, 0.5, 0.1
-#: Names given to host time before the rest is left without.
+#: Maximum number of names given to host time; the rest stays unnamed.
 _NAMES = 6
 #: Annotations that only number the iterations: they say when, not what.
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
 _TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#*\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
-#: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
+#: The function that takes nearly all of some time, the one that takes most of it, and the share of the latter.
 Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
 #: No thread starts in a shared library: a library frame without a caller shows where the sample hit, not what the program was

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Names of idle time that no call has: before work of a program that the trace begins in, and before the driver's own copies.
+#: Name of idle time without a call: before work of a program that was already running when the trace began, and before the
+#: driver's own copies.
 NO_CALL = "work whose launch is not in the trace"
-#: Names of idle time whose launch had returned begin with this, and end with the launching function.
+#: Prefix of the names of idle time after a returned launch; the launching function follows.
 AFTER = "after "
 MIGRATION = "migrations of managed memory, which no call launches"
-#: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
+#: Name of the time taken by the recorder's callbacks, sampled in the recording, including CUPTI's part.
 CALLBACKS = "the recorder's work in GPU calls and ranges"
 
 
@@ -292,7 +293,7 @@ def _stream_wait(trace: StoredTrace, work: Work, calls: Calls, row: Column, call
     return out
 
 
-#: Stands for an unknown stream.
+#: Placeholder for an unknown stream.
 _ANY = np.iinfo(np.int64).min
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Gaps whose evidence is written out.
+#: Number of gaps whose evidence is written out.
 TOP = 20
-#: Gaps of a stretch that are listed at most.
+#: Maximum number of gaps listed for a stretch of time.
 _MOST_GAPS = 200
 
 
@@ -192,5 +192,5 @@ def _unexplained(found: Account) -> tuple[Finding, ...]:
     time, idle = found.time(UNKNOWN), found.time(*IDLE)
     if not time or time * 50 < found.span:
         return ()
-    text = f"nothing in the trace says why the devices were idle for {share(time, idle):.0%} of the idle time"
+    text = f"the trace does not show why the devices were idle for {share(time, idle):.0%} of the idle time"
     return (Finding("note", text, {"time": time, "idle": idle}),)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Name of the function of frames that table frame does not have.
+#: Function name for frames missing from table frame.
 NO_FRAME = "?"
 
 

@@ -32,8 +32,7 @@ class Analysis:
         return function(trace, rows)
 
 
-#: Name, module below `warpsight.analysis` (with `:function` where that is not called as the analysis), meaning; in the order in
-#: which people read them.
+#: Name, module below `warpsight.analysis` (with `:function` unless it is called like the analysis), meaning; in reading order.
 _LISTED = """
 utilization      stats.utilization       How busy each device and stream was: 0 to 1, what overlaps counted once.
 concurrency      stats.utilization       How much work ran at once, and for how long.

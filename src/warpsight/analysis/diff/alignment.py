@@ -15,7 +15,7 @@ from warpsight.analysis.diff.runs import ReducedRun, RunValues
 Column = npt.NDArray[Any]
 #: Prefix of the source of a loop found by repeating kernels, where nothing marks the start of an iteration.
 REPETITION = "repetition"
-#: Iterations of one run are several of another when their kernels are these to within this share.
+#: Iterations of one run match several of another if their kernels are the same to within this share.
 _SAME_WORK = 0.25
 
 

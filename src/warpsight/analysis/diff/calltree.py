@@ -22,9 +22,9 @@ from warpsight.analysis.flame.tree import Tree
 
 Column = npt.NDArray[Any]
 Label = tuple[str, str]
-#: Frames match when what they launch overlaps by this share.
+#: Frames match if the work they launch overlaps by this share.
 _ALIKE = 0.5
-#: Children of one parent that are matched on each side at most; matching frames compares every pair.
+#: Maximum number of children per parent and side that are matched, since matching frames compares every pair.
 _MOST = 500
 _LEAVES = ("kernel", "copy")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: Kernels are compared by name when names that both sides have hold this share of the device time of either; else by role.
+#: Compare kernels by name if names on both sides cover this share of each side's device time, otherwise by role.
 SHARED = 0.2
 
 

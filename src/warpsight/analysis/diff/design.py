@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: A test of two sides is made when an exact permutation test of so many runs could reach this p.
+#: Two sides are tested if an exact permutation test of this many runs could reach this p.
 LEVEL = 0.05
 #: From this many runs per side, the test tolerates one disturbed run.
 ADVISED = 5
-#: Relabelings that are tried; where there are more, so many are drawn.
+#: Number of relabelings to try; if there are more, a random sample of this size.
 _RELABELINGS = 2_000
 _ALL_UP_TO = 5_000
 

@@ -25,17 +25,17 @@ Column = npt.NDArray[Any]
 Summed = Callable[[Sequence[Column]], Column]
 UNTESTED, NOT_SHOWN = "untested", "not shown"
 SLOWER, FASTER, GREW, SHRANK, NEW, GONE = "slower", "faster", "grew", "shrank", "new", "gone"
-#: Rows below this share of the device time on both sides are tested only where one side lacks them.
+#: Rows below this share of the device time on both sides are tested only if one side lacks them.
 LEAST_SHARE = 0.005
-#: Where a row is 0 in some run, this share of the device time is added before logarithms are taken.
+#: If a row is 0 in some run, this share of the device time is added before taking logarithms.
 _NOTHING = 0.001
-#: The rest is a yardstick when it holds this share of the device time in every run.
+#: The rest serves as a yardstick if it contains this share of the device time in every run.
 _LEAST_REST = 0.05
-#: Kernels that changed are taken out of the rest while this share of the device time is left in it.
+#: Changed kernels are removed from the rest as long as this share of the device time remains.
 _LEAST_LEFT = 0.1
-#: Kernels that moved against each other by this share of each other's change may have one cause.
+#: Kernels that moved in opposite directions, each by at least this share of the other's change, may have one cause.
 _NEARLY = 0.5
-#: Difference of two squared t from which on one of two explanations is taken: few runs make t large by chance.
+#: Minimum difference of two squared t values to prefer one of two explanations, since few runs make t large by chance.
 _TELLING = 12.0
 _PASSES = 12
 

@@ -37,9 +37,9 @@ _FILE = re.compile(r"[^/\\]*$")
 _COPIES = ("copies", "fills")
 #: Ways to label a cell, besides its place in the tree.
 GROUPINGS = ("kernel", "role", "stack", "range", "operator")
-#: Places of the typical iteration that are kept for the alignment by sequence, which is quadratic in the worst case.
+#: Maximum length of the typical iteration kept for the alignment by sequence, which is quadratic in the worst case.
 LONGEST_SEQUENCE = 6_000
-#: Frames of the program's own that the label of a stack shows, the innermost.
+#: Number of the program's own frames in a stack's label, innermost first.
 _FRAMES = 4
 _EPOCH_NS = 10**18
 

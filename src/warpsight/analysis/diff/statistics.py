@@ -19,12 +19,12 @@ from warpsight.analysis.diff.design import LEVEL, Design
 Column = npt.NDArray[Any]
 #: Level of the headline's test: one false alarm in a hundred comparisons.
 HEADLINE = 0.01
-#: Share of false calls that the t tests of rows tolerate. How often any row is called at all the permutation test limits, but
-#: where the sides did not take turns, a drift of the machine between them is easily taken for a change.
+#: Share of false calls that the t tests of rows tolerate. The permutation test limits how often any row is called; but if the
+#: sides did not take turns, a drift of the machine between them easily looks like a change.
 FALSE_SHARE, FALSE_SHARE_APART = 0.05, 0.02
-#: Share of the runs of a side that Yuen's test leaves out at each end.
+#: Share of a side's runs that Yuen's test drops at each end.
 _TRIM = 0.2
-#: No estimate is trusted below this relative error (0.1%), however alike the few runs are.
+#: Minimum relative error of an estimate (0.1%), no matter how similar the few runs are.
 FLOOR = 0.001
 #: A change that "could have been seen" is found with this probability.
 _POWER = 0.8

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Nodes of the call tree below this share of the device time on both sides are left out of its table.
 LEAST_NODE = 0.001
-#: Nodes with this share of the largest change show where it is, called or not.
+#: Nodes with this share of the largest change are shown to locate it, whether called or not.
 _LARGE = 0.1
 _CHANGE = (
     "before:float64:ns after:float64:ns change:float64:ns ratio:float64 low:float64 high:float64 beside:float64 "

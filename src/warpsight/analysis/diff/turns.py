@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Share of the iterations of a kind that is left out, the slowest ones.
+#: Share of the iterations of a kind that is dropped, the slowest ones.
 SLOWEST = 0.5
-#: Iterations from which on their slowest tenth is a measure of its own.
+#: Minimum number of iterations for their slowest tenth to be a separate measure.
 TENTH = 20
 _NUMBER = re.compile(r"#?\d[\d,]*")
 _ANNOUNCED = re.compile(r"^(?:range|operator|event) '(.*)'$", re.DOTALL)

@@ -39,7 +39,7 @@ LEVELS = ("stack", "range", "op")
 BY = ("device", "stream", "rank", "process", "thread")
 #: Forms of kernel names.
 NAMES = ("demangled", "short", "mangled")
-#: Stands for a frame that the trace does not describe.
+#: Placeholder for a frame that the trace does not describe.
 _UNKNOWN_FRAME = "?"
 NO_STACK = "[no host stack]"
 _ALL = Rows()

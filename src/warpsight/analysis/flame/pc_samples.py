@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: CUPTI decodes ten times a second: samples can come a window later than the kernels they are of.
+#: CUPTI decodes ten times a second, so samples may arrive a window after their kernels.
 _LATE_NS = 100_000_000
 #: Rows: one for each instruction, reason and host stack; weights are whole and add up to the samples of each instruction.
 _SPREAD = """

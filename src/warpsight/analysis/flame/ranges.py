@@ -32,13 +32,13 @@ _SOURCES = {
     "WHERE duration >= 0 AND kind <> 'instant'",
     "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
 }
-#: Ranges that are functions with a stack of their own (torch.profiler's Python functions): frames of stacks show them already.
+#: Ranges of functions that have stacks of their own (torch.profiler's Python functions): stack frames already show them.
 _IN_STACKS = " AND NOT (category IS NOT DISTINCT FROM 'python_function' AND stack IS NOT NULL)"
-#: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
+#: Iterations of a loop share a frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
-#: Deeper nests are cut: nothing a person wrote nests like that.
+#: Deeper nests are cut: no hand-written code nests like that.
 _DEEPEST = 256
-#: Moments in order but for so many places are taken run by run.
+#: Nearly sorted moments, with at most this many breaks, are processed run by run.
 _FEW_RUNS = 16
 
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
-#: Weight → (unit, what one row of it is).
+#: Weight → (unit, meaning of one row).
 WEIGHTS = {
     "time": ("ns", "time on the device, of kernels, copies and sets"),
     "launches": (
         "",
-        "kernels launched, those that never finished among them; launch calls where the trace has no kernels",
+        "kernels launched, including those that never finished; launch calls if the trace has no kernels",
     ),
     "bytes": ("B", "bytes copied and set"),
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
@@ -61,15 +61,15 @@ class Leaves:
     kinds: Sequence[str]
     measured: int
     without_time: int
-    #: Device, context or stream of each row, where graphs can be split by it.
+    #: Device, context or stream of each row, if graphs can be split by it.
     place: Callable[[str], Column]
     #: When and on which host thread each row was taken, or requested.
     moments: Callable[[], tuple[Column, Column]]
     #: When each row began, ns on the trace's clock; None where rows stand for stretches of time.
     start: Column | None = None
-    #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
+    #: For leaves that span several frames: the labels of each, outermost first, padded with -1, shape (leaves, depth).
     paths: Column | None = None
-    #: The calls that asked for the rows, where all are rows of device work.
+    #: The calls that requested the rows, if all are rows of device work.
     issued: Callable[[], flame_ranges.Issued] | None = None
 
     def __len__(self) -> int:

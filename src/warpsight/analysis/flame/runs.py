@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from warpsight.model.work import blocks, summed
 
 Column = NDArray[Any]
-#: Runs of a graph: more than a picture has columns, few enough for a page.
+#: Maximum runs of a graph: more than a picture has columns, few enough for a page.
 MOST = 5_000
-#: Bound of stretches × nodes: a table of so many numbers is looked up.
+#: Maximum stretches × nodes for a lookup table of that size.
 _MOST_KEYS = 10_000_000
 
 

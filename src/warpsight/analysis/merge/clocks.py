@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: Moments of the stretch that is searched for, and of each stretch the offset is followed by.
+#: Number of moments in the initial search, and in each stretch along which the offset is followed.
 _SEARCHED = 2048
 _STRETCH = 1024
-#: Clocks do not drift faster than this against each other.
+#: Maximum drift between clocks.
 _MOST_DRIFT = 1e-3
 _CANDIDATES = 6
 _MOST_BINS = 1 << 22

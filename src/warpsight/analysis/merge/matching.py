@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: How late (ns) a call may begin whose thread was interrupted on its way there.
+#: Maximum delay (ns) of a call whose thread was interrupted on its way there.
 _LATE = 20_000
 #: Outcome of matching a stack.
 MATCHED, AMBIGUOUS, ALONE, FOREIGN = 1, 2, 3, 4

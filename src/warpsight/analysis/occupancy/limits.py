@@ -20,10 +20,10 @@ class OccupancyLimits:
     blocks: int
     registers: int
     shared: int
-    #: Bytes of shared memory the driver keeps for itself in every block.
+    #: Bytes of shared memory that the driver reserves in every block.
     reserved: int
     shared_unit: int
-    #: Parts of the multiprocessor with registers of their own; a warp stays in one.
+    #: Number of register partitions of the multiprocessor; a warp stays in one.
     partitions: int = 4
     register_unit: int = 256
     warp: int = 32

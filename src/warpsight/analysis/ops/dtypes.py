@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Our name → bytes of an element. Two fp4 numbers share a byte; a shape counts pairs of them.
+#: Our name → bytes per element. Two fp4 numbers share a byte; a shape counts pairs of them.
 SIZES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "fp4x2": 1,
     "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "complex32": 4, "complex64": 8, "complex128": 16,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Words of kernels that multiply floats as TF32, and of those that do not.
+#: Substrings in names of kernels that multiply floats as TF32, and of those that do not.
 _TF32 = re.compile(r"tf32|tensorop_s\d|s1688|s168816", re.IGNORECASE)
 _FP32 = re.compile(r"sgemm|scudnn|simt|_f32f32_f32f32|gemv|gemmSN|ffma", re.IGNORECASE)
 

@@ -93,7 +93,7 @@ def _outer(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-#: (process, name) of a module → those around it, outermost first.
+#: (process, name) of a module → its ancestors, outermost first.
 _Paths = dict[tuple[int, int], list[tuple[int, int]]]
 
 

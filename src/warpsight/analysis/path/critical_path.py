@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: What a segment can be, in words; the first are work on the device.
+#: Possible segments, in words; device work comes first.
 CAUSES = (
     "kernel", "copy", "fill", "launch latency", "gap in the stream", "waiting for an event",
     "waiting for the default stream", "gap in a graph", "waiting for a listed event", "host call", "host between calls",
@@ -40,7 +40,7 @@ CAUSES = (
 )  # fmt: skip
 #: The cause of a segment by the kind of its device node; a communication kernel is a kernel.
 _OF_NODE = np.array([0, 0, 1, 2, 5], np.int8)
-#: How the node's kinds are called in tables.
+#: Names of the node kinds in tables.
 _KINDS = ("kernel", "kernel", "copy", "set", "wait")
 #: The cause of a segment by the kind of its edge.
 _OF_EDGE = np.zeros(len(dependency.EDGES), np.int8)

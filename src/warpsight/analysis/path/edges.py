@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Steps from a node of an executable graph to the graph whose edges are known.
+#: Maximum steps from a node of an executable graph to the graph with known edges.
 _GENERATIONS = 64
 #: cuStreamGetFlags and CUpti_ActivityStream: these streams wait for the legacy default stream, and it for them.
 BLOCKING_STREAM = 1

@@ -25,7 +25,7 @@ HANDOVER_SILENCE = 20_000
 #: Calls that wait for the device implicitly; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
-#: A call so long (ns) waited if it returned so soon after the device's work: by share of its length, and ns.
+#: A call this long (ns) waited if it returned this soon after the device's work, as a share of its length or in ns.
 _LONG, _SOON, _WAKING = 500_000, 0.02, 100_000
 #: Calls that wait explicitly, for files without wait records; those on one stream or event wait for one piece of work.
 _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
@@ -168,7 +168,7 @@ class HostWaits:
     node: Column
     call: Column
     kind: Column
-    #: Waits whose call is not in the trace, so that no thread is known.
+    #: Number of waits whose call is not in the trace, so that their thread is unknown.
     unplaced: int
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpsight.model.work import by_group, distinct
 
 Column = npt.NDArray[Any]
-#: Times of work that follows other work may overlap by so much (ns).
+#: Maximum overlap of consecutive work due to inaccurate times (ns).
 CLOSE = 1_000
 #: A time before all others.
 NEVER = np.iinfo(np.int64).min // 4

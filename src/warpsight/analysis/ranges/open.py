@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _ALL = Rows()
 _OPEN = np.iinfo(np.int64).max
-#: Stands for a duration that is null, and the code of a kind of range that no row has.
+#: Placeholder for a null duration, and the code of a kind of range that no row has.
 _ENDLESS, _NO_KIND = np.iinfo(np.int64).min, -2
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 _ALL = Rows()
 _NEVER = np.iinfo(np.int64).min // 4
-#: Taken where a trace shows none (ns): from a launch call's end to its kernel, between two works of a stream.
+#: Defaults if a trace shows none (ns): from a launch call's end to its kernel, between two pieces of work on a stream.
 _LATENCY, _GAP = 5_000, 1_000
 _BETWEEN_NODES = (path.EVENT, path.DEFAULT, path.GRAPH, path.LISTED)
 

@@ -14,7 +14,7 @@ from warpsight.model.work import COPY, distinct, numbered
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: Directions that one engine serves: over the bus, to the device or from it.
+#: Directions served by one engine each: over the bus, to the device or from it.
 _DIRECTIONS = ("HtoD", "DtoH")
 #: The time between two copies of an engine (ns).
 _GAP = 1_000

@@ -11,7 +11,7 @@ from warpsight.analysis.retime.program import Meetings, Program
 from warpsight.model.work import COMMUNICATION, distinct, numbered
 
 Column = npt.NDArray[Any]
-#: Kernels of one collective end this close to each other (ns), or within this share of the shortest of them.
+#: Kernels of one collective end this close together (ns), or within this share of the shortest of them.
 _CLOSE, _SHARE = 20_000, 0.05
 
 

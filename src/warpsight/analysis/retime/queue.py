@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Launches that a CUDA stream holds.
+#: Maximum launches in a CUDA stream's queue.
 DEPTH = 1024
-#: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
+#: A launch that took this many times the usual, and this long (ns), was blocked if its queue was at its fullest.
 _TIMES, _LONG = 8, 20_000
-#: Launches with at most this part of the fullest queue ahead of them took their usual time.
+#: Launches with at most this share of the fullest queue ahead of them took their usual time.
 _FREE = 0.5
-#: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
+#: A queue counts as full from this share of the fullest on, if this many blocked launches confirm it.
 _FULL, _ENOUGH = 0.9, 4
 #: The cost of a launch if none was observed (ns).
 _OWN = 2_000
-#: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
+#: How soon a blocked launch returns after the work that made room began (ns), and the share of launches for which that must hold.
 _NEAR, _MOSTLY = 20_000, 0.7
 #: Table overhead's name for a full queue, and the thread number if unknown.
 _MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min

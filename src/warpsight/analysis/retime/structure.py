@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.retime.program import Program
 
 Column = npt.NDArray[Any]
-#: Rounds in which entries that are needed earlier are moved forward.
+#: Maximum rounds of moving entries forward that are needed earlier.
 _ROUNDS = 2_000
 #: Number for a missing source: the point exists because of another one, or none at all.
 ORDER, NOTHING = -1, -2

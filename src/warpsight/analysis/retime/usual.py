@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: Observations that a usual time of a function's own needs.
+#: Minimum observations for a function to have its own usual time.
 _ENOUGH = 3
-#: A delay beyond the usual time is explained by chance up to this many times the usual, and within these bounds (ns).
+#: A delay up to this multiple of the usual time, and within these bounds (ns), is attributed to chance.
 _TIMES, _LEAST, MOST = 4, 10_000, 100_000
 
 

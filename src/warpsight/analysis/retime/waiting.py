@@ -18,10 +18,10 @@ Column = npt.NDArray[Any]
 _WAKE, _OWN = 5_000, 2_000
 #: A stream waited for another stream's work that ended at most this long before (ns); longer if it was held up.
 _RIGHT_AFTER, _TIMES = 10_000, 10
-#: Own code of a thread that may be an unrecorded wait is at least so long (ns); the part of it that is left when the device has
-#: ended; how often that must be, and of how many stretches in which the device ended.
+#: A thread's own code may be an unrecorded wait if it is at least this long (ns); the share of it left when the device has
+#: finished; how often this must happen, and in what share of the stretches during which the device finished.
 _SILENT, _REST, _OFTEN, _NEARLY_ALL = 50_000, 0.25, 3, 0.8
-#: Calls that a thread makes while another waits for it: fewer may be a chance.
+#: Minimum calls that a thread makes while another waits for it: fewer may be a coincidence.
 _CALLS = 4
 
 

@@ -23,14 +23,14 @@ Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
 SMALL = 64 * 1024
 _MANY = 50
-#: Small copies take at most so many times the middle one's time.
+#: Small copies take at most this many times the median time.
 _USUAL = 10
 #: A call that waits for its copy returns when the copy ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _ENDS = ("source_kind", "destination_kind")
-#: Share of the time that many synchronous copies take before they are worth a word.
+#: Minimum share of the time for many synchronous copies to be reported.
 _WORTH_A_WORD = 0.001
-#: Share of the time that repeated copies take before they are worth a word.
+#: Minimum share of the time for repeated copies to be reported.
 _REPEATED = 0.02
 
 
@@ -243,5 +243,5 @@ def _redundant(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     size = int(sum(found["bytes"].to_pylist()))
     text = f"{count:,} copies move the same {words.size(size)} again although the trace shows no write in between"
     yield Finding("note", text, {"copies": count, "bytes": size, "time": time}, "copies/redundant", None, (),
-                  "Keep on the device what does not change. Writes by kernels and by the host are not recorded: look whether "
-                  "the data is really the same.")  # fmt: skip
+                  "Keep unchanged data on the device. Writes by kernels and by the host are not recorded, so check that the "
+                  "data really is the same.")  # fmt: skip

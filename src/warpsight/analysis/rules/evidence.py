@@ -34,15 +34,15 @@ from warpsight.model.work import COPY as MEMCPY
 from warpsight.model.work import KERNEL, any_of, distinct, summed
 
 Column = npt.NDArray[Any]
-#: Parts of a class, and devices, that are listed.
+#: Maximum number of listed parts of a class, and of devices.
 _PARTS, _DEVICES = 3, 8
-#: A stream runs kernels to speak of when it has this share of the device's kernel time; so many copies may be joined.
+#: Minimum share of the device's kernel time for a stream to count as computing; maximum number of copies joined with "and".
 _COMPUTES, _SOME = 0.05, 2
-#: Pages that move for this share of a kernel's time hold it up.
+#: Minimum share of a kernel's time with page migrations for them to slow it down.
 _PAGED = 0.1
-#: Smaller parts would be shown with 0.0%.
+#: Smaller parts would print as 0.0%.
 _LEAST = 0.0005
-#: Share of a class's time that makes a single stretch worth naming.
+#: Minimum share of a class's time for a single stretch to be named.
 _ONE = 0.5
 
 

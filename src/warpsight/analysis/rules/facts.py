@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: Turns of a loop whose steady state is worth looking at by itself.
+#: Minimum iterations of a loop for a separate look at its steady state.
 _TURNS = 3
 
 

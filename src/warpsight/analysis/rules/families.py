@@ -32,7 +32,7 @@ FAMILIES = {
     "outside": "the program's time before its first device work and after its last",
     "kernels": "kernels that do not fill the device",
 }
-#: The order in which they begin, on two threads: one makes the account, and the other meanwhile what does not need it.
+#: The order in which they begin on two threads: one computes the account, while the other runs what does not need it.
 _ORDER = (
     "shares", "loops", "streams", "leaks", "copies", "kernels", "clocks", "communication", "outside", "recording",
     "waits", "launches",

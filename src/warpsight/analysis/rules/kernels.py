@@ -60,7 +60,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
         for i in first
     )
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,
-                  "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.",
+                  "Give them more blocks (smaller tiles, split-k), or run them alongside others on more streams.",
                   at=longest(kernels["start"][rows], kernels["start"][rows] + kernels["duration"][rows]))  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 _ADVICE = (
     "Look at what this iteration does that others do not (evaluation, checkpoints, logging, recompilation, garbage collection, "
-    "allocation), and move it out of the loop or do it beside it."
+    "allocation), and move it out of the loop or overlap it with the loop."
 )
 
 

@@ -10,10 +10,10 @@ from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
-#: Said when this share of the program's time is outside.
+#: Reported if at least this share of the program's time is outside.
 LEAST_SHARE = 0.5
 _ADVICE = (
-    "This happens once per run, so it only matters where runs are short or start often: import less, cache compiled "
+    "This happens once per run, so it only matters for short runs or frequent starts: import less, cache compiled "
     "kernels and prepared data, load weights while the device starts."
 )
 

@@ -43,19 +43,19 @@ from warpsight.model.work import COPY as COPIED
 from warpsight.model.work import SET
 
 Column = npt.NDArray[Any]
-#: Device work that is re-timed as a whole, and the most in one window of iterations.
+#: Maximum device work that is re-timed as a whole, and in one window of iterations.
 _WHOLE, _WINDOW = 20_000, 10_000
-#: Changes whose own bound is less than this share of the time are not worth re-timing.
+#: Changes whose own bound is below this share of the time are not re-timed.
 _WORTH = 0.01
-#: Device work as a cause; re-timing that saves nearly all of it does so whether the host waits or not.
+#: Device work as a cause; re-timing that saves nearly all of it does so whether or not the host waits.
 _OF_WORK, _MOST_OF = (CLASSES[COMPUTE], CLASSES[COMMUNICATION], CLASSES[COPY]), 0.9
-#: Work that takes time and saves less than this part of it is hidden behind something else; smaller savings would be 0.0%.
+#: Work that saves less than this share of its time is hidden behind something else; smaller savings would print as 0.0%.
 _LITTLE_OF, _LEAST = 0.1, 0.0005
-_LITTLE = "By itself this would gain next to nothing: {what} takes as long. Look first at what saves more."
+_LITTLE = "By itself this would gain almost nothing: {what} takes as long. Look at larger savings first."
 _AS_LONG = "the host, or work beside it,"
 _AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
-#: A program that launches bind gets so much shorter without them.
+#: A launch-bound program becomes shorter by this share without its launches.
 _BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
     CLASSES[COMMUNICATION]: without.communication, CLASSES[COPY]: without.copies, CLASSES[HOST]: without.host_code,
@@ -116,7 +116,7 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
     if (recorded := _recorded_of_host(facts, windows)) is not None:
         return recorded
     if saved < _LITTLE_OF * share and facts.account.time(UNKNOWN) >= share:
-        return "the device waits at least as long for what is not in the trace"
+        return "the device waits at least as long for something that is not in the trace"
     return None
 
 

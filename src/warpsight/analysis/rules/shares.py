@@ -27,7 +27,7 @@ from warpsight.analysis.rules import advice, evidence
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model.naming import kernel_names
 
-#: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
+#: Minimum shares of the account for a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05
 #: If the largest row reaches this share of its class, it represents the class.
 _ALL = 0.95

@@ -18,7 +18,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, split
 
 Column = npt.NDArray[Any]
-#: A stream takes part when it has this share of the device's kernel time.
+#: Minimum share of the device's kernel time for a stream to take part.
 _PART = 0.05
 #: Streams are serialized when kernels of different streams overlap for less than this share of the busy time.
 _OVERLAPPED = 0.1
@@ -87,7 +87,8 @@ _ADVICE = {
         "Launch nothing to the default stream between them: make the streams non-blocking (cudaStreamCreateWithFlags with "
         "cudaStreamNonBlocking) or compile with --default-stream per-thread."
     ),
-    "an event of another stream": "Wait for events only where data is passed on; independent work needs none between streams.",
+    "an event of another stream": "Wait for events only where data is passed on; independent work on other streams "
+    "does not need them.",
     "the host": "Keep several streams filled: the host waits, or launches, between the kernels of one stream and the next.",
 }
 

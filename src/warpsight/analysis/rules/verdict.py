@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: A change is named in the headline when it saves this share of the span.
+#: Minimum share of the span that a change must save to be named in the headline.
 _WORTH = 0.05
-#: Where the steady state is this share of the span, its account is that of the span.
+#: If the steady state has this share of the span, its account equals that of the span.
 _NEARLY_ALL = 0.9
-#: Spans of devices are alike where the longest is at most so many times the shortest.
+#: Spans of devices are similar if the longest is at most this many times the shortest.
 _LIKE = 1.1
 #: What a trace of a program without device work may hold.
 _OF_THE_HOST = (

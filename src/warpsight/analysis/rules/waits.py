@@ -18,7 +18,7 @@ from warpsight.model.naming import api_names
 from warpsight.model.work import COPY, distinct, split, summed
 
 Column = NDArray[Any]
-#: Said when at least this share of the time would be saved.
+#: Reported if at least this share of the time would be saved.
 _LEAST = 0.02
 
 
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                       at=(int(gaps.begin[worst]), int(gaps.end[worst])))  # fmt: skip
 
 
-#: Waits that come more seldom per iteration have nothing to do with iterations.
+#: Waits that occur less often per iteration are unrelated to iterations.
 _SELDOM = 0.2
 _ADVICE = (
     "Launch the next step before waiting for this one, or do the host's work first and wait afterwards; keep numbers on the "

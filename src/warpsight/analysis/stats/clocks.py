@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _ALL = Rows()
 WINDOWS = 100
-#: Reasons that are not loss: a device without work may clock down.
+#: Reasons that are not loss: a device without work may lower its clocks.
 _HARMLESS = ("throttle_gpu_idle", "throttle_reasons")
 _DEVICES = """device:int16 window:int64:ns busy:int64:ns measured:int64:ns maximum:float64:MHz maximum_known_by:string
     mean_clock:float64:MHz lowest_clock:float64:MHz highest_clock:float64:MHz lost:float64:ns lost_share:float64

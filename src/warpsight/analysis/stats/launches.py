@@ -25,7 +25,7 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: Kernels shorter than this count as short: about the host cost of a launch. ns
 SHORT_NS = 10_000
-#: Launch-bound kernels in a row that make a stretch.
+#: Minimum consecutive launch-bound kernels that make a stretch.
 STRETCH_KERNELS = 10
 WINDOWS = 50
 

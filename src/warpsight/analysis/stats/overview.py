@@ -23,7 +23,7 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: Names with an index of their own; index 0, "other", is for the rest. The index fits in one byte.
 NAMES = 250
-#: Lanes at most: the streams that did least share their device's.
+#: Maximum number of lanes: the least busy streams share their device's.
 LANES = 48
 
 

@@ -34,7 +34,7 @@ class OverviewSeries:
     low: Column
     high: Column
     step: bool
-    #: Readings before they were put together.
+    #: Number of readings before merging.
     rows: int
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Stands for an address that was not recorded.
+#: Placeholder for an address that was not recorded.
 NO_ADDRESS = (1 << 64) - 1
 _ENDS = {
     "process": 0,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: In the order in which they take a moment that would fit several.
+#: In order of priority for a moment that fits several.
 STATES = ("running", "waiting", "queued", "complete", "idle")
 
 

@@ -35,7 +35,7 @@ _ALL = Rows()
 _NS = dict.fromkeys(("total", "mean", "min", "median", "p95", "p99", "max", "std"), "ns")
 #: Placeholder duration of a kernel without one.
 _MISSING = -1
-#: Stands for the range of a kernel whose launch call is not in the trace.
+#: Placeholder for the range of a kernel whose launch call is not in the trace.
 _UNKNOWN = -1
 
 

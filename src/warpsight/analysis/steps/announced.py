@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
+#: Minimum share of the device time launched in iterations: of marks and frameworks' steps, of ranges, of a single range.
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
 #: Iterations required of a range whose name does not identify it as an iteration.
 LEAST = 3
-#: Ranges come in a rhythm if so many are followed by as many launches as the one a period later, and fewer than that by as many
-#: as most.
+#: Ranges are rhythmic if this share of them is followed by as many launches as the one a period later, and less than that share
+#: by the most common number.
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
-#: Turns that names number one by one must be as many as this: fewer may be the stages of a program.
+#: Minimum number of iterations that are numbered one by one: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
-#: What torch puts around an optimizer's step.
+#: The range that torch puts around an optimizer's step.
 _OPTIMIZER = "Optimizer.step#"
-#: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
+#: Minimum share of a loop's iterations with as many inner ranges as the median one.
 _ALIKE = 0.6
 
 
-#: What speaks for a loop, greater is better; the loop; where its turns begin among the launches, and where the last one ends;
-#: how many turns have launches.
+#: Strength of the evidence for a loop (greater is better); the loop; where its iterations begin among the launches, and where the
+#: last one ends; how many iterations have launches.
 Candidate = tuple[tuple[float, ...], Loop, Column, int]
 
 

@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: An iteration this many times from the median is an outlier, if it is also far outside of the spread.
+#: An iteration this many times the median is an outlier, if it is also far outside the spread.
 OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
-#: Among turns found by repetition those can stand out whose numbers of launches differ by this share at most, if a turn has
-#: so many launches and there are so many turns: what repeats in less may be anything.
+#: Iterations found by repetition can stand out if their numbers of launches differ by at most this share, and there are at least
+#: this many launches per iteration and this many iterations: shorter repetition may be anything.
 _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
-#: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
+#: Iterations with less work than that form a loop if this share of the steady time consists of usual iterations.
 _MADE_OF = 0.5
 #: Lengths differ by nature where the steady state leaves out this share, and of what it holds that share is unusual, and a row of
 #: such at the start no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 _NEVER = np.iinfo(np.int64).max
-#: Turns of more than one work are no chance if there are so many.
+#: Iterations with more than one piece of work are not a coincidence if there are this many.
 _SINGLE, _OFTEN = 2, 50
-#: Turns of one work are nearly all of what there is from the first to the last.
+#: Minimum share that iterations of a single piece of work have of everything from the first to the last.
 _ALL_ONE = 0.9
-#: A loop found by repetition has at least this share of the device time or of the span; one of single works of the span.
+#: Minimum share of the device time or of the span for a loop found by repetition; for one of single pieces of work, of the span.
 _PART_OF = 0.05
 
 

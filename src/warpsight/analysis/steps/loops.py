@@ -23,13 +23,13 @@ _NUMBERED = re.compile(r"#?\d+")
 #: Ranges that frameworks put around or at the start of every iteration of a main loop, in any program: torch.profiler's steps,
 #: the batch fetch of torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
-#: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is. Inference engines
-#: name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
+#: Names that people give to iterations of a main loop: among several candidates, one with such a name is preferred. Inference
+#: engines name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
 TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])|^execute_.*#",
     re.IGNORECASE,
 )
-#: Parts of a model that come again and again in every turn: a name that numbers them, or ends with them, announces no loop.
+#: Names of model parts that recur in every iteration: a name with such a number or ending announces no loop.
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
 )
@@ -38,7 +38,7 @@ _MACHINERY = re.compile(
     r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
     r"^(PJRT_|PjRt|TfrtCpu|GpuExecutable|BufferSequencingEvent|ThenExecute)"
 )
-#: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
+#: Ranges that occur more often than this are not iterations of a main loop; maximum patterns of names examined per table.
 MOST, _PATTERNS = 200_000, 48
 #: How a loop was announced; lower ranks are stronger evidence.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)

@@ -31,7 +31,7 @@ Column = npt.NDArray[Any]
 _ALL = Rows()
 PHASES = ("forward", "backward", "optimiser", "communication", "data loading", "unknown")
 FORWARD, BACKWARD, OPTIMISER, COMMUNICATING, LOADING, UNKNOWN = range(len(PHASES))
-#: Which sign decided a phase.
+#: The signs that can decide a phase.
 SIGNS = ("kernel name", "range", "operator", "thread", "stack", "none")
 _RANGES = (
     (

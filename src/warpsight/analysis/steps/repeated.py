@@ -22,24 +22,25 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: A loop has at least this many turns; one of uneven turns has more.
+#: Minimum iterations of a loop, and of one with uneven iterations.
 LEAST, LEAST_UNEVEN = 3, 5
-#: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; pieces looked at.
+#: Uneven iterations contain this share of the launches from the first to the last of them, and those this share of all; maximum
+#: number of pieces examined.
 _HELD, _PART, _MOST_TURNS = 0.8, 0.3, 200_000
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-#: Of uneven turns this share is so far from the usual size.
+#: This share of the uneven iterations is this far from the usual size.
 _VARIOUS, _FAR = 0.25, 0.3
 #: Share of the waits followed by the usual number of launches, needed if only waits separate the iterations.
 _EVENLY = 0.8
-#: With so many parts of the same work between two waits each part is a turn.
+#: With this many repetitions of the same work between two waits, each repetition is an iteration.
 _MANY_PARTS = 10
-#: Share of the waits across which work goes on repeating, where they divide no turns.
+#: Share of the waits across which work keeps repeating, at which waits do not separate iterations.
 _ACROSS = 0.5
 #: A call that waits for its work returns when the work ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 _ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
-#: Layers of a model at most, and kernels of a layer.
+#: Maximum layers of a model; minimum and maximum kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
 

@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: Places looked at for the period: the FFT of twice as many takes 0.1 s.
+#: Maximum positions examined for the period: the FFT of twice as many takes 0.1 s.
 WINDOW = 1 << 18
-#: A loop has at least this many turns, and the sequence agrees with itself at least this much.
+#: Minimum iterations of a loop, and minimum agreement of the sequence with itself.
 LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
-#: Agreement goes so far from what chance gives to 1: where one name is most of the sequence, it agrees with itself at any
-#: lag. Where one name is nearly all, that is the loop.
+#: Required agreement, as a share of the way from chance to 1: if one name makes up most of the sequence, it agrees with itself at
+#: any lag. If one name is nearly everything, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
-#: So many places may be missing from the turns of the shortest loop: a wait, an event.
+#: Number of positions that may be missing from the iterations of the shortest loop: a wait, an event.
 _MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 

@@ -24,10 +24,10 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: The number that distinguishes modules of one class.
 _NUMBERED = re.compile(r"(?<=\w)_\d+$")
-#: Most sequences reported, and kernels of the longest.
+#: Maximum sequences reported, and maximum kernels in one.
 _MOST, LONGEST = 200, 32
-#: Multiplier of the hash (odd, from splitmix64). Instances of one name with as many kernels and equal 64-bit hashes are taken
-#: for equal: of a million different ones two would be confused once in 10^7 traces.
+#: Multiplier of the hash (odd, from splitmix64). Instances of one name with equally many kernels and equal 64-bit hashes count as
+#: equal: among a million different ones, two would be confused once in 10^7 traces.
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Process and thread id.
 Thread = tuple[int, int]
-#: Threads that have rows, the busiest; levels of nested ranges of one thread.
+#: Maximum threads with rows (the busiest ones), and maximum levels of nested ranges per thread.
 THREADS, LEVELS = 8, 12
 #: A Python function among ranges: `torch/nn/modules/linear.py(124): forward`, `<built-in method item>`.
 _FUNCTION = re.compile(r"\(\d+\): |^<built-in")
-#: A sample holds until the next one, for so many usual distances at most.
+#: A sample lasts until the next one, at most this many usual distances.
 _HOLDS = 3
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 #: Calls whose copies have not arrived; beyond this, the oldest are dropped (their copies have no addresses).
 MAXIMUM_WAITING = 1_000_000
-#: Segments that a call's addresses are kept for after its first copy: one call may be several.
+#: Number of segments for which a call's addresses are kept after its first copy: one call may be several.
 _MAXIMUM_AGE = 2
 _CALLS = {"id": np.int64, "source": np.uint64, "destination": np.uint64, "found": np.bool_, "age": np.int8}
 _NODES = {"node": np.uint64, "time": np.int64, "source": np.uint64, "destination": np.uint64}

@@ -30,7 +30,7 @@ class FunctionCodes:
         self._codes = np.full(8 << 16, -1, np.int16)
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
-        #: Function names that the recorder sent, by domain and number.
+        #: Function names sent by the recorder, by domain and number.
         self._announced: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:

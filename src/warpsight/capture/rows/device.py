@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
-#: Segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
+#: Number of segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
 MAXIMUM_AGE = 4
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 #: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
 _FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 _SEPARATOR = b"\xff"
-#: Where a stack's frames come from, in the words CUTracer uses for the same kind of stack.
+#: The source of a stack's frames, in CUTracer's words for the same kind of stack.
 _SOURCES = {"frame chain": "cpython", "with GIL": "cpython_gil", "unwinder": "backtrace"}
-#: Tails kept from one segment to the next.
+#: Number of tails kept from one segment to the next.
 _MOST_TAILS = 100_000
 _EMPTY_SHAPE = (0,) * 15
 Key = tuple[int, int, int, int, int]
@@ -29,7 +29,7 @@ class LogTexts:
     def __init__(self, definitions: Definitions, stacks: str) -> None:
         self._definitions = definitions
         self._stacks = stacks
-        #: Ids of stacks whose definition has been handed out.
+        #: Ids of stacks whose definition has been written.
         self.defined: set[str] = set()
         self._tails: dict[tuple[str, Key], str] = {}
         self._names = [""]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _PUSH, _POP, _START, _END, _INSTANT = 1, 2, 3, 4, 5
-#: Instead of the row of a range's end.
+#: Placeholders for the row of a range's end.
 WAITING, LOST = -1, -2
 _SOURCES = {1: "nvtx", 2: "annotate", 3: "framework", 4: "roctx", 5: "profiler", 6: "openacc", 7: "openmp"}
 _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}

@@ -104,8 +104,8 @@ u8 last_step        rests again then; 0 never (launcher: the last first)
 """),
 )
 
-#: Where the recorder runs on the program's threads: in callbacks of CUDA's calls, in ranges (NVTX and ws.annotate), around
-#: OpenCL's calls. One in OWN_SAMPLED of each is timed.
+#: Where the recorder runs on the program's threads: in callbacks of CUDA calls, in ranges (NVTX and ws.annotate), around OpenCL
+#: calls. One in OWN_SAMPLED of each is timed.
 OWN_SITES = ("cuda", "range", "opencl")
 OWN_SAMPLED = 32
 
@@ -143,7 +143,7 @@ STATE_STARTING, STATE_RECORDING, STATE_DORMANT, STATE_STOPPED, STATE_EXITED = 0,
 FRAME_PYTHON, FRAME_NATIVE, FRAME_MARKER, FRAME_KERNEL, FRAME_LINE = 1, 2, 3, 4, 5
 STACK_FRAME_CHAIN, STACK_WITH_GIL, STACK_UNWINDER, STACK_IMPORTED, STACK_REMOTE = 1, 2, 3, 4, 5
 STACK_WAITER = 6
-#: Whose functions a call's row numbers. Other backends have numbers from 5 on, in the tables of their packages.
+#: The API whose functions a call's row numbers. Other backends have numbers from 5 on, in the tables of their packages.
 API_CUDA_RUNTIME, API_CUDA_DRIVER, API_OPENCL, API_USER = 1, 2, 3, 4
 #: The backend of a device or context. Other backends have numbers from 3 on.
 BACKEND_CUDA, BACKEND_OPENCL = 1, 2

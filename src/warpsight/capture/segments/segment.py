@@ -30,7 +30,7 @@ DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
 #: Place of the record kind among a header's fields.
 _KIND = layout.BLOCK_HEADER.fields.index(next(f for f in layout.BLOCK_HEADER.fields if f.name == "kind"))
-#: Blocks taken apart into columns at once: half of a second-level cache.
+#: Blocks decoded to columns at once: half of a second-level cache.
 _BLOCKS_AT_ONCE = 8
 
 Array = npt.NDArray[Any]

@@ -23,9 +23,9 @@ _STORES = {"ST", "STG", "STS"}
 _SHARED = {"LDS", "STS"}
 _SIZES = (1, 1, 2, 2, 4, 8, 16)
 _NO_REGISTER = 255
-#: Further than this from where most lanes are is elsewhere: in global and in shared memory.
+#: Addresses further than this from where most lanes are count as elsewhere: in global and in shared memory.
 _FAR, _FAR_SHARED = 1 << 32, 1 << 16
-#: A warp runs on for a few instructions before a fault stops it; more were not seen.
+#: Maximum instructions that a warp continues before a fault stops it, as observed.
 _BEHIND = 16
 _SCALED = 3 << 14  # of the upper half: sm_80's [R0.X4]
 _MISALIGNED = 6

@@ -27,7 +27,7 @@ _LIBRARY = re.compile(
     r"/(targets/[^/]+|cuda[^/]*|nvidia/[^/]+)/include/|/(cooperative_groups|cuda/std|cub|thrust)/"
 )
 _MOST_CALLERS = 3
-#: Warps whose polled addresses are read.
+#: Maximum warps whose polled addresses are read.
 _MOST_WARPS = 1024
 
 

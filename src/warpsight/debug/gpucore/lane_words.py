@@ -10,7 +10,7 @@ from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.device_code.elf import Array
 
-#: Warps and lanes that are named one by one; more are counted.
+#: Maximum warps and lanes that are named individually; more are counted.
 _NAMED = 4
 
 

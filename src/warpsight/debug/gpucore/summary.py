@@ -25,7 +25,7 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.operations import operation
 
-#: Said once for every kernel without line information.
+#: Reported once for all kernels without line information.
 _NO_LINES = (
     "compiled without line information: build with NVCC_PREPEND_FLAGS=-lineinfo in the environment (or nvcc -lineinfo), and "
     "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which return code compiled without it; "
@@ -33,7 +33,7 @@ _NO_LINES = (
 )
 _UNEXPLAINED: dict[str, Any] = {"roots": [], "chain": [], "missing_blocks": [], "explanation": []}
 _UNKNOWN_MEMORY: dict[str, Any] = {"polls": None, "mbarrier": None}
-#: Names of kernels that are longer are shortened in notes.
+#: Longer kernel names are shortened in notes.
 _LONGEST_NAME = 120
 
 

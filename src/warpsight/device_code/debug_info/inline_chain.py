@@ -12,7 +12,7 @@ from warpsight.device_code.debug_info.line_table import LineSequence
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import readable
 
-#: Lines of source files that are longer than this are not sources.
+#: Files with longer lines are not source files.
 _LONGEST_LINE = 2000
 _LARGEST_SOURCE = 64 << 20
 #: Only source files are ever read: a line table comes from an untrusted file, and must not choose what appears in a page or an

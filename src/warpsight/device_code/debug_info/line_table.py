@@ -22,9 +22,9 @@ from typing import NamedTuple
 from warpsight.device_code.elf import readable
 
 _END, _SET_ADDRESS, _DEFINE_FILE, _INLINED_CALL, _FUNCTION_NAME = 1, 2, 3, 0x90, 0x91
-#: Rows and sequences of a damaged table end here instead of in memory.
+#: Limit that keeps rows and sequences of a damaged table from exhausting memory.
 MAXIMUM_ROWS = 50_000_000
-#: Call sites that name each other in a circle end here.
+#: Limit for call sites that refer to each other in a circle.
 MAXIMUM_DEPTH = 256
 
 

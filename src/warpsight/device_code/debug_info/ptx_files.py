@@ -20,7 +20,7 @@ _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 _AT = re.compile(r"@\[\s*(.+?):(\d+):(\d+)")
 _LARGEST = 256 << 20
-#: Of the lines with instructions, this part at least must be the same in the file and in the cubin.
+#: Minimum share of lines with instructions that must match between the file and the cubin.
 _SAME = 0.9
 
 

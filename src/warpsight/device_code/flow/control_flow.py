@@ -16,7 +16,7 @@ import numpy as np
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.elf import Array
 
-#: Loops of more instructions than this are not polling loops, and are not looked for.
+#: Larger loops are not polling loops, and are not searched for.
 LARGEST_LOOP = 256
 _BRANCHES = (0x947, 0x547)
 _CALLS = (0x944, 0x344)

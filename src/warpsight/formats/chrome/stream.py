@@ -22,7 +22,7 @@ from warpsight.formats.source import Source
 
 T = TypeVar("T")
 Text = bytes | memoryview
-#: Bytes decoded at a time: some ten thousand events.
+#: Bytes decoded at a time: about ten thousand events.
 PIECE_BYTES = 4 << 20
 #: Maximum size of one event, or of one value besides the events.
 LONGEST = 128 << 20
@@ -31,11 +31,11 @@ _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _LAST = re.compile(rb"\}\s*,?\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _MALFORMED = re.compile("malformed(?!.*trailing characters)")
-#: Places that are tried one after another for the end of the last whole event.
+#: Number of positions tried one by one for the end of the last complete event.
 _SINGLE_STEPS = 32
-#: Pieces that are made strict JSON in vain before the attempts end.
+#: Maximum failed attempts to repair a piece into strict JSON.
 _VAIN = 8
-#: Events that were skipped in this many places end the reading: it is not JSON.
+#: Reading stops after damage in this many places: the file is not JSON.
 _MAX_DAMAGE = 1000
 
 

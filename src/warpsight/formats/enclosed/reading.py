@@ -32,7 +32,7 @@ _TAIL = re.compile(rb'\],"at":(\d{1,18})(,"crc32":(\d{1,10})\}\}\s*)$')
 _PIECE = 1 << 20
 #: Maximum decompressed size of a block: the writer's 8 MiB, plus one section of a table.
 _LARGEST = 1 << 30
-CHANGED = "the file was changed after warpsight wrote it: its events were read, which say less than the rows that it encloses"
+CHANGED = "the file was changed after warpsight wrote it, so its events were read, which hold less than its embedded rows"
 
 
 def read(source: Source, target: Target) -> bool:

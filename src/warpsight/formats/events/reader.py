@@ -112,7 +112,7 @@ class _Importing:
         for one in held(self._file):
             if one.lost:
                 self._target.lost(
-                    one.lost, f"additions that found no place in the map {one.map.name}", "probe_value"
+                    one.lost, f"additions that did not fit into the map {one.map.name}", "probe_value"
                 )
             self._add_map(one)
         for cause, count in self._file.losses[known:]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 HEADER_WORDS = 4
-#: Registers of a record at most.
+#: Maximum registers in a record.
 AT_ONCE = 12
 #: Numbers from here on are uniform registers; :data:`PREDICATES` and the next are all predicates as bits, the latter uniform.
 UNIFORM, PREDICATES, UNIFORM_PREDICATES = 256, 512, 513

@@ -17,11 +17,11 @@ from warpsight.formats.chrome.stream import Text
 Int64 = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
-#: Digits of a number that surely fits in 64 bits with a sign.
+#: Number of digits that always fits in a signed 64-bit integer.
 MOST_DIGITS = 18
-#: Stands for eight digits in all words.
+#: Means eight digits in every word.
 _WHOLE = None
-#: Spans that are parsed at a time.
+#: Spans parsed at a time.
 _PART = 8192
 #: Longest string that leaves room for its length in a word, in bytes.
 SHORT = 7

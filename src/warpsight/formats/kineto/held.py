@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-#: Bytes of rows in memory; more go to a temporary file, uncompressed.
+#: Bytes of rows in memory; the rest goes to a temporary file, uncompressed.
 MEMORY_BYTES = 96 << 20
 
 

@@ -28,15 +28,15 @@ _BLOCK = 1 << 18
 _SHORTEST = 16
 #: Maximum number of event kinds in one piece; files with more do not use layouts.
 _KINDS = 512
-#: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
+#: Maximum layouts remembered per set of keys, and bytes of all; files with more are only read more slowly.
 _LAYOUTS = 64
 _LAYOUT_BYTES = 8 << 20
 _LAYOUT_KINDS = 8 * _KINDS
 #: Events compared at a time, so that their text is still in the cache for the next literal.
 _ROWS = 4096
-#: Layouts tried for events with the same keys, before each is decoded on its own.
+#: Maximum layouts tried for events with the same keys, before each is decoded individually.
 _TRIES = 32
-#: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are examined.
+#: Fields that may become part of a layout, how many layouts per kind may have some, and how many events are examined.
 _FIXED = frozenset(
     (
         ".name",
@@ -56,7 +56,7 @@ _FIXED = frozenset(
 )
 _FIXING = 4
 _SAMPLE = 32
-#: Texts between events that are known at a time.
+#: Maximum separators between events that are remembered.
 _SEPARATORS = 8
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _RAWS = msgspec.json.Decoder(list[Raw])
@@ -64,7 +64,7 @@ _TEXT = msgspec.json.Decoder(str)
 _BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{\s{0,64}\"[^\"\\]{2,32}\"(?=:)")
 #: Fields that are the same in all events of a layout.
 _CONSTANT = ("ph", "cat")
-#: Marks a field of the event itself; all others are members of `args`.
+#: Prefix of a field of the event itself; all others are members of `args`.
 OWN = "."
 
 
@@ -76,7 +76,7 @@ class _Layout:
     category: str
     fields: tuple[str, ...]
     literals: tuple[bytes, ...]
-    #: By field: which of the event's keys it has, and how many bytes after the end of that key its value begins.
+    #: By field: the index among the event's keys, and the offset of its value after that key.
     keys: tuple[int, ...]
     distances: tuple[int, ...]
     #: Fields with the same value in all events of the layout: field, containing literal, offset in it, value.

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-#: Records in one run, in a block of which the first key is remembered, and in one range.
+#: Records in a run, in a block whose first key is remembered, and in a range.
 RUN = 1 << 18
 BLOCK = 1 << 11
 RANGE = 1 << 18
-#: Ranges that stay.
+#: Number of cached ranges.
 _KEPT = 4
 _RECORD = np.dtype([("key", np.int64), ("order", np.int64), ("value", np.int64), ("line", np.int32)])
 

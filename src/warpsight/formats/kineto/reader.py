@@ -54,7 +54,7 @@ COVERAGE = Coverage(
     ),
 )
 
-#: Bytes read at a time: some hundred thousand events, so that a call for each of their fields counts little.
+#: Bytes read at a time: several hundred thousand events, so that a call per field is negligible.
 PIECE_BYTES = 24 << 20
 #: glibc's allocator does not return up to twice the largest block below 32 MiB that was ever freed.
 _KEPT_BYTES = 31 << 20

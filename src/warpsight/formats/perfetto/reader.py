@@ -31,8 +31,8 @@ COVERAGE = Coverage(
 )
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _ROWS = 20_000
-#: A trace that unfolds to more packets than these and so many per byte of the file was made to keep its reader busy: real ones
-#: have one packet for several bytes, compressed too.
+#: A trace that expands to more packets than this, and to this many per byte of the file, was crafted to exhaust its reader: real
+#: packets take several bytes each, even compressed.
 MOST_PACKETS, MOST_PACKETS_A_BYTE = 200_000, 4
 #: Packets unrelated to the program.
 _SILENT = frozenset((

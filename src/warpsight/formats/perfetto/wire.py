@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
-#: Rows encoded at a time: the matrix stays in the second-level cache.
+#: Rows encoded at a time: the matrix fits in the second-level cache.
 CHUNK_ROWS = 8192
 
 

@@ -28,7 +28,7 @@ WRITTEN = Coverage(
     lost=("rows of table `attribute`; losses; devices beyond their names",),
     tested=("Perfetto's message definitions, trace processor and page",),
 )
-#: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
+#: Maximum runs of slices being encoded or waiting to be written while more are read: they hold the memory of about one window.
 _TASKS_AHEAD = 12
 
 

@@ -33,7 +33,7 @@ TRACE = "is a warpsight trace already: every verb reads it as it is"
 _LONGEST_PATH = 4096
 #: Columns of every table of rocprof 1, among the definitions that a database begins with.
 _ROCPROF_1 = (b"BeginNs", b"EndNs", b"DurationNs")
-#: Keys of a JSON object to name in a message.
+#: Maximum keys of a JSON object named in a message.
 _MOST_KEYS = 6
 
 
@@ -98,7 +98,7 @@ def _database(source: Source) -> str:
         return (
             "is the database that rocprof 1 works with: name the .json or .csv file that it wrote beside it"
         )
-    return "is a SQLite database that is damaged, or has the tables of no profiler known"
+    return "is a damaged SQLite database, or not one that a known profiler writes"
 
 
 def _json(head: bytes) -> str:

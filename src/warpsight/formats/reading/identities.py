@@ -9,7 +9,7 @@ from warpsight.errors import UsageError
 from warpsight.model.device_ids import new_id
 from warpsight.model.schema import TABLES
 
-#: Numbers that rows can hold as they are: operating systems count threads from 0, other ids may have a sign.
+#: Numbers that rows can hold unchanged: operating systems number threads from 0, other ids may be signed.
 _THREADS = range(1 << 31)
 _CONTEXTS = range(-(1 << 31), 1 << 31)
 _STREAMS = range(-(1 << 63), 1 << 63)

@@ -23,7 +23,7 @@ Column = NDArray[Any]
 LAUNCHES = re.compile(r"^(cuda|cu|hip)(Module|Ext|ExtModule)?(Launch|GraphLaunch)")
 #: Other functions of them.
 CALLS = re.compile(r"^(cuda|cu|hip)[A-Z]\w*$")
-#: The last moment that 64 bits hold, in ns.
+#: The largest time that fits in 64 bits, in ns.
 _LAST = str((1 << 63) - 1)
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds|_spt)+$")
 _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")

@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import Column
 
-#: Ids that are spread wider than this many times their number are looked up in a sorted list instead of by index.
+#: If ids are spread wider than this many times their number, they are looked up in a sorted list instead of by index.
 _SPARSE = 16
 
 

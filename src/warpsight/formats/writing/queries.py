@@ -43,7 +43,7 @@ _IS_MORE = (
     "OR kind <> 'push/pop' OR open"
 )
 _CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
-#: Rows of a window, about; a kernel and its launch are two.
+#: Approximate rows per window; a kernel and its launch are two.
 WINDOW_ROWS = 600_000
 _BUCKETS = 4096
 _CHUNK_ROWS = 1_000_000

@@ -26,7 +26,7 @@ Rows = Column | slice
 #: Order of the groups and tracks within a process; threads come first in every viewer.
 _RANGES, _OVERLAPPING, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 5, 10
 _EXPLICIT = np.uint64(1 << 63)
-#: The stream of a wait for all streams of a context.
+#: The stream id of a wait for all streams of a context.
 _NO_STREAM = -1
 
 

@@ -21,7 +21,7 @@ Column = NDArray[Any]
 NVTX = "nvtx"
 #: Columns of addresses that slices may have, by table; exports write them as hexadecimal text.
 ADDRESSES = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
-#: Frames of a stack shown with a slice, innermost first.
+#: Maximum frames of a stack shown with a slice, innermost first.
 _STACK_FRAMES = 32
 
 

@@ -26,7 +26,7 @@ class ApiFunctions:
     name: str
     #: A file of `number name` lines; None when the recorder names the functions it meets.
     names: Path | None = None
-    #: How names begin that are in no file.
+    #: Prefixes of function names that are in no file.
     prefixes: tuple[str, ...] = ()
 
 
@@ -58,16 +58,16 @@ class Backend:
     summary: str
     package: str
     parts: tuple[str, ...]
-    #: The API that programs use, as messages call it.
+    #: The API that programs use, as named in messages.
     api: str = ""
     vendor: str = ""
-    #: How else OpenCL drivers spell the vendor.
+    #: Other spellings of the vendor in OpenCL drivers.
     spellings: tuple[str, ...] = ()
     #: `--backend auto` includes it.
     automatic: bool = False
     #: The recorder in the process has not run on the vendor's hardware yet.
     untested: bool = False
-    #: Options that not every recorder acts on, and this one in the process does.
+    #: Options that only some recorders support, including this in-process one.
     options: tuple[str, ...] = ()
     #: In rows of devices and contexts (`platform`, `api`).
     platform: int = 0
@@ -162,6 +162,6 @@ class Sign:
     device: str | None = None
     #: Matches the program's mapped files.
     mapped: re.Pattern[str] | None = None
-    #: Who loads the recorder, by which variable; empty when a process without it is not noteworthy.
+    #: What loads the recorder, by which variable; empty if a process without it is not noteworthy.
     loader: str = ""
     variable: str = ""

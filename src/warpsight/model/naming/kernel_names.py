@@ -15,9 +15,9 @@ from functools import lru_cache
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
 #: What may follow a function's arguments.
 _AFTER = re.compile(r"( const)?( \[[^]]*\])?$")
-#: Stands for a name that the trace does not have.
+#: Placeholder for a name that the trace does not have.
 UNNAMED = "?"
-#: Longest name in a sentence.
+#: Maximum length of a name in a sentence.
 _LONGEST = 72
 _NAMESPACES = re.compile(r"(?:\w+::|\(anonymous namespace\)::|<unnamed>::)+(?=[\w(<])")
 _INNER = re.compile(r"<.*>", re.DOTALL)

@@ -19,11 +19,11 @@ from warpsight.model.sharing import secrets
 if TYPE_CHECKING:
     from warpsight.model.trace import StoredTrace
 
-#: Home directories: the user's name goes with them.
+#: Home directories: they contain the user's name.
 _HOME = re.compile(
     r"(?:(?<![\w.~…-])/(?:home|Users|export/home)/|[A-Za-z]:\\Users\\)([^/\\\s:;\"'()]+)|(?<![\w/.])/root(?=[/\s:;\"')]|$)"
 )
-#: From here on a path says which library it is, not where it is installed.
+#: From here on, a path names the library, not where it is installed.
 _LIBRARY = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib/(?=python\d)|^.*/(?=lib[\w.+-]+\.so)")
 #: An absolute path inside a string.
 _PATH = re.compile(r"(?<![\w/.~…])(~?/(?:[\w@%+=,.~-]+/)+[\w@%+=,.~-]+)")

@@ -51,7 +51,7 @@ _SERVICES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 #: Discord's tokens, which have no distinctive prefix.
 DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\."
-#: Tokens that are known by something in their middle, and that in lower case.
+#: Tokens recognized by a substring in their middle, and that substring in lower case.
 _OTHERS: tuple[tuple[str, str], ...] = (
     ("-us", r"[a-f0-9]{32}-us\d{1,2}(?!\d)"),
     (":aa", r"\d{8,10}:AA[A-Za-z0-9_-]{33}"),

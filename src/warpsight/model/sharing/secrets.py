@@ -98,7 +98,7 @@ _HINTS = (
     "sig", "cookie", "session", "://", "%3a%2f%2f", "?code=", "&code=", "-u", "--user", "--login", "--proxy-user", "-p", "otp",
     "salt", "pepper", "mnemonic", "contrase", "senha", *_FOREIGN, "private", "sqlplus", "thin:", *SHAPE_HINTS,
 )  # fmt: skip
-#: One of these is in each :data:`_SECRET_NAME`.
+#: Every :data:`_SECRET_NAME` contains one of these.
 _NAMED = (
     "pass",
     "contrase",

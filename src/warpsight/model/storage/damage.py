@@ -13,7 +13,7 @@ from warpsight.model.schema import LATER, TABLES, Table
 _REFERENCES = {"name_id": "name", "shape_id": "shape", "stack": "stack", "frame": "frame", "parent": "stack"}
 #: Times are ns since 1970, or since a machine's start: beyond this, sums overflow.
 _LATEST = 1 << 62
-#: Bytes of a trace that is not looked through: it would take longer than the answer did.
+#: Larger traces are not scanned: that would take longer than the answer did.
 _LARGEST = 1 << 28
 
 

@@ -19,7 +19,7 @@ from warpsight.recorder.child import python_command
 from warpsight.recorder.signals import without_signals
 
 _NICE = 19
-#: Processes that are started after the first one; something that kills more of them kills all.
+#: Maximum replacement processes: if more of them are killed, something kills all of them.
 _REPLACEMENTS = 3
 
 

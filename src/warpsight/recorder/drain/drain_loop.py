@@ -25,7 +25,7 @@ BUSY_S, IDLE_S = 0.005, 0.020
 _CHECKPOINT_S = 1.0
 ROTATE_S = 2.0
 _ROTATE_BYTES = 64 << 20
-#: A connection that has not said hello after this long is closed.
+#: A connection without a hello message is closed after this long.
 _HELLO_S = 10.0
 
 

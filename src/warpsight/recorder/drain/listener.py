@@ -23,7 +23,7 @@ _HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
 _ASK = re.compile(rb"ask 1 (\{.*\})", re.DOTALL)
 _LONGEST_REQUEST = 4096
 _MOST_REFUSED = 100
-#: Processes between a launcher and a recorded one.
+#: Maximum processes between a launcher and a recorded one.
 _DEEPEST = 100
 _JOIN = re.compile(rb"join 1 (\d+)")
 

@@ -14,7 +14,7 @@ from warpsight.capture.segments import layout
 from warpsight.recorder import output
 from warpsight.recorder.drain.arena import ArenaHeader, Drainer
 
-#: A connection closes a moment before its process becomes a zombie; after this long it was an exec instead.
+#: A connection closes a moment before its process becomes a zombie; after this long, it was an exec instead.
 _EXEC_AFTER_S = 0.3
 
 

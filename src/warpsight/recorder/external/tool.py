@@ -21,7 +21,7 @@ class ToolRequest:
     template: str = ""
     #: The process to record instead of a program; 0 for a program.
     pid: int = 0
-    #: The user's own arguments for the recorder, which are behind ours.
+    #: The user's own arguments for the recorder, which follow ours.
     arguments: tuple[str, ...] = ()
 
 
@@ -40,7 +40,7 @@ class Tool:
     outputs: Callable[[Path], list[Path]]
     #: The reader of its output.
     form: str
-    #: The recorder may end with an exit code of its own: the program leaves its own in a file.
+    #: The recorder may exit with a code of its own, so the program's is left in a file.
     hides_exit_code: bool = False
     #: The program's exit code as the recording has it, for recorders that launch it themselves.
     exit_code: Callable[[Path], int | None] | None = None

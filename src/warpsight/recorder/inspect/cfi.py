@@ -18,7 +18,7 @@ from elftools.dwarf.constants import DW_CFA
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.structs import DWARFStructs
 
-#: Reads so many bytes of the process at an address; None when they are not there.
+#: Reads this many bytes of the process at an address; None if they are not mapped.
 Memory = Callable[[int, int], "bytes | None"]
 #: Bytes of a DWARF expression, as pyelftools gives them.
 Expression = Sequence[int]

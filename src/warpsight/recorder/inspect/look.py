@@ -18,9 +18,9 @@ WAITS = ("Synchronize", "cuMemcpy", "cudaMemcpy", "cuMemset", "cudaMemset", "cuE
          "cudaFree", "cuStreamWait", "clFinish", "clWaitForEvents", "clEnqueueReadBuffer", "clEnqueueMapBuffer")  # fmt: skip
 #: Libraries whose code a thread that waits for the device is in, named or not.
 _DRIVERS = ("libcuda.so", "libcudart.so", "libnvidia-ptxjit", "libOpenCL.so")
-#: Frames of the C library or the kernel's entry that may be above the driver's.
+#: Maximum frames of the C library or the kernel's entry above the driver's.
 _DEEPEST = 6
-#: Threads of the driver and of ours, which always wait for something.
+#: Threads of the driver and of ours, which are always waiting.
 _SERVANTS = ("cuda-EvtHandlr", "warpsight", "cuda0", "cudaEvt", "nv_")
 
 

@@ -36,14 +36,14 @@ _WORK = ("Kernel", "Memcpy", "Memset")
 _TIMED = (*_WORK, "Api", "CopyCall", "Sample")
 _KINDS = (*_TIMED, "Counter", "Loss", "Device", "Process", "Frame", "Stack")
 _WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
-#: ns by which the window ends before now: rows of the GPU come in up to this late.
+#: How far the window ends before now, in ns: GPU rows arrive up to this late.
 LAG_NS = 600_000_000
-#: A recording that is asked where it writes answers within so long.
+#: Timeout for the answer of a recording that is asked for its output folder.
 _ANSWER_S = 10.0
 #: Api.flags and Loss.severity.
 _LAUNCH, _LOST = 1, 2
 _NO_TIME = np.uint64(2**64 - 1)
-#: Calls that are remembered for the work they asked for, which may run long after them; a launch takes some 3 µs.
+#: Maximum calls remembered for the work they requested, which may run much later; a launch takes some 3 µs.
 _CALLS = 2_000_000
 
 

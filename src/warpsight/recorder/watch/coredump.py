@@ -245,7 +245,7 @@ def _await(
     if dump.path is None:
         dump.problem = f"the driver wrote no dump within {seconds:g} s"
     elif not complete(dump.path):
-        dump.problem = f"the dump was not complete after {seconds:g} s; what is there is kept"
+        dump.problem = f"the dump was not complete after {seconds:g} s; the part written so far is kept"
 
 
 def complete(path: Path) -> bool:

@@ -95,7 +95,7 @@ class Capsule:
         try:
             packed = _read(self._file(name), _packed_limit(size))
             if zstandard.get_frame_parameters(packed).content_size != size:  # changed since it was opened
-                raise CapsuleError(f"{self.path}: chunk {name} is not of {size} bytes")
+                raise CapsuleError(f"{self.path}: chunk {name} is not {size} bytes long")
             data = zstandard.ZstdDecompressor(max_window_size=2 * CHUNK_LIMIT).decompress(
                 packed, max_output_size=size, allow_extra_data=False
             )
@@ -149,7 +149,7 @@ class Capsule:
         try:
             head = _read(self._file(name), _packed_limit(size), most=_FRAME_HEADER)
             if zstandard.get_frame_parameters(head).content_size != size:
-                raise CapsuleError(f"chunk {name} is not of {size} bytes")
+                raise CapsuleError(f"chunk {name} is not {size} bytes long")
         except zstandard.ZstdError as error:
             raise CapsuleError(f"chunk {name} is damaged: {error}") from None
         except OSError as error:

@@ -137,12 +137,13 @@ def _notes(code: KernelCode, samples: StallSamples, inside: StallSamples, blamed
         notes.append(f"Only {inside.total:,} samples: shares of single instructions are uncertain.")
     if code.graph.unresolved:
         notes.append(
-            f"{len(code.graph.unresolved)} indirect branches or calls lead to places that are not known; "
+            f"{len(code.graph.unresolved)} indirect branches or calls have unknown targets; "
             "causes behind them are not found."
         )
     if blamed.unexplained:
         notes.append(
-            f"{blamed.unexplained:,} samples wait for a scoreboard at instructions that wait for none; they stay there."
+            f"{blamed.unexplained:,} samples wait for a scoreboard at instructions without a scoreboard wait; they "
+            f"are left there."
         )
     if not code.cubin.has_lines:
         notes.append("The code has no source lines; compile with -lineinfo to see them.")

@@ -24,7 +24,7 @@ _BINARY = """add atan2 div divide elu_backward floor_divide fmax fmin fmod gelu_
     rsub sigmoid_backward silu_backward softplus_backward sub subtract tanh_backward threshold_backward true_divide xlogy
     native_dropout_backward masked_scale _masked_scale logit_backward polar"""
 _TERNARY = "addcdiv addcmul lerp"
-#: Results are truth values.
+#: Their results are booleans.
 _LOGIC = """eq equal ge greater greater_equal gt isfinite isinf isnan isneginf isposinf le less less_equal logical_and
     logical_not logical_or logical_xor lt ne not_equal signbit"""
 #: Results have the type of the inputs.

@@ -12,15 +12,15 @@ from warpsight.analysis.ops.models.estimate import Estimate, Model, estimate
 _FAMILY, _SCAN, _POOLING = "reduction", "scan", "pooling"
 _OVER_1 = """sum nansum mean prod amax amin all any argmax argmin logsumexp max min median var std count_nonzero aminmax
     var_mean std_mean"""
-#: Operator → place of the dimensions. None of them there: all dimensions.
+#: Operator → position of the dimensions. If they are missing, all dimensions.
 _DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_norm": 2, "linalg_vector_norm": 2, "norm": 2}
-#: With two arguments the second is not a dimension: the result's type, whether a variance is unbiased, the norm's order.
+#: With two arguments, the second is not a dimension but the result's type, whether a variance is unbiased, or the norm's order.
 _WITHOUT = frozenset(["sum", "nansum", "mean", "prod", "var", "std", "var_mean", "std_mean", "norm"])
 #: Operations per element if not 1: none for logic; difference, square and sum for a variance; …
 _PER_ELEMENT = {"all": 0, "any": 0, "count_nonzero": 0, "var": 3, "std": 3, "var_mean": 3, "std_mean": 3, "norm": 2,
                 "linalg_norm": 2, "linalg_vector_norm": 2, "logsumexp": 3}  # fmt: skip
 _PLACES_TOO = frozenset(("max", "min", "median"))
-#: Those that take a type for the result, at the end; sums and products of integers are 64 bits wide.
+#: Operators that take a result type, as the last argument; sums and products of integers are 64 bits wide.
 _TYPED, _WIDENED = frozenset(("sum", "nansum", "prod", "mean")), frozenset(("sum", "nansum", "prod"))
 
 

@@ -27,7 +27,7 @@ _EARLIER_GRID = 0x82E  # ACQBULK, what griddepcontrol.wait becomes
 _SLEEP = {0x35D, 0x55D, 0x75D, 0x95D}
 _TRAP = {0x95C, 0x35C, 0x55C, 0x75C}
 _ALWAYS, _NO_REGISTER = 7, 255
-#: Where shared memory of the own block begins in the addresses of mbarriers: above is the block's place in its cluster.
+#: Offset of the block's own shared memory in mbarrier addresses: the bits above are the block's rank in its cluster.
 _SHARED_ADDRESS = 0xFFFFFF
 _ALL_LANES = 0xFFFFFFFF
 

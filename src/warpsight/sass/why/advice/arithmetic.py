@@ -69,7 +69,7 @@ def _rounded(evidence: KernelFacts) -> dict[int, float]:
 
 def integer_division(evidence: KernelFacts) -> list[Advice]:
     """Time in integer divisions by numbers unknown at compile time."""
-    title = "Avoid divisions of integers: shift, multiply by a reciprocal, divide 32 bits instead of 64 where they suffice."
+    title = "Avoid integer divisions: shift, multiply by a reciprocal, or divide 32 bits instead of 64 if they suffice."
     # A division of 32 bits takes some 20 instructions, one of 64 bits about 80, a multiplication by the reciprocal 4.
     inside = {
         **dict.fromkeys(_library(evidence, integers=True), 0.75),

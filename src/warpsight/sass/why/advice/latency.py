@@ -83,8 +83,8 @@ def reorder(evidence: KernelFacts) -> list[Advice]:
                if evidence.code.graph.loop_of[block.number] is None]  # fmt: skip
     speedup = evidence.speedup(min(stalls, evidence.issued_in(outside)))
     why = (
-        f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be put between, "
-        "but no more than there is."
+        f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be moved "
+        "in between, as far as there is any."
     )
     advice = evidence.advice(
         "reorder", "Issue loads earlier, and use their results later.", why, parts, speedup

@@ -36,7 +36,10 @@ def coalesce(evidence: KernelFacts) -> list[Advice]:
 def bank_conflicts(evidence: KernelFacts) -> list[Advice]:
     """Accesses to shared memory that take more passes over the banks than they need."""
     title = "Avoid bank conflicts: pad or swizzle the shared array, or exchange through shuffles."
-    unknown = "Lanes meet in banks of shared memory: the queue is full, and the estimate is for lanes that all want one bank."
+    unknown = (
+        "Lanes conflict in banks of shared memory: the queue is full, and the estimate assumes that all lanes "
+        "access one bank."
+    )
     return _fewer_passes(evidence, "bank-conflicts", title, ("shared",), "passes over the banks", unknown)
 
 
@@ -105,8 +108,8 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
         )
     )
     why = (
-        "Warps wait for loads whose results go straight to shared memory; an asynchronous copy takes no registers and no "
-        "wait here."
+        "Warps wait for loads whose results go straight to shared memory; an asynchronous copy needs neither registers nor "
+        "a wait here."
     )
     name = "TMA or cp.async" if evidence.code.architecture >= 90 else "cp.async"
     speedup = evidence.speedup(min(samples_in(parts), evidence.samples.issued))

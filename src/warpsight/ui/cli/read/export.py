@@ -20,7 +20,7 @@ def command(
         str | None,
         typer.Option(
             "--to",
-            help=f"Format: {', '.join(EXPORTERS)}; by default what the suffix of -o names, else perfetto.",
+            help=f"Format: {', '.join(EXPORTERS)}; by default, the one that the suffix of -o implies, otherwise perfetto.",
             metavar="FORMAT",
         ),
     ] = None,

@@ -42,7 +42,7 @@ def command(
     check_uninterrupted(code)
     if code:
         raise WarpsightError(
-            f"the demo program failed with code {code}; what is missing here: warpsight doctor"
+            f"the demo program failed with code {code}; `warpsight doctor` shows what is missing"
         )
     raise typer.Exit(0)
 

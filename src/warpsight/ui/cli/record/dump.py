@@ -65,7 +65,8 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
     event.processes = look.look(pids, _LOOK_S)
     missing = set(pids) - {int(one["pid"]) for one in event.processes}
     event.notes += [
-        f"process {one} could not be looked at: it has ended, or may not be traced" for one in sorted(missing)
+        f"process {one} could not be inspected: it has exited, or may not be traced"
+        for one in sorted(missing)
     ]
     event.evidence = sorted(
         {f"thread {w.thread} of process {w.pid} waits in {w.function}" for w in look.waits(event.processes)}

@@ -111,7 +111,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     def joining() -> None:
         if alone:
-            terminal.warning("the program joins the recording around it, which has options of its own: "
+            terminal.warning("the program joins the enclosing recording, which has its own options: "
                              f"{', '.join(alone)} given here {'has' if len(alone) == 1 else 'have'} no effect")  # fmt: skip
 
     choice, out = record_capsule.chosen(capsule, settings), path.with_suffix(".capsule")

@@ -30,7 +30,7 @@ def schedule(made: PrioritySchedule) -> None:
     """Print which bugs a priority schedule targets, and how often it shows one at least."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
-        f"at least one of {1 / made.bound:,.0f} launches, where waits outlast what other warps do meanwhile"
+        f"at least one of {1 / made.bound:,.0f} launches, if waits last longer than what other warps do meanwhile"
     )
 
 

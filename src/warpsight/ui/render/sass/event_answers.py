@@ -111,7 +111,8 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
         "kernel", "launch", "memory", "working set", "of a block", "loaded again", "overwritten", "silent", "falsely shared",
     )  # fmt: skip
     notes = (
-        "loaded again: by a thread that had the data; overwritten: before a load; silent: with the value that was there; "
+        "loaded again: by a thread that already had the data; overwritten: before any load; silent: with the value "
+        "already there; "
         f"falsely shared: lines of {LINE} bytes of which blocks write and access different bytes",
     )
     return Section("Use of memory", "", columns, shown, frozenset({0, 2}), more, "no accesses", notes)
