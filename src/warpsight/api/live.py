@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import html
 import io
 import time
 from collections.abc import Iterator
 from dataclasses import fields
 
+from warpsight._display import HtmlShown
 from warpsight.recorder.live.recording import Live, Snapshot, find
 
 
-class TopSnapshot(Snapshot):
+class TopSnapshot(HtmlShown, Snapshot):
     """One snapshot of `warpsight top`; prints as it does in a pipe."""
 
     def __str__(self) -> str:
@@ -21,9 +21,6 @@ class TopSnapshot(Snapshot):
         stream = io.StringIO()
         view.write(self, stream)
         return stream.getvalue().rstrip()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def top(

@@ -5,7 +5,6 @@ Those that supervise a program do it in a process of their own, as `ws.run` does
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import HtmlShown
 from warpsight.api.run import Run
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HangReport:
+class HangReport(HtmlShown):
     """What a process was doing; prints as `warpsight dump` does. `document` is what `warpsight dump --json` prints."""
 
     document: dict[str, Any]
@@ -36,9 +36,6 @@ class HangReport:
         from warpsight.ui.render.dump import hang_page
 
         return hang_page.text(self.document)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
