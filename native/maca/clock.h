@@ -30,7 +30,8 @@ class ClockFit {
   static constexpr size_t kMost = 64;
   ClockPair pairs_[kMost];  // by time
   size_t count_ = 0;
-  int64_t lower_ = 0, upper_ = 0;  // of the offset, by every pair ever added; crossed when the clocks drift
+  // Bounds of the offset from all pairs so far; they cross if the clocks drift.
+  int64_t lower_ = 0, upper_ = 0;
 };
 
 // Reads both clocks now and adds the pair; false if MCPTI does not report its time. Any of our threads.

@@ -205,5 +205,5 @@ def _check_not_empty(trace: StoredTrace, graph: FlameGraph) -> None:
     samples = 0 if graph.weight == "samples" else count(trace)
     other = f"; --weight samples draws its {samples:,} samples of host threads" if samples else ""
     raise WarpsightError(
-        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} among what was asked for, so there is nothing to draw{other}"
+        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} in the requested part, so there is nothing to draw{other}"
     )

@@ -80,7 +80,7 @@ def _read(place: Path, stamp: str) -> list[RankSummary] | None:
 
 
 def _write(place: Path, stamp: str, made: Sequence[RankSummary]) -> bool:
-    """Whether the summaries could be kept there; a reader sees all of them or none."""
+    """Store the summaries so that a reader sees all of them or none; returns whether that worked."""
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -272,7 +272,7 @@ def _most_common(values: Column) -> Column:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An operation that the ranks of a group did not do alike.
+    """An operation that differs between the ranks of a group.
 
     Attributes:
         group: Place of the group.

@@ -318,7 +318,7 @@ def _imbalance(
                 f"{len(job.summaries)} in turn")  # fmt: skip
     else:
         ranks, whole = int(np.count_nonzero(moving.by_rank)), max(whole, moving.cost)
-        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer than the others in all, "
+        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer overall than the others, "
                 f"{ranks} different ranks of {len(job.summaries)} in turn")  # fmt: skip
         evidence.insert(0, f"in the usual step it works {moving.factor:.2f} times as long as they do")
     values = {"cost": int(whole), "ranks": ranks, "moving": moving.cost if moving is not None else 0}

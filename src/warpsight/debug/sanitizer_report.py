@@ -183,7 +183,7 @@ def _finding(record: Element) -> tuple[SanitizerFinding, tuple[Coordinates, Coor
 def _message(record: Element, what: Element | None) -> str:
     text, detail = _text(what, "text"), _text(what, "type")
     words = f"{text}: {detail}" if detail and detail not in text else text
-    return words or _text(record, "kind") or "the tool gave no words"
+    return words or _text(record, "kind") or "the tool gave no message"
 
 
 def _frame(element: Element | None) -> Frame | None:

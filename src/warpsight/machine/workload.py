@@ -23,7 +23,7 @@ def _launch_one(launch: Callable[[], None]) -> None:
 
 
 def _launch_many(launch: Callable[[], None], count: int) -> None:
-    """The frame with the loop."""
+    """The frame above it, with the loop."""
     for _ in range(count):
         _launch_one(launch)
 

@@ -49,7 +49,7 @@ class Flag:
         )
 
     def _lacking(self, first: Access, second: Access) -> list[str]:
-        """Scopes and fences."""
+        """The scopes and fences that are missing."""
         parts = []
         short, fence = (BLOCK, "__threadfence()") if self.apart else (NO_SCOPE, "__threadfence_block()")
         if self.apart:

@@ -138,7 +138,7 @@ class Search:
             self._ask(stage, stage.belief.best())
         self.rates = stage.belief.rates
         if (found := int(stage.belief.position.argmax())) > self.count:
-            raise Undecided("runs that failed before do not fail any more")
+            raise Undecided("runs that failed before no longer fail")
         return found
 
     def _stage(self, left: int, kept: tuple[int, ...], beyond: float, rates: Floats) -> _Stage:

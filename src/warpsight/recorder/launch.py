@@ -137,9 +137,9 @@ class LaunchedProgram:
         self._impatient = False
 
     def run(self, command: Sequence[str], signals: Signals) -> int:
-        """Run it to its end and wait, bounded, for processes it left. Returns its exit code, 128 + signal.
+        """Run the program to its end, then wait a limited time for processes it left; returns its exit code, or 128 + the signal.
 
-        `signals` are held back already, and still afterwards: an impatient Ctrl-C must not cost the trace.
+        The caller has blocked `signals`, and they are still blocked afterwards, so an impatient Ctrl-C cannot lose the trace.
 
         Raises:
             StartError: when it cannot be started; nothing was recorded.

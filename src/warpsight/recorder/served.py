@@ -65,7 +65,7 @@ class Served:
             self._close()
 
     def leave(self) -> None:
-        """Continue without it; it ends with the process it watches."""
+        """Stop talking to the server, which ends together with the process it watches."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

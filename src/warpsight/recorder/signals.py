@@ -66,7 +66,7 @@ class Signals:
         A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
         """
         came: list[int] = []
-        # A handler that a preloaded library installed is None here: it keeps its signal, as it could not be put back.
+        # Python sees None for a handler that a preloaded library installed. It could not be restored, so it stays in place.
         replaced = [s for s in self._held if signal.getsignal(s) is not None]
         handlers = {s: signal.signal(s, lambda number, _: came.append(number)) for s in replaced}
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)

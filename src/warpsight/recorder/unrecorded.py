@@ -70,11 +70,11 @@ class Unrecorded:
         self._thread = threading.Thread(target=self._run, name="unrecorded", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start looking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)

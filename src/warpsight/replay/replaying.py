@@ -299,5 +299,5 @@ def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str,
     if compared:
         return ()
     if manifest.values != "all":
-        return (f"recorded with --values {manifest.values}: outputs are compared between runs alone",)
-    return ("the capsule holds no contents after its operations: outputs are compared between runs alone",)
+        return (f"recorded with --values {manifest.values}: outputs are compared only between runs",)
+    return ("the capsule holds no contents after its operations: outputs are compared only between runs",)

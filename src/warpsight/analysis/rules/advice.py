@@ -82,7 +82,7 @@ def _of_copies(name: str, found: Transfers) -> str:
     if name.endswith(", managed"):
         return _MIGRATION
     pinned = f" {'to' if 'DtoH' in name else 'from'} pinned memory" if name.endswith(", pageable") else ""
-    todo = ["keep on the device what does not change"]
+    todo = ["keep unchanged data on the device"]
     if name == "memset":
         todo = ["let the kernel that follows write the zeros"]
     elif "DtoD" in name:

@@ -123,8 +123,8 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
     """What was recorded of the host, in words, if its waits may be missing; None if they are known.
 
-    They may be missing where no wait is known and all calls to the GPU's interfaces that were recorded, in whatever time, are of
-    functions that launched something.
+    They may be missing if no wait is known, and every recorded call to a GPU interface, in the whole trace, is of a function that
+    launched something.
     """
     if not windows or any(np.isin(one.program.links.kind, _WAITS).any() for one in windows):
         return None

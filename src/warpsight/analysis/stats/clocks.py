@@ -161,7 +161,7 @@ def _kernels(
 def _shared_out(power: Series, start: Column, end: Column, alone: Column) -> Column:
     """Each kernel's part of the power's integral: at each moment all running kernels get equal parts.
 
-    `alone` is the integral over each kernel: its part, where no other kernel ran meanwhile.
+    `alone` is the integral of the power over each kernel, which is the kernel's part if no other kernel ran meanwhile.
     """
     reach = np.maximum.accumulate(end)
     beside = np.concatenate([[False], start[1:] < reach[:-1]])

@@ -148,7 +148,7 @@ class GpuCore:
         strange = (stride < 1) & (headers["size"] > 0)
         if strange.any():
             self.elf.problems.append(
-                f"{int(strange.sum()):,} sections of {kind.name.lower()} have rows of no size"
+                f"{int(strange.sum()):,} sections of {kind.name.lower()} have rows of size 0"
             )
         usable = stride >= 1
         sections, headers, stride = sections[usable], headers[usable], stride[usable]
@@ -158,7 +158,7 @@ class GpuCore:
         there = np.minimum(size, limit - begin)
         if (there < size).any():
             cut = int((there < size).sum())
-            self.elf.problems.append(f"{cut:,} sections of {kind.name.lower()} are cut: rows are missing")
+            self.elf.problems.append(f"{cut:,} sections of {kind.name.lower()} are cut off: rows are missing")
         counts = there // stride
         rows = self._gather(layout.row, begin, counts, stride)
         owner = np.repeat(headers["link"].astype(np.int64), counts)

@@ -1,6 +1,6 @@
 """Every option of a recording, one row each.
 
-What names an option anywhere else is made from this table:
+Everything else that names an option is derived from this table:
 
 * the command line of `record` (:mod:`warpsight.ui.cli.record.recording`),
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
@@ -8,7 +8,7 @@ What names an option anywhere else is made from this table:
 * keys of a configuration file (:mod:`warpsight.recorder.options.config_file`),
 * the page `docs/reference/options.md`.
 
-Nothing but the standard library is imported: the build reads this file too.
+This module imports only the standard library, because the build reads it too.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class OperationSequence:
 
 @dataclass
 class _Streams:
-    """Which streams are in use, and which of their work others have not waited for yet."""
+    """The streams in use, and the part of their work that no other stream has waited for yet."""
 
     manifest: m.Manifest
     used: list[int]

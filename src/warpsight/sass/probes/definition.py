@@ -146,7 +146,7 @@ def _set(module: ModuleType, path: Path, name: str, text: str) -> None:
     old: Any = vars(module).get(name)
     if type(old) not in (int, float, str, bool):
         raise UsageError(
-            f"{path}: there is no constant {name} to be set (a number, text or truth value of the file)"
+            f"{path}: the file has no constant {name} that could be set (a number, string, or boolean)"
         )
     try:
         vars(module)[name] = (

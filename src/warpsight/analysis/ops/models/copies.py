@@ -37,7 +37,7 @@ def _joined(call: Call) -> Estimate:
 def _repeat(call: Call) -> Estimate:
     x, times = call.tensor(0), call.integers(1)
     if times is None:
-        raise Unknown("how often is not in the file")
+        raise Unknown("the number of repetitions is not in the file")
     shape = (1,) * (len(times) - len(x.shape)) + x.shape
     result = Tensor(tuple(n * t for n, t in zip(shape, times, strict=True)), x.dtype)
     return estimate(_COPY, 0, (x, result), dtype=x.dtype)

@@ -31,7 +31,7 @@ _SCATTERED = 64
 _LIMIT, _REACHED = 0.7, 0.92
 #: The part of all issues from which what is executed once says how often the rest is.
 _MUCH = 0.3
-#: The part of samples in queues, and how many times as long as usual results take, from which accesses delay each other.
+#: Accesses delay each other from this share of samples in queues, and from results that take this many times the usual latency.
 _QUEUED, _DELAYED = 0.1, 1.5
 
 

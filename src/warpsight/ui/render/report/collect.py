@@ -56,8 +56,8 @@ class Material:
 def collect(trace: StoredTrace, rows: Rows) -> Material:
     """Run the analyses on two threads: DuckDB and NumPy release the GIL, so two cores stay busy.
 
-    What each needs beside the shared columns adds up, so with a large trace (:data:`_LARGE`) what needs the account runs alone,
-    and then the account is given up.
+    The memory that the analyses need besides the shared columns adds up. With a large trace (:data:`_LARGE`), the analyses that
+    need the account therefore run alone, and the account is freed after them.
     """
     from warpsight.analysis.account.account import forget
 

@@ -174,7 +174,7 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     shown, more = _top(listed, top)
     notes = [
         f"{short(kernel)}: {_bytes(count)} read that no recorded access had written; "
-        f"{_bytes(found.unread.get(kernel, 0))} of global memory written last and not read by it"
+        f"{_bytes(found.unread.get(kernel, 0))} of global memory that it wrote and never read back"
         for kernel, count in found.inputs.items()
     ]
     columns = ("read", "distinct", "pairs", "through", "written by", "read by")
