@@ -158,7 +158,7 @@ std::string begin(CapsuleRecorder* recorder, decltype(&cuptiEnableCallback) enab
   return refusal(result);
 }
 
-// Once in a process, when it was asked for.
+// Once per process, if it was requested.
 void start(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber) {
   static std::atomic<bool> begun{false};  // the driver may call more than once
   CapsuleRequest request;

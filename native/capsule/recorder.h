@@ -40,7 +40,7 @@ class CapsuleRecorder {
   bool wants_wrappers();
   // Such a wrapper is about to make the launch.
   void before_launch(uint32_t cbid, const void* params);
-  // Whether ranges of this name were asked for, and one begins or ends on this thread.
+  // Whether ranges of this name were requested and one begins or ends on this thread.
   bool asked_for(const char* range) const;
   void range_begins(const char* name);
   void range_ends(const char* name);
@@ -48,7 +48,7 @@ class CapsuleRecorder {
   void refuse(const std::string& why);
   // The process ends.
   void at_exit();
-  // The signal that was asked for, or the launcher's trigger, has come; safe in a handler.
+  // The requested signal or the launcher's trigger has arrived; safe in a handler.
   void arm() { armed_.store(true, std::memory_order_relaxed); }
   // It has come: on any thread, soon after.
   void armed();
@@ -67,8 +67,8 @@ class CapsuleRecorder {
     int number;
     bool after = false;  // contents after the range were taken
   };
-  // Whether a launch is asked for, and whether the range, or all of them, end with it; `number`: of those
-  // that match, in the order in which they took the lock.
+  // Whether a launch is requested, and whether the range, or all ranges, end with it; `number`: its number
+  // among the matching launches, in the order in which they took the lock.
   struct Choice {
     bool wanted = false, last = false, final = false;
     uint64_t number = 0;

@@ -35,9 +35,9 @@ class Snapshots {
 
   // Makes room for copies and pins memory for their transfers, so that this does not hold the program later.
   void prepare(CUcontext context);
-  // Copies all pieces of a GPU that has nothing to do; on return the program may change them, with `before`
-  // by work of that stream alone. Within the GPU when it has room for a second copy, which is written out
-  // after end(), else to the output at once. "" or what failed.
+  // Copies all pieces of a GPU that has no work left; on return the program may change them, with `before`
+  // only by work of that stream. The copy stays on the GPU if there is room for it and is written out after
+  // end(), otherwise it goes to the output at once. Returns "", or what failed.
   std::string take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before);
   // The same of memory that work under way uses: waits for nothing else on the GPU.
   std::string take_aside(CUcontext context, const std::vector<Piece>& pieces);

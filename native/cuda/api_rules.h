@@ -42,7 +42,7 @@ enum class ObjectAt : uint8_t {
   nowhere,
   value,
   pointed
-};  // pointed: what the call stored through the pointer
+};  // pointed: the value that the call stored through the pointer
 enum class BytesAt : uint8_t { nowhere, u32, u64, area };  // area: a width and the height after it
 
 struct ApiRule {
@@ -70,7 +70,8 @@ std::vector<SelectedCall> select_calls(const std::string& api);
 // cudaProfilerStart and cudaProfilerStop, in both domains.
 std::vector<SelectedCall> range_calls();
 
-// The rule of a callback id; one without object and size for functions that only "all" or a name asked for.
+// The rule of a callback id; without object and size for functions that are recorded only with "all" or by
+// name.
 const ApiRule& rule_of(uint8_t domain, uint32_t cbid);
 
 // Fills the table behind rule_of; once, before the first callback.

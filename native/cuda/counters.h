@@ -15,8 +15,8 @@ void begin_counters(bool contexts_exist);
 void begin_counters_of(CUcontext context);
 void end_counters_of(CUcontext context);
 
-// Whether launches are to be reported here; then on the program's thread, around each. `kernel` is null for a
-// graph at its start; `stream` is where the work goes.
+// Whether launches are reported here, which happens on the program's thread around each launch. `kernel` is
+// null for a graph at its start; `stream` is where the work goes.
 bool launches_watched();
 void launch_begins(CUcontext context, const char* kernel, CUstream stream);
 void launch_ended(const char* name, uint32_t correlation);

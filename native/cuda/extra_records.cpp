@@ -18,7 +18,7 @@ struct NamedKinds {
 };
 
 const std::vector<NamedKinds>& named_kinds() {
-  // Waits, events and allocations come from the calls (derived_rows.h) unless CUPTI's records are asked for.
+  // Waits, events and allocations come from the calls (derived_rows.h) unless CUPTI's records are requested.
   static const auto* const kinds = new std::vector<NamedKinds>{
       {"kernel", {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL}, true},
       {"memcpy", {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2}, true},

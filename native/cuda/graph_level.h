@@ -6,7 +6,7 @@
 
 namespace warpsight {
 
-// Before recording begins; true when GRAPH_TRACE is to be enabled.
+// Before recording begins; true if GRAPH_TRACE should be enabled.
 bool begin_graph_level();
 
 // At the entry of cudaGraphLaunch and its kin.

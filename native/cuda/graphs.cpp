@@ -23,8 +23,8 @@ struct Made {
   uint32_t type = kUnknownNode;
 };
 
-// Node id -> where the node was made, and what it is. Ids are reused, so a node's entry goes when the node
-// does.
+// Node id -> where and as what the node was created. Ids are reused, so a node's entry is removed together
+// with the node.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects nodes(); nothing is called while it is held
 std::unordered_map<uint64_t, Made>& nodes() {
   static auto* const map = new std::unordered_map<uint64_t, Made>;

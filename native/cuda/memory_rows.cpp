@@ -49,7 +49,7 @@ constexpr Ordered kOrdered[] = {
     FROM_POOL(DRIVER, cuMemAllocFromPoolAsync_ptsz, pool, hStream),
 };
 
-// A device's current pool changes by cuDeviceSetMemPool alone, which we hear of: so it is asked for once.
+// A device's current pool changes only by cuDeviceSetMemPool, whose calls we see, so it is queried once.
 std::atomic<uint64_t> g_current_pool[kDevices];
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects known(); nothing is called while it is held

@@ -1,5 +1,5 @@
-// WARPSIGHT_METRICS_PASSES=FOLDER: metrics of several passes, one in each run of the program. What the runs
-// before measured is in the folder, a file for each session of a context.
+// WARPSIGHT_METRICS_PASSES=FOLDER: metrics that need several passes, one in each run of the program. The
+// folder has the measurements of earlier runs, one file for each session of a context.
 #pragma once
 
 #include <cstddef>

@@ -122,7 +122,7 @@ int attribute_of(CUdevice_attribute attribute) {
   return driver().device_attribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
 }
 
-// log2 of the period that comes nearest to the asked-for samples a second and multiprocessor.
+// log2 of the period that is closest to the requested samples per second and multiprocessor.
 uint32_t period_of(uint32_t hertz) {
   const int khz = attribute_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   const double clock = khz > 0 ? khz * 1e3 : 1.5e9;

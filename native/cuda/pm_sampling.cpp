@@ -191,7 +191,7 @@ SampledDevice* sampled_device(uint32_t device) {
 bool devices_sampled() { return settings().pm_sampling_us != 0 && !settings().metrics.empty(); }
 
 void sample_device_of(CUcontext context) {
-  static std::atomic<bool> refused{false};  // said so, and not asked again
+  static std::atomic<bool> refused{false};  // the loss is reported, and it is not tried again
   if (refused.load(std::memory_order_relaxed)) return;
   uint32_t device = 0;
   if (!available() || !profiler_initialized() ||

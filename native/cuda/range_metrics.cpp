@@ -38,7 +38,7 @@ struct MeasuredContext {
   PassState passes = {};    // of the open session, before it
   uint64_t sessions = 0;    // ended
   uint64_t waiting = 0;     // launches or ranges that have passes left for further runs
-  bool refused = false;     // said so, and not asked again
+  bool refused = false;     // the loss is reported, and it is not tried again
 };
 
 // Protects everything below and CUPTI's session. Held from the start of a launch to the end of its kernel,

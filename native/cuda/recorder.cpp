@@ -270,8 +270,8 @@ bool CudaRecorder::range_is_complete() const {
   return counters.requested == counters.completed || now_ns() - range_ended_ > kRangeEndsNs;
 }
 
-// Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
-// our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
+// CUPTI puts kRecordsPerBuffer records into each of its buffers. If many more launches than that come without
+// our buffers being requested or returned, another tool has registered its buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;

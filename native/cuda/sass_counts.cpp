@@ -106,7 +106,7 @@ bool asked_for(const std::string& wanted, const char* name) {
   return ("," + wanted + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
 
-// The chip's metrics that are asked for.
+// The requested metrics that the chip has.
 std::vector<CUpti_SassMetrics_Config> chosen(const char* chip, CountedContext* one) {
   std::vector<CUpti_SassMetrics_Config> found;
   WARPSIGHT_PARAMS(CUpti_SassMetrics_GetNumOfMetrics_Params, number);

@@ -24,7 +24,7 @@ enum class MacaGroup : uint8_t {
 struct MacaFunction {
   uint16_t number;  // of the ApiFunction row that names it, from 1
   MacaGroup group;
-  uint8_t wait;    // Sync.type of a wait, else 0
+  uint8_t wait;    // Sync.type of a wait, otherwise 0
   bool wanted;     // settings().api asks for it
   int8_t capture;  // +1 begins a stream capture, -1 ends one
 };

@@ -20,7 +20,7 @@ struct OpenCall {
   uint32_t cbid, correlation;
   uint8_t domain;
   bool launch;
-  bool launched_inside;  // a launch with an id of its own was made within it
+  bool launched_inside;  // a launch with its own id was made within it
 };
 
 // The calls a thread is in. MACA functions may be built on others: the outermost is the one the program

@@ -27,7 +27,7 @@
 #define WS_REGISTER_FEW 4  // + p, p from 1 to 4: 2^p values, then p planes of each lane's number among them
 #define WS_REGISTER_EACH 9  // a unit for each lane, in words of their own
 
-// In a launch's argument: launch's number in the low half, this bit, else the launch is not recorded.
+// Bits of a launch's argument: the launch's number in the low half, and this bit if the launch is recorded.
 #define WS_WANTED (1ull << 32)
 
 // In a launch's argument: a kernel of a graph; the low half identifies the function.

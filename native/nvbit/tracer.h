@@ -23,7 +23,7 @@
 
 namespace warpsight {
 
-// A launch as the driver is asked for it.
+// The arguments of a launch, as passed to the driver.
 struct LaunchCall {
   CUfunction function = nullptr;
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};

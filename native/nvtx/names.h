@@ -14,8 +14,8 @@ namespace warpsight::nvtx {
 // A string the program registered; its handle is the address. Never freed: a program may use it for ever.
 struct RegisteredString {
   std::string text;
-  // generation << 32 | id, from its first use in a recording on. Release and acquire: whoever takes the id
-  // from here writes rows with it, and a drainer that sees such a row must see the id's definition too.
+  // generation << 32 | id, since its first use in a recording. Release and acquire: a thread that takes the
+  // id from here writes rows with it, and a drainer that sees such a row must see the id's definition too.
   std::atomic<uint64_t> id{0};
 };
 

@@ -35,7 +35,7 @@ enum MemoryKind : uint8_t {
   kManaged = 5
 };
 
-// What a wrapper knows about its call.
+// A wrapper's knowledge about its call.
 struct Request {
   ClFunction function;
   cl_command_queue queue;

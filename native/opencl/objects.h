@@ -38,7 +38,7 @@ struct ClQueue {
   uint32_t context;
   ClDevice* device;
   bool profiled;                             // its events carry timestamps
-  bool hidden;                               // we asked for them, the program did not
+  bool hidden;                               // requested by us, not by the program
   cl_command_queue_properties properties;    // as the program asked
   std::vector<cl_queue_properties>* listed;  // the program's property list; nullptr: none given
   int32_t references;                        // the program's, protected by the map's lock

@@ -88,7 +88,7 @@ cl_int CL_API_CALL layer_clSetUserEventStatus(cl_event event, cl_int status) {
   return result;
 }
 
-// Timestamps of a queue on which only we asked for profiling stay hidden, as they would be without us.
+// Timestamps of a queue on which only we requested profiling stay hidden, as they would be without us.
 cl_int CL_API_CALL layer_clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t size,
                                                  void* value, size_t* size_out) {
   cl_command_queue queue = nullptr;

@@ -31,7 +31,7 @@ struct Header {
   uint32_t version;
   uint32_t flags;
   uint32_t device;
-  uint32_t runs;        // of each variant, compared and timed as a whole
+  uint32_t runs;        // of each variant, compared and timed as one
   uint32_t timed_runs;  // of each variant, with events around each operation
   uint32_t variants;    // 1, or 2 when functions are swapped
   uint32_t first;       // operations before it only prepare the memory and are not timed

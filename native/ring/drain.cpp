@@ -357,7 +357,7 @@ int Drainer::poll(bool checkpoint) {
 }
 
 void Drainer::rotate() {
-  definitions_.close();  // first: whoever sees a closed data segment finds its definitions closed too
+  definitions_.close();  // first: a reader that sees a closed data segment finds its definitions closed too
   data_.close();
   losses_.renew();
   __atomic_store_n(&header()->next_segment, next_segment_, __ATOMIC_RELAXED);

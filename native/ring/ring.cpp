@@ -244,8 +244,8 @@ bool has_room(const RingDescriptor* ring) {
   return ring->produced - load(&ring->drained) < ring->block_count;
 }
 
-// Drops the oldest block that the drainer has not taken. Whoever moves `drained` past a block decides its
-// fate, so a row is either drained or counted here, never both.
+// Drops the oldest block that the drainer has not taken. Only the side that moves `drained` past a block
+// handles it, so a row is either drained or counted here, never both.
 void drop_oldest(const ArenaMap& map, RingDescriptor* ring) {
   uint64_t drained = load(&ring->drained);
   if (ring->produced - drained < ring->block_count) return;

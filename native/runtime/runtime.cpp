@@ -295,7 +295,7 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, r.wants_record);
-  register_backends(true);  // before CUDA: a vendor's SDK may bring a libcuda of its own
+  register_backends(true);  // before CUDA: a vendor's SDK may bring its own libcuda
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   return 0;
 }

@@ -123,7 +123,7 @@ void answer_flush(Runtime& r, ArenaHeader* header) {
   __atomic_store_n(&header->flush_done, asked, __ATOMIC_RELEASE);
 }
 
-// Serves what other threads asked for; true when this thread is to end.
+// Serves the requests of other threads; true if this thread should end.
 bool serve(Runtime& r) {
   pthread_mutex_lock(&r.lock);
   const Requests requests = r.requests;

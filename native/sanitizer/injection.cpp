@@ -15,7 +15,7 @@ namespace warpsight {
 namespace {
 
 std::atomic<uint64_t> g_graphs{0};       // launches of graphs so far
-thread_local uint64_t t_graph = 1;       // number of the one that this thread is making
+thread_local uint64_t t_graph = 1;       // number of the call that this thread is making
 std::atomic<Tracer*> g_tracer{nullptr};  // null before the start and in a forked child
 std::atomic<MemoryStress*> g_stress{nullptr};
 constexpr int kNotStressed = 125;  // exit code of a run that cannot be judged

@@ -264,7 +264,7 @@ void Tracer::read_code(CUmodule handle, Context* context, const Module& module, 
   const auto place = [&](const std::string& name, const std::string& code) {
     uint64_t pc = 0, size = 0;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) == SANITIZER_SUCCESS && size != 0)
-      codes.push_back({pc, code});  // with functions of its own behind it
+      codes.push_back({pc, code});  // its own functions follow
   };
   const auto own = module.codes.find(kernel);
   if (own != module.codes.end()) place(kernel, own->second);

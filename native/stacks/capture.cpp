@@ -146,7 +146,7 @@ WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t threa
          walk_frames(layout, memory, frame, g_depth, false, chain);
 }
 
-// Reads the thread's Python frames into `chain`; false when there is nothing to be had.
+// Reads the thread's Python frames into `chain`; false if it has none.
 WARPSIGHT_HOT bool take_python(Chain* chain) {
   const Interpreter& python = g_interpreter;
   if (__builtin_expect(python.now() != Interpreter::State::ready, 0) && !check_interpreter()) return false;

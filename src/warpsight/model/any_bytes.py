@@ -12,5 +12,5 @@ def storable(text: str) -> str:
     """The same for Python strings, in which surrogates stand for bytes that are not UTF-8."""
     try:
         return decoded(text.encode("utf-8", "surrogateescape"))
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
+    except UnicodeEncodeError:  # a surrogate that does not represent a byte
         return text.encode("utf-8", "backslashreplace").decode()

@@ -133,7 +133,7 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
 def measure(whole: Intervals, at: Column) -> Times:
     """For each moment, the time the set covers before it."""
     place = np.searchsorted(whole.start, at, "left")
-    if _FEW * len(at) < len(whole):  # sum between the places asked for, not up to each member
+    if _FEW * len(at) < len(whole):  # the sum between the requested places, not up to each member
         edges = np.unique(np.append(place, [0, len(whole)]))
         lengths = _lengths(whole.start, whole.end, edges[:-1])
         number = np.searchsorted(edges, place)

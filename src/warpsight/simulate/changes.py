@@ -66,7 +66,7 @@ def _resized(program: Program, change: Change, chosen: Column, what: str) -> Pro
     called = called[called >= 0]
     points = 2 * called.astype(np.int64) + 1
     lag[points] = 0
-    # Nobody waits any longer in a call that is gone.
+    # No one waits in a call that is gone.
     kept = ~np.isin(links.target, points)
     return program.but(duration=duration, lag=lag, gap=gap, delay=delay, links=_some(links, kept))
 
@@ -205,7 +205,7 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
         before = last_of[which][np.maximum(place[mine] - 1, 0)]
         good = (before >= 0) & (place[mine] > first[place[mine]]) & (before < place[mine])
         previous[mine] = np.where(good, order[np.maximum(before, 0)], -1)
-    # Whoever waits for a node of the stream waits for the last of the others before it, too.
+    # A wait for a node of the stream also waits for the last of the nodes before it.
     links, base = program.links, program.base
     waits = np.flatnonzero(
         (links.source >= base) & np.isin(links.kind, (path.SYNC, path.EVENT, path.DEFAULT))

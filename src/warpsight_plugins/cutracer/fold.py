@@ -279,7 +279,7 @@ class _Child(Generic[S]):
     def __init__(self, work: Callable[[], S]) -> None:
         self._read, write = os.pipe()
         with warnings.catch_warnings():
-            # NumPy's idle threads, if it is loaded: the child calls nothing of theirs.
+            # NumPy's idle threads, if it is loaded: the child calls none of their code.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if not self._pid:

@@ -164,7 +164,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         number = on.number(calls.process, calls.thread)
         rows = np.flatnonzero((number >= 0) & known[calls.function] & on.holds(calls.end))
         at.append(on.at(number[rows], calls.end[rows]))
-        # Two stays a call; what the first one takes is before the call's start, but is of the same order.
+        # Each call enters the recorder twice; the first time is before the call's start, but takes about as long.
         each = (cost.get(f"own_{site}_ns") or 0) / cost[f"own_{site}_calls"]
         took.append(np.full(len(rows), besides + 2 * each))
     if cost.get("own_range_calls") and trace.count("marker"):

@@ -77,7 +77,7 @@ def with_launch_queue(program: Program, full: Column | None) -> Program:
     graph = program.graph
     queue = graph.queue[lines]
     same = np.flatnonzero(queue[depth:] == queue[:-depth])
-    # The start of work is not a point of its own: what it follows in its stream stands for it.
+    # The start of work is not a point of its own; the work before it in its stream represents it.
     source = program.previous[lines[same]]
     same, source = same[source >= 0], source[source >= 0]
     point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1

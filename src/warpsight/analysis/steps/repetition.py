@@ -184,7 +184,8 @@ def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
     ends = np.cumsum(counts)
     likely = np.flatnonzero(counts >= LEAST_TURNS)
     kept: list[tuple[int, Column]] = []
-    # Names used far more often than once per turn are not marks; those used as often as turns are few.
+    # Names used far more often than once per iteration are not marks; few names are used exactly as often as there are
+    # iterations.
     most = len(hashes) / length * 1.25 + 1
     for one in likely[counts[likely] <= most][:4096].tolist():
         places = order[ends[one] - counts[one] : ends[one]]

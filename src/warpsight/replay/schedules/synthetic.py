@@ -33,8 +33,8 @@ _GRANULE = 2 << 20
 #: ns that a kernel takes besides its waiting time.
 _FIXED = 1_200
 _NON_BLOCKING = 1
-# One thread of each block waits, asleep for half of what is left (a sleep lasts at most twice as long as asked for). Only the
-# first block looks at the timer again and again: many that do wait for each other, for microseconds.
+# One thread of each block waits, sleeping for half of the remaining time (a sleep lasts at most twice as long as requested). Only
+# the first block polls the timer: if many blocks poll it, they delay each other by microseconds.
 _WAIT = b"""
 .version 7.0
 .target sm_70

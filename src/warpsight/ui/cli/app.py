@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _accept_all_letters()
         code = _main(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         _drop_output()
         return _EXIT_BROKEN_PIPE
     except OSError as error:
