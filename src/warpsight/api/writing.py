@@ -171,7 +171,7 @@ class Writing(Questions):
             Its path and bytes, and counts of slices, samples and so on.
 
         Raises:
-            UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path or
+            UsageError: for a format, kind or device that does not exist, a file that is also the input, or a critical path or
                 findings in a format that has no room for them.
             WarpsightError: when the file exists or cannot be written.
         """

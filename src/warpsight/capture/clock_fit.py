@@ -15,11 +15,11 @@ _LEAST_STEP_NS = 1_000_000
 def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
     """Fit `realtime = monotonic + offset + drift × (monotonic - first)` to pairs of readings.
 
-    Where the wall clock was set meanwhile, the line is that of the longest time between two such steps.
+    If the wall clock was set in between, the line is fitted to the longest time between two such steps.
 
     Returns:
         The manifest's entry: `first`, `last` as [monotonic, realtime] ns, `offset` ns, `drift` in parts per
-        million and `residual`, the largest distance from the line in ns; `steps` where there were some, as [monotonic, ns
+        million and `residual`, the largest distance from the line in ns; `steps`, if there were any, as [monotonic, ns
         forward]; an empty dict without pairs.
     """
     if not pairs:

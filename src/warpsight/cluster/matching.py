@@ -290,7 +290,7 @@ class Mismatch:
 
 
 def mismatches(groups: Sequence[Communicator], summaries: Sequence[RankSummary]) -> list[Mismatch]:
-    """The first operation of each kind in each group that ranks did not do alike."""
+    """The first operation of each kind in each group that differs between ranks."""
     out: list[Mismatch] = []
     for place, group in enumerate(groups):
         known = np.isin(group.operation, [i for i, name in enumerate(group.operations) if name not in _VAGUE])

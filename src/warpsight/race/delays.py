@@ -104,7 +104,7 @@ def needs_nvbit(plan: Plan) -> bool:
     """Whether a plan has points at instructions that the Sanitizer does not patch.
 
     Raises:
-        WarpsightError: when it has others too: a run has one of the two tools.
+        WarpsightError: when it has both kinds of points, because a run can use only one of the two tools.
     """
     kinds = {point.kind for point in plan.points} - {HOST_LAUNCH}
     if EXECUTED.name in kinds and len(kinds) > 1:

@@ -77,7 +77,7 @@ def knock(path: Path, message: str) -> str:
     """Send a request to a dormant process; returns its answer.
 
     Raises:
-        WarpsightError: when nobody answers, or the answer is no.
+        WarpsightError: when the process does not answer or refuses.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection, _short(path) as short:

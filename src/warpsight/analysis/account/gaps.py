@@ -2,9 +2,9 @@
 
     a          e1            e2                 b
     |-- host --|-- the call --|---- latency ----|
-    the device falls idle     the call returns  the next work begins
+    the device becomes idle   the call returns  the next work begins
 
-Where the call began before the device fell idle there is no host part, and where it had returned by then no call part.
+If the call began before the device became idle, there is no host part; if it had also returned by then, there is no call part.
 """
 
 from __future__ import annotations

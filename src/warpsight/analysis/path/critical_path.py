@@ -1,8 +1,8 @@
-"""The critical path: the chain of work, calls and waits that the length of the recording is made of.
+"""The critical path: the chain of work, calls and waits that determines the length of the recording.
 
 Every point of the dependency graph (start and end of a call, end of device work) was released by the last of the things it
 waited for. Followed backwards from the last moment, these releases partition the recorded time: each nanosecond belongs to
-exactly one segment, with the cause why nothing could go on earlier. With an edge weighing the time it really took where it
+exactly one segment, with the reason why nothing could continue earlier. With an edge weighing the time it really took where it
 was the last, and nothing where it was not, the chain is the longest path of the graph (docs/explanation/critical-path.md).
 """
 

@@ -110,7 +110,7 @@ def _with_host_waits(program: Program) -> Program:
 def _with_silent_waits(program: Program) -> Program:
     """Threads of recordings without any wait whose own code, again and again, ends soon after the device has: it waited.
 
-    JAX's recordings have launches and Python functions, but nothing of what `block_until_ready` does:
+    JAX's recordings have launches and Python functions, but do not show the wait inside `block_until_ready`:
 
         thread    launch launch ───── own code ──────── launch        the device ended in the last quarter of the own code
         stream           kernel kernel kernel ───|                    in nearly all such stretches

@@ -66,9 +66,9 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
 
 
 def _several_each(parts: Turns, names: Column, when: Column, waits: Column) -> Turns | None:
-    """The turns between waits that have as many parts each, as models have layers, and work of their own around the waits.
+    """The iterations between waits that all have the same number of parts (a model's layers) and other work around the waits.
 
-    What else is in a turn may differ from turn to turn, so that only the parts repeat:
+    The other work may differ between iterations, so that only the parts repeat:
 
         b l l l e | b l l l e v | b l l l e | b l l l e | b l l l e v |
     """

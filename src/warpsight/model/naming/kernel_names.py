@@ -98,7 +98,7 @@ def _ever_shorter(text: str) -> Iterator[str]:
 
         a::b::f<c::D<int>, E, 4>   a::b::f<D<int>, E, 4>   a::b::f<D<…>, E, 4>   …::f<D<…>, E, 4>   …::f<D<…>, …>
 
-    And all of them of a function whose name is longer than the first.
+    All arguments are left out only if the function's name is at least as long as the first of them.
     """
     yield text
     base, given, after = _template(text)

@@ -202,7 +202,7 @@ class _Conversion:
     def _contents(
         self, offset: int, size: int, put: Callable[..., str], *, places: bool = False
     ) -> list[str]:
-        """Write `size` bytes of the data chunk by chunk: their hashes. `places`: `put` takes each chunk's place too."""
+        """Write `size` bytes of the data chunk by chunk and return their hashes. `places`: `put` takes each chunk's place too."""
 
         def one(at: int, length: int) -> str:
             chunk = os.pread(self._file, length, offset + at)
