@@ -10,7 +10,7 @@
 namespace warpsight {
 namespace {
 
-std::mutex g_mutex;  // protects what follows: CUPTI wants one thread at a time
+std::mutex g_mutex;  // protects the members below: CUPTI requires one thread at a time
 std::atomic<Followed> g_followed{Followed::nothing};  // changed under it, read without
 decltype(&cuptiEnableCallback) g_enable = nullptr;    // null: nothing is changed
 CUpti_SubscriberHandle g_subscriber = nullptr;

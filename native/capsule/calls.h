@@ -1,5 +1,5 @@
-// The driver's calls that CUPTI reports to the recorder: as few as what it waits for allows, since each costs
-// the program about a microsecond.
+// The driver calls that CUPTI reports to the recorder: as few as possible, since each costs the program about
+// a microsecond.
 #pragma once
 
 #include <cupti.h>
@@ -9,7 +9,7 @@ namespace warpsight {
 // Each contains those before it.
 enum class Followed : int {
   nothing,
-  memory,  // what makes and frees memory, modules and graphs, and captures
+  memory,  // calls that create and free memory, modules and graphs, and captures
   copies,  // and fills
   writes,  // launches
   work     // and all that orders them

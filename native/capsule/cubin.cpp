@@ -11,7 +11,7 @@ class Image {
  public:
   Image(const void* bytes, size_t size) : bytes_(static_cast<const char*>(bytes)), size_(size) {}
 
-  // The section headers; none when the file is damaged.
+  // The section headers; empty if the file is damaged.
   std::vector<Elf64_Shdr> sections() {
     Elf64_Ehdr elf;
     if (size_ < sizeof elf) return {};

@@ -14,7 +14,7 @@ struct CubinVariable {
   bool constant = false;
 };
 
-// Its `__device__` and `__constant__` variables; none for what is no cubin or is damaged.
+// Its `__device__` and `__constant__` variables; empty if it is not a cubin or is damaged.
 std::vector<CubinVariable> variables_of_cubin(const void* image, size_t size);
 
 }  // namespace warpsight

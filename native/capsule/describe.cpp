@@ -1,4 +1,4 @@
-// What the recorder writes of the work in its range.
+// The recorder's rows for the work in its range.
 #include <algorithm>
 #include <cstring>
 

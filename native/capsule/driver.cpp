@@ -14,8 +14,8 @@ thread_local bool t_own = false;
 
 const CapsuleDriver& cu() { return g_driver; }
 
-// find_cupti.cpp asks the recorder's table for the driver's version when the file's name does not tell; here
-// it tells.
+// find_cupti.cpp asks the recorder's table for the driver's version if the file name does not contain it;
+// here it does.
 const DriverFunctions& driver() {
   static const DriverFunctions none = {};
   return none;

@@ -51,7 +51,7 @@ namespace warpsight {
   X(cuStreamSynchronize)               \
   X(cuThreadExchangeStreamCaptureMode)
 
-// What CUDA 13's header renames.
+// Functions that CUDA 13's header renames.
 struct CapsuleDriver {
 #define WARPSIGHT_MEMBER(name) decltype(&::name) name;
   WARPSIGHT_CAPSULE_FUNCTIONS(WARPSIGHT_MEMBER)
@@ -77,7 +77,7 @@ struct CapsuleDriver {
 bool load_capsule_driver(std::string* why);
 const CapsuleDriver& cu();
 
-// "" for success, else what was tried and the error's number.
+// "" for success, otherwise the failed call and the error's number.
 std::string failure(const char* what, CUresult result);
 
 // While it lives, this thread's calls to the driver are ours: their callbacks are ignored, and they are
@@ -95,8 +95,8 @@ class OwnCalls {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// While it lives, this context is the thread's current one: threads of ours begin without any, and programs
-// end, or free memory, on threads that have none or another.
+// During its lifetime, this context is current on the thread: our threads start without one, and programs
+// exit, or free memory, on threads that have none or another.
 class InContext {
  public:
   explicit InContext(CUcontext context);

@@ -16,22 +16,22 @@ namespace warpsight {
 
 struct GraphNode {
   CUgraphNode node = nullptr;
-  Work work;  // none for an empty node
+  Work work;  // empty for an empty node
   std::vector<size_t> after;
 };
 
 class Graphs {
  public:
-  // `wanted`: whether a kernel is one that is asked for.
+  // `wanted`: whether the kernel was requested.
   explicit Graphs(std::function<bool(CUfunction)> wanted) : kernel_wanted_(std::move(wanted)) {}
 
   // Callback ids of the calls that make and change executable graphs.
   static const std::vector<uint32_t>& calls();
   // Such a call has returned successfully.
   void on_exit(uint32_t cbid, const void* params, const char* function);
-  // Whether it launches a kernel that is asked for.
+  // Whether it launches a requested kernel.
   bool wanted(CUgraphExec graph) const;
-  // What a launch of it does, in topological order; "" or why it cannot be told.
+  // The operations of a launch, in topological order; "" or the reason why they cannot be determined.
   std::string nodes(CUgraphExec graph, std::vector<GraphNode>* nodes) const;
 
  private:

@@ -17,7 +17,7 @@ bool of_host(const Block& block) { return strcmp(block.kind, "host") == 0; }
 
 }  // namespace
 
-// Holds what the addresses lie in, and everything that this memory points to.
+// Records the allocations that contain the addresses, and everything that this memory points to.
 std::string CapsuleRecorder::hold(const Addresses& addresses) {
   std::vector<Held*> fresh;
   for (const Address& address : addresses) {
@@ -62,7 +62,7 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
              ", which cannot be cut out";
     auto next = held_.lower_bound(block.address);
     if (next != held_.end() && next->first == block.address && next->second.block.size == block.size) {
-      next->second.after = false;  // freed within the range and made again: it counts what the range leaves
+      next->second.after = false;  // freed within the range and reallocated: the state after the range counts
       continue;
     }
     const bool overlaps = (next != held_.end() && next->first < block.end()) ||

@@ -34,8 +34,8 @@ bool CapsuleRecorder::cut_hung() {
   uint64_t begin = 0, end = 0;
   int thread = 0;
   if (recent_ == nullptr || !(file >> begin >> end >> thread)) return false;
-  // Our callback comes within the call, or just before what the trace has as its start: the thread may have
-  // been preempted between the two. It is the thread's last one until the call returned.
+  // Our callback runs inside the call, or just before the trace's start time of it, because the thread may
+  // have been preempted in between. It is the thread's last launch until the call returned.
   constexpr uint64_t kPreemptedNs = 1'000'000'000;
   auto launch = std::make_unique<KeptLaunch>();
   if (!recent_->find(thread, begin - std::min(begin, kPreemptedNs), end, launch.get())) {

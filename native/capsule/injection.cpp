@@ -1,4 +1,4 @@
-// How cutting out gets into a process: the CUDA driver loads this library as CUDA_INJECTION64_PATH says.
+// Loads capsule recording into a process: the CUDA driver loads this library through CUDA_INJECTION64_PATH.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ void at_exit() {
   g_recorder.store(nullptr);
 }
 
-struct sigaction g_before = {};  // what the signal did; constant once it is caught
+struct sigaction g_before = {};  // the signal's previous action; constant once the signal is caught
 
 void on_signal(int number, siginfo_t* info, void* context) {
   if (CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire)) recorder->arm();
@@ -88,8 +88,8 @@ void begin_thread(Work work) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Waits for the launcher, which no signal tells: that would interrupt the program's sleeps. The launcher
-// writes a byte into the pipe `trigger`, and goes on when there is a file `armed`.
+// Waits for the launcher without a signal, which would interrupt the program's sleeps. The launcher writes a
+// byte to the pipe `trigger`, and continues once the file `armed` exists.
 void await_trigger(const std::string& folder) {
   if (folder.empty()) return;
   const std::string pipe = folder + "/trigger";
@@ -133,7 +133,7 @@ void before_launch(uint32_t cbid, const void* params) {
     recorder->before_launch(cbid, params);
 }
 
-// Has the wrappers of the launch functions tell of launches, where they were preloaded (native/preload).
+// Makes the wrappers of the launch functions report launches, if they were preloaded (native/preload).
 void follow_by_wrappers(CapsuleRecorder* recorder) {
   using Follow = void (*)(void (*)(uint32_t, const void*));
   const auto follow = reinterpret_cast<Follow>(dlsym(RTLD_DEFAULT, "warpsight_follow_launches"));
@@ -158,7 +158,7 @@ std::string begin(CapsuleRecorder* recorder, decltype(&cuptiEnableCallback) enab
   return refusal(result);
 }
 
-// Once in a process, when it was asked for.
+// Once per process, if it was requested.
 void start(decltype(&cuptiEnableCallback) enable, CUpti_SubscriberHandle subscriber) {
   static std::atomic<bool> begun{false};  // the driver may call more than once
   CapsuleRequest request;
@@ -203,7 +203,8 @@ WARPSIGHT_ENTRY int InitializeInjection() {
   return 1;
 }
 
-// Called by libwarpsight.so where it is CUPTI's subscriber: what it passes callbacks on to.
+// Called by libwarpsight.so if it is CUPTI's subscriber, to register the function that receives its
+// callbacks.
 WARPSIGHT_ENTRY CUpti_CallbackFunc warpsight_capsule_join(decltype(&cuptiEnableCallback) enable,
                                                           CUpti_SubscriberHandle subscriber) {
   warpsight::start(enable, subscriber);

@@ -1,4 +1,4 @@
-// Which of many launches or ranges is kept.
+// Which of several launches or ranges is kept.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ CapsuleRecorder::Choice CapsuleRecorder::next_choice() {
 }
 
 void CapsuleRecorder::keep_range() {
-  slowest_extents_.swap(extents_);  // what the slowest one before it left is dropped
+  slowest_extents_.swap(extents_);  // drop the data of the slowest one so far
   slowest_ns_ = std::max<uint64_t>(1, device_ns_);
   log_writers();
   log_end_ = output_.log_end();

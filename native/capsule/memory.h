@@ -1,4 +1,4 @@
-// The device memory that the program has, as the driver's calls tell.
+// The program's device memory, tracked through the driver's calls.
 #pragma once
 
 #include <cupti.h>
@@ -30,7 +30,7 @@ class Memory {
   void on_exit(uint32_t cbid, const void* params, const CUpti_CallbackData& call);
   // A call that frees memory begins; the address it names, 0 for other calls.
   static uint64_t freed_by(uint32_t cbid, const void* params);
-  // The block that holds an address; false when none does.
+  // The block that contains an address; false if there is none.
   bool find(uint64_t address, Block* block) const;
   // With it, for memory mapped piece by piece, those that are without a gap before and behind it.
   std::vector<Block> reached_with(const Block& block) const;

@@ -24,7 +24,7 @@ thread_local Cached t_cached[kCached];
 thread_local std::string t_ptx;  // that this thread's call loads
 thread_local int t_loaded = -1;  // the image this thread's last module was loaded from
 
-// The text of what is loaded, "" for machine code.
+// The text being loaded, "" for machine code.
 std::string ptx_of(const void* image) {
   constexpr size_t kMost = 16u << 20;
   const char* const text = static_cast<const char*>(image);
@@ -36,7 +36,7 @@ std::string ptx_of(const void* image) {
 
 size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
 
-// Sorted hashes of the names of a loaded module's kernels; none when the driver does not tell.
+// Sorted hashes of the kernel names in a loaded module; empty if the driver does not provide them.
 std::vector<size_t> kernels_of(CUmodule module) {
   unsigned count = 0;
   if (module == nullptr || cu().cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS) return {};
@@ -128,7 +128,8 @@ const Kernel* Modules::kernel(CUfunction handle, const char* name) {
   return found;
 }
 
-// Asks the driver what a handle is: a launch takes functions and, by the same argument, kernels of libraries.
+// Asks the driver for a handle's type: a launch takes functions and library kernels through the same
+// argument.
 Kernel* Modules::resolve(CUfunction handle, const char* name) {
   OwnCalls own;
   if (name == nullptr && cu().cuFuncGetName(&name, handle) != CUDA_SUCCESS &&

@@ -23,14 +23,14 @@ namespace warpsight {
 struct Kernel {
   std::string name;               // mangled
   bool wanted = false;            // by the request
-  CUfunction function = nullptr;  // null when the driver does not tell
+  CUfunction function = nullptr;  // null if the driver does not provide it
   CUkernel kernel = nullptr;      // where the handle was one of a library
   CUmodule module = nullptr;
   int loaded = -1;                                // number of the image that resolving it loaded; -1: none
   std::vector<std::pair<size_t, size_t>> params;  // offset and size of each
   size_t bytes = 0;                               // of the packed parameters
 
-  // The parameters of a launch, packed; false when the launch gives too few bytes.
+  // The parameters of a launch, packed; false if the launch provides too few bytes.
   bool pack(void* const* params, void* const* extra, std::vector<char>* packed) const;
 };
 
@@ -44,16 +44,16 @@ class Modules {
   // A call that loads a module begins and has returned it.
   void load_begins(const void* image = nullptr);
   void load_ended(CUmodule module);
-  // What is loaded from now on is not written: nothing will be cut out any more.
+  // Modules loaded from now on are not written: nothing more will be cut out.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
-  // The kernel behind a handle; `name` as CUPTI gives it, may be null. Null when it cannot be told.
+  // The kernel behind a handle; `name` is CUPTI's, possibly null. Null if it cannot be determined.
   const Kernel* kernel(CUfunction handle, const char* name);
-  // The number of the image that holds the kernel; -1, with `why`, when it cannot be told.
+  // The number of the image that holds the kernel; -1, with `why`, if it cannot be determined.
   int image_of(const Kernel& kernel, CUcontext context, std::string* why);
   // Where an image is in the output.
   std::pair<uint64_t, uint64_t> extent(int image) const;
-  // The same of the PTX that it was compiled from when it was loaded; no size: it was none.
+  // The same for the PTX it was compiled from at load time, if any; without a size.
   std::pair<uint64_t, uint64_t> ptx(int image) const;
   const std::vector<CubinVariable>& variables(int image) const;
   // Names of the kernels that were launched.
@@ -75,7 +75,7 @@ class Modules {
 
   const CapsuleRequest& request_;
   Output& output_;
-  std::atomic<bool> stopped_{false};              // tells callbacks to ignore what is loaded
+  std::atomic<bool> stopped_{false};              // makes callbacks ignore what is loaded
   std::atomic<uint32_t> generation_{1};           // raised when handles may name another kernel
   mutable std::mutex mutex_;                      // protects what follows
   std::deque<Image> images_;                      // never moves them

@@ -16,8 +16,7 @@ class Notes {
   Notes() : notes_(new Note[kNotes]) {}
   // `what` must live for ever.
   void add(const char* what, const uint64_t* addresses, size_t count);
-  // The latest that was given an address in begin <= address < end, as an object in JSON; "" when none is
-  // known.
+  // The latest one given an address in begin <= address < end, as a JSON object; "" if there is none.
   std::string latest(uint64_t begin, uint64_t end) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a process hands to the launcher: `log`, lines of JSON, and `data`, bytes that the lines refer to by
+// A process's output for the launcher: `log`, lines of JSON, and `data`, bytes that the lines refer to by
 // offset. warpsight/replay/capsule/recording.py reads both.
 #pragma once
 

@@ -31,7 +31,7 @@ const Python& python() {
   return *found;
 }
 
-// "function (file:line)"; "" for what is not code.
+// "function (file:line)"; "" for anything but code.
 std::string told(const RemotePython& python, RemoteMemory& memory, const Place& place) {
   const PythonLayout& o = python.layout;
   uint64_t type = 0, name = 0, file = 0, table = 0;

@@ -3,7 +3,7 @@
 
 namespace warpsight {
 
-// A range of this name begins or ends on this thread; what was not asked for changes nothing.
+// A range of this name begins or ends on this thread; ranges that were not requested have no effect.
 void named_range_begins(const char* name);
 void named_range_ends(const char* name);
 

@@ -32,17 +32,17 @@ class Reach {
   // Whether this thread loads the kernel for it just now.
   static bool loading();
 
-  // Holds what follows in the stream until open_gate(), so that what it takes can be measured without the
-  // host's part in it: not for long, as a call may wait for the GPU. False when that cannot be done.
+  // Holds later work in the stream until open_gate(), so that its duration can be measured without the host's
+  // part. Not for long, as a call may wait for the GPU. False if this is impossible.
   bool close_gate(CUcontext context, CUstream stream);
   void open_gate();
 
  private:
   struct Searcher {
     CUfunction kernel = nullptr, gate = nullptr;
-    CUdeviceptr table =
-        0;             // room for the bounds of blocks and what is found, kept: making it holds the program
-    size_t bytes = 0;  // of that room
+    CUdeviceptr table = 0;  // preallocated space for the bounds of blocks and the results: allocating it
+                            // would hold up the program
+    size_t bytes = 0;       // of that room
   };
   std::map<CUcontext, Searcher> searchers_;
   volatile uint32_t* opened_ = nullptr;  // in the host's memory: the latest gate that is open

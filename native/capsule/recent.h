@@ -13,7 +13,7 @@
 
 namespace warpsight {
 
-// A launch as it was made, with copies of what its call pointed to.
+// A launch as made, with copies of everything its call pointed to.
 struct KeptLaunch {
   static constexpr size_t kBytes = 4096, kAttributes = 8;
 

@@ -16,11 +16,11 @@ namespace {
 struct Current {
   bool active = false;  // the recorder's lock is held
   bool last = false;    // the range ends with it
-  bool final = false;   // and none comes after it
+  bool final = false;   // and no other comes after it
   uint32_t cbid = 0;
 };
 thread_local Current t_current;
-// What a wrapper found of the launch that this thread is about to make.
+// A wrapper's information about the launch that this thread is about to make.
 enum class Counted : uint8_t { no, left_out, chosen };
 thread_local Counted t_counted = Counted::no;
 thread_local bool t_range = false;  // the range that is cut out began on this thread
@@ -41,7 +41,7 @@ bool ends_capture(uint32_t cbid) {
   return cbid == CBID(cuStreamEndCapture) || cbid == CBID(cuStreamEndCapture_ptsz);
 }
 
-// What a call loads, where it is given in memory and may be text.
+// The image that a call loads, if it is given in memory and may be text.
 const void* loaded_image(uint32_t cbid, const void* params) {
   if (cbid == CBID(cuModuleLoadData)) return static_cast<const cuModuleLoadData_params*>(params)->image;
   if (cbid == CBID(cuModuleLoadDataEx)) return static_cast<const cuModuleLoadDataEx_params*>(params)->image;
@@ -140,7 +140,7 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
   }
 }
 
-// What a launch, copy or fill outside of the range may write.
+// The memory that a launch, copy or fill outside the range may write.
 void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const char* function, CUcontext context) {
   if (recent_ != nullptr && (work.kind == WorkKind::graph || kernel != nullptr))
     recent_->add(context, work, kernel);
@@ -174,7 +174,7 @@ void CapsuleRecorder::prepare(CUcontext context) {
     return;
   OwnCalls own;
   std::lock_guard<std::timed_mutex> lock(mutex_);
-  reach_.prepare(context);  // what fails now is told when it is needed
+  reach_.prepare(context);  // failures here are reported when the function is needed
   if (request_.contents) snapshots_.prepare(context);
 }
 
@@ -188,7 +188,7 @@ bool CapsuleRecorder::runs(const Work& work) const {
   return captures_.load(std::memory_order_relaxed) == 0 || is_wait(work.kind) || !capturing(work.stream);
 }
 
-// Each launch is counted once: by its wrapper, or by the callback when no wrapper told of it.
+// Count each launch once: in its wrapper, or in the callback if no wrapper reported it.
 void CapsuleRecorder::before_launch(uint32_t cbid, const void* params) {
   if (OwnCalls::here()) return;
   t_counted = Counted::no;
@@ -207,11 +207,11 @@ void CapsuleRecorder::before_launch(uint32_t cbid, const void* params) {
   }
   t_counted = Counted::chosen;
   std::lock_guard<std::mutex> lock(wrappers_mutex_);
-  follow(Followed::writes);  // CUPTI tells of this one, too
+  follow(Followed::writes);  // CUPTI reports this one, too
   by_wrappers_.store(false, std::memory_order_release);
 }
 
-// Once wrappers have told of that many launches and missed none, CUPTI need not.
+// Once wrappers have reported this many launches without missing one, CUPTI is not needed.
 void CapsuleRecorder::compare_wrappers(bool told) {
   constexpr int kEnough = 64;
   if (!told) return told_.store(INT_MIN, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Cuts the chosen work out of a running program: decides where the range begins and ends, and describes what
-// is in it.
+// Cuts the chosen work out of a running program: decides where the range begins and ends, and describes its
+// contents.
 #pragma once
 
 #include <cupti.h>
@@ -36,11 +36,11 @@ class CapsuleRecorder {
   // CUPTI's callbacks, on the program's threads.
   void on_driver(uint32_t cbid, const CUpti_CallbackData& call);
   void on_resource(uint32_t id, const CUpti_ResourceData& data);
-  // Whether wrappers of the launch functions shall tell of launches until the first one that is chosen.
+  // Whether wrappers of the launch functions report launches until the first chosen one.
   bool wants_wrappers();
   // Such a wrapper is about to make the launch.
   void before_launch(uint32_t cbid, const void* params);
-  // Whether ranges of this name were asked for, and one begins or ends on this thread.
+  // Whether ranges of this name were requested and one begins or ends on this thread.
   bool asked_for(const char* range) const;
   void range_begins(const char* name);
   void range_ends(const char* name);
@@ -48,7 +48,7 @@ class CapsuleRecorder {
   void refuse(const std::string& why);
   // The process ends.
   void at_exit();
-  // The signal that was asked for, or the launcher's trigger, has come; safe in a handler.
+  // The requested signal or the launcher's trigger has arrived; safe in a handler.
   void arm() { armed_.store(true, std::memory_order_relaxed); }
   // It has come: on any thread, soon after.
   void armed();
@@ -67,8 +67,8 @@ class CapsuleRecorder {
     int number;
     bool after = false;  // contents after the range were taken
   };
-  // Whether a launch is asked for, and whether the range, or all of them, end with it; `number`: of those
-  // that match, in the order in which they took the lock.
+  // Whether a launch is requested, and whether the range, or all ranges, end with it; `number`: its number
+  // among the matching launches, in the order in which they took the lock.
   struct Choice {
     bool wanted = false, last = false, final = false;
     uint64_t number = 0;
@@ -83,7 +83,7 @@ class CapsuleRecorder {
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
-  // A wrapper told of the launch that CUPTI tells of, or not.
+  // Whether a wrapper reported the launch that CUPTI reports.
   void compare_wrappers(bool told);
   // Whether a call's work may count: what programs capture does not run.
   bool runs(const Work& work) const;
@@ -95,21 +95,21 @@ class CapsuleRecorder {
   void open(CUcontext context, uint64_t number);
   void close();
   void end_early(const char* why);
-  // One candidate is asked for, of many (Keep): it ended, and another may be better; or it is the one.
+  // One of many candidates is wanted (Keep): it ended, and a better one may follow; or it is the one.
   void forget_range();
   void keep_range();
   void finish();
-  // Waits for the operation that was timed, or as long as work may take. False: the range ended here, with an
+  // Waits for the timed operation, or as long as work may take. False: the range ended here, with an
   // operation that hung or failed.
   bool await(CUresult* result);
   void keep_unfinished(const std::string& what);
-  // Cuts out the launch that the launcher says hangs; false when it says nothing.
+  // Cuts out the launch that the launcher reports as hung; false if it reports none.
   bool cut_hung();
   void begin_operation(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
   void end_operation(bool succeeded);
   void before_free(uint64_t address);
 
-  // Each gives "" or why the work cannot be cut out, and adds the addresses that it uses.
+  // Each returns "" or the reason why the work cannot be cut out, and adds the addresses that it uses.
   struct Address {
     uint64_t value;
     std::string what;
@@ -152,7 +152,7 @@ class CapsuleRecorder {
   std::atomic<State> state_{State::waiting};      // changed under `mutex_`, read on the launch path
   std::atomic<uint64_t> matched_{0};              // launches that the request asks for, so far
   std::atomic<bool> armed_;                       // launches and ranges count
-  std::atomic<bool> by_wrappers_{false};          // these count the launches of which they tell
+  std::atomic<bool> by_wrappers_{false};          // these count the launches that they report
   std::atomic<int> captures_{0};                  // of streams that are under way
   std::atomic<bool> prepared_{false};             // prepare() was called
   std::atomic<bool> textures_{false};             // the program has made texture or surface objects
@@ -181,7 +181,7 @@ class CapsuleRecorder {
   std::vector<std::pair<uint64_t, uint64_t>> slowest_extents_;
   bool hung_ = false;  // the operation is under way, and will not end
   std::vector<std::string> incomplete_;
-  std::string pending_;    // the operation that is under way, in JSON; empty: none
+  std::string pending_;    // the operation in progress, in JSON; empty: none
   bool timed_ = false;     // it is
   CUevent clock_[2] = {};  // before and after it
   CUstream pending_stream_ = nullptr;

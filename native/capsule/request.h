@@ -1,4 +1,4 @@
-// What is cut out: the launcher's request, lines of `key=value` in WARPSIGHT_CAPSULE.
+// What to cut out: the launcher's request, lines of `key=value` in WARPSIGHT_CAPSULE.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ enum class Keep : int { all, slowest, hung, faulted };
 
 struct CapsuleRequest {
   std::string folder;                // where each process makes a folder named by its pid
-  std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
+  std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; empty: every kernel
   uint64_t first = 0, end = 1;       // launches of those kernels: first <= n < end
   std::string range;                 // fnmatch pattern of NVTX ranges; empty: launches decide
-  bool everything = false;           // all memory that is live, not only what is reached
+  bool everything = false;           // all live memory, not only what is reachable
   bool contents = true;              // copy what memory holds
   bool shadow = true;                // copy within the GPU first when it has room
   uint64_t limit = ~0ull;            // bytes of an allocation whose contents come along
-  bool hangs = false;                // the launch that the launcher says hangs, whatever else is asked for
-  int signal = 0;                    // nothing is counted before this one has come; 0: from the start
+  bool hangs = false;    // the launch that the launcher reports as hung, regardless of other requests
+  int signal = 0;        // nothing is counted before this one has come; 0: from the start
   bool trigger = false;  // nor before the launcher has written into `trigger` in the process's folder
   Keep keep = Keep::all;
   uint64_t patience_ns = ~0ull;  // work that takes longer hangs

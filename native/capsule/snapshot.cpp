@@ -16,7 +16,7 @@ constexpr uint64_t kLeftFree = 512ull << 20;  // of the GPU's memory, at least, 
 constexpr uint64_t kRoom = 64u << 20;         // of the GPU's memory that is made for copies at once, at least
 constexpr uint64_t kLookedAt = 1ull << 30;  // more of the program's, after which the GPU's room is looked at
 constexpr unsigned kHoldWorkers = 8, kLaterWorkers = 2;
-constexpr uint64_t kSmall = 2u << 20;  // what costs less than pinning memory for its transfer
+constexpr uint64_t kSmall = 2u << 20;  // cheaper than pinning memory for its transfer
 
 uint64_t up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -57,7 +57,7 @@ namespace {
 class Lane {
  public:
   Lane(CUcontext context, Output* output, char* to) : context_(context), output_(output), to_(to) {}
-  // With what is ready, and stays.
+  // With a stream and a buffer that outlive it.
   Lane(CUcontext context, CUstream stream, void* buffer, Output* output, char* to)
       : context_(context),
         output_(output),
@@ -135,7 +135,7 @@ void Snapshots::expect(uint64_t bytes) {
 std::string Snapshots::take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before) {
   OwnCalls own;
   uint64_t bytes = 0;
-  std::vector<Piece> now, later;  // what is not in the shadow, and what is
+  std::vector<Piece> now, later;  // bytes outside the shadow, and bytes in it
   for (const Piece& piece : pieces) {
     bytes += piece.size;
     (piece.host ? now : later).push_back(piece);
@@ -268,7 +268,7 @@ std::string Snapshots::copy_small(const std::vector<Piece>& parts, CUstream stre
   return "";
 }
 
-// The last room when it has as much left, or a new one; null when the GPU has none to spare.
+// The last buffer if it has this much space left, or a new one; null if the GPU has none to spare.
 Snapshots::Shadow* Snapshots::room(CUcontext context, uint64_t bytes) {
   if (!shadows_.empty()) {
     Shadow& last = shadows_.back();
@@ -381,7 +381,7 @@ void Snapshots::log_whole(const std::function<void()>& before) {
   output_.flush();
 }
 
-// What was taken is written out only from here on: transfers would compete with work while that is timed.
+// Write out what was taken only from here on: transfers would compete with work that is being timed.
 void Snapshots::end(bool hung, std::function<void()> before) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (ending_) return;

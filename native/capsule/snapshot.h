@@ -39,11 +39,13 @@ class Snapshots {
 
   // Makes room for copies and pins memory for their transfers, so that this does not hold the program later.
   void prepare(CUcontext context);
-  // The program has so much of the GPU's memory: makes room on the host where the GPU has none for a copy.
+  // The program now has so many bytes of the GPU's memory: makes room on the host if the GPU has none for a
+  // copy.
   void expect(uint64_t bytes);
-  // Copies all pieces of a GPU that has nothing to do; on return the program may change them, with `before`
-  // by work of that stream alone. Within the GPU when it has room for a second copy, else to memory of the
-  // host, both of which are written out after end(), else to the output at once. "" or what failed.
+  // Copies all pieces of a GPU that has no work left; on return the program may change them, with `before`
+  // only by work of that stream. The copy stays on the GPU if there is room for it, else in the host's
+  // memory, and is written out after end(); without room there either it goes to the output at once. Returns
+  // "", or what failed.
   std::string take(CUcontext context, const std::vector<Piece>& pieces, const CUstream* before);
   // The same of memory that work under way uses: waits for nothing else on the GPU.
   std::string take_aside(CUcontext context, const std::vector<Piece>& pieces);
@@ -68,13 +70,13 @@ class Snapshots {
     char* memory;
     std::vector<Piece> pieces;
   };
-  struct Staging {  // ways to the host that are ready, one for each worker
+  struct Staging {  // streams and pinned buffers that are ready, one for each worker
     CUcontext context;
     std::vector<CUstream> streams;
     char* buffer;
   };
-  // Moves the pieces' bytes to their offsets in `to`, or in the output where that is null. `stream`: for what
-  // is so little that this thread moves it.
+  // Moves the pieces' bytes to their offsets in `to`, or in the output where that is null. `stream`: for
+  // amounts so small that this thread copies them.
   std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers, CUstream stream,
                    char* to = nullptr);
   bool park(CUcontext context, const std::vector<Piece>& pieces, std::string* problem);

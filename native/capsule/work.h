@@ -1,4 +1,4 @@
-// What a call of the driver puts on the GPU, from its arguments.
+// The GPU work of a driver call, from its arguments.
 #pragma once
 
 #include <cuda.h>
@@ -50,7 +50,7 @@ const std::vector<uint32_t>& ordering_calls();
 // Whether it is one that launches a kernel or a graph.
 bool is_launch(uint32_t cbid);
 
-// The part of a kernel's launch that is looked at for every launch of a program.
+// What is read of every kernel launch of a program.
 struct KernelLaunch {
   CUfunction function = nullptr;
   CUstream stream = nullptr;
@@ -60,7 +60,7 @@ struct KernelLaunch {
 // False for calls that launch no kernel.
 bool kernel_launch_of(uint32_t cbid, const void* params, KernelLaunch* launch);
 
-// What a call does.
+// The effect of a call.
 Work work_of(uint32_t cbid, const void* params);
 
 // A copy and a fill as graph nodes have them.

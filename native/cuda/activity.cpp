@@ -83,7 +83,7 @@ const char* kind_name(CUpti_ActivityKind kind) {
   }
 }
 
-// Exact counts need kernels that run one at a time: beside concurrent kernels CUPTI counts 0.
+// Exact counts require kernels to run one at a time: with concurrent kernels, CUPTI counts 0.
 void choose_kernel_kind(std::vector<CUpti_ActivityKind>* kinds) {
   if (instructions_counted()) {
     kinds->erase(std::remove(kinds->begin(), kinds->end(), CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),

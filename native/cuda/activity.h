@@ -1,4 +1,4 @@
-// What CUPTI is asked to record: its attributes, activity kinds and callbacks.
+// What to request from CUPTI: its attributes, activity kinds and callbacks.
 #pragma once
 
 #include <cupti.h>
@@ -16,7 +16,7 @@ void disable_kinds();
 // Enables or disables the callbacks of settings().api and of resources.
 void enable_callbacks(CUpti_SubscriberHandle subscriber, bool enable);
 
-// Enables or disables what is heard while a range of the program's own is waited for: its calls, and
+// Enables or disables everything recorded while waiting for one of the program's own ranges: its calls, and
 // definitions that its records will refer to.
 void enable_range_callbacks(CUpti_SubscriberHandle subscriber, bool enable);
 

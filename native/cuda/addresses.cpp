@@ -15,7 +15,7 @@
 namespace warpsight {
 namespace {
 
-// How a function's arguments tell its addresses.
+// How to get a function's addresses from its arguments.
 enum class Form : uint8_t {
   values,           // the addresses themselves
   runtime_3d,       // cudaMemcpy3DParms

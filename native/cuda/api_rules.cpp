@@ -58,8 +58,8 @@ constexpr ApiRule rule(const char* name, int domain, int cbid, CallGroup group, 
        BytesAt::area, AT(name, width)),
 
 #if CUPTI_API_VERSION >= 130000
-// Parameters of cuMemSetMemPool. The wheels of CUPTI and of the Sanitizer install a header of one name, and
-// whichever comes last counts: the Sanitizer's lacks these.
+// Parameters of cuMemSetMemPool. The wheels of CUPTI and of the Sanitizer install a header with the same
+// name, and the last one wins: the Sanitizer's lacks these.
 struct SetMemPool {
   CUmemLocation* location;
   CUmemAllocationType type;
@@ -370,7 +370,7 @@ constexpr ApiRule kRules[] = {
     VALUE(DRIVER, cuGraphExecMemcpyNodeSetParams, graph, hNode)
     VALUE(DRIVER, cuGraphExecMemsetNodeSetParams, graph, hNode)
     VALUE(DRIVER, cuGraphExecNodeSetParams, graph, hNode)
-    // Nodes of other kinds: the call tells which
+    // Nodes of other kinds: the call determines which
     PLAIN(RUNTIME, cudaGraphAddKernelNode_v10000, graph)
     PLAIN(RUNTIME, cudaGraphAddHostNode_v10000, graph)
     PLAIN(RUNTIME, cudaGraphAddChildGraphNode_v10000, graph)

@@ -1,6 +1,6 @@
-// The CUDA functions that get a row, and where in their arguments the object and the size are. Data, not
-// code: CUPTI's callback id and the parameter structs that NVIDIA generates for each function give all of it
-// at compile time.
+// The CUDA functions that get a row, and where the object and size are in their arguments. Data, not code:
+// CUPTI's callback id and the parameter structs that NVIDIA generates for each function provide all of it at
+// compile time.
 #pragma once
 
 #include <cupti.h>
@@ -28,7 +28,7 @@ enum class CallGroup : uint8_t {
 
 // How a launch passes its stream, grid and block.
 enum class LaunchForm : uint8_t {
-  none,              // not a launch, or one whose arguments tell nothing
+  none,              // not a launch, or its arguments are not enough
   dim3_arguments,    // cudaLaunchKernel and its kin
   runtime_config,    // cudaLaunchKernelExC
   driver_arguments,  // cuLaunchKernel, cuLaunchCooperativeKernel
@@ -42,7 +42,7 @@ enum class ObjectAt : uint8_t {
   nowhere,
   value,
   pointed
-};  // pointed: what the call stored through the pointer
+};  // pointed: the value that the call stored through the pointer
 enum class BytesAt : uint8_t { nowhere, u32, u64, area };  // area: a width and the height after it
 
 struct ApiRule {
@@ -59,8 +59,8 @@ struct ApiRule {
 
 constexpr uint32_t kMostCallbackIds = 2048;  // more than any release has; ids beyond it are left alone
 
-// What to subscribe to: by settings().api ("default", "launches", "all", "off" or names, which may be
-// patterns). Launches are heard in the driver's domain only, except where "all" or a name asks for more.
+// What to subscribe to, by settings().api ("default", "launches", "all", "off" or names, possibly patterns).
+// Each launch triggers one callback, in the driver API domain, except where "all" or a name requests more.
 struct SelectedCall {
   uint8_t domain;
   uint16_t cbid;
@@ -70,7 +70,8 @@ std::vector<SelectedCall> select_calls(const std::string& api);
 // cudaProfilerStart and cudaProfilerStop, in both domains.
 std::vector<SelectedCall> range_calls();
 
-// The rule of a callback id; one without object and size for functions that only "all" or a name asked for.
+// The rule of a callback id; without object and size for functions that are recorded only with "all" or by
+// name.
 const ApiRule& rule_of(uint8_t domain, uint32_t cbid);
 
 // Fills the table behind rule_of; once, before the first callback.

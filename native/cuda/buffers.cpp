@@ -123,7 +123,7 @@ void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* size, size_t* max_recor
   if (index == kNone) index = grow(false);
   if (index == kNone) {
     g_refused.fetch_add(1, std::memory_order_relaxed);
-    if (!g_discard_when_full) return;  // CUPTI counts what it drops
+    if (!g_discard_when_full) return;  // CUPTI counts the records it drops
     index = grow(true);
     state = State::lent_discard;
     if (index == kNone) return;

@@ -1,6 +1,6 @@
-// Activity buffers: handed to CUPTI zeroed, taken back full, recycled. The two callbacks may run on any
-// thread, the program's included: they take no lock, and allocate only until the pool has grown to what the
-// program needs.
+// Activity buffers: handed to CUPTI zeroed, returned full, recycled. The two callbacks may run on any thread,
+// including the program's: they take no lock, and allocate only until the pool has grown to the program's
+// needs.
 #pragma once
 
 #include <cupti.h>
@@ -37,7 +37,7 @@ void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* size, size_t* max_recor
 void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
                                size_t valid);
 
-// All buffers completed so far, oldest first; nullptr when there are none.
+// All buffers completed so far, oldest first; nullptr if there are none.
 Buffer* take_completed();
 // Blocks until a buffer is completed, wake_worker() is called or `milliseconds` pass.
 void wait_for_completed(uint32_t milliseconds);

@@ -35,24 +35,24 @@ constexpr uint32_t kLaunchesPerStep = 64;
 constexpr uint16_t kOwnCall = 0xffff;  // no callback has this id
 static_assert(offsetof(CopyCall, source) == sizeof(Api), "a CopyCall begins with an Api row");
 
-// What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver
-// functions, which we skip, since the program asked for the outer one. All that a launch needs is in the
-// first 64 bytes.
+// What a thread knows about its current call. CUDA calls nest one level: a runtime function calls driver
+// functions, which we skip, because the program called the outer one. Everything that a launch needs is in
+// the first 64 bytes.
 struct alignas(64) ThreadCall {
   uint64_t start;        // of the open call; 0 for a launch that is timed by ticks
   uint64_t ticks;        // at its start
   const void* params;    // its arguments
-  Cursor** cursors;      // where this thread has its own; the address stays for as long as it lives
+  Cursor** cursors;      // if this thread has its own; the address is valid for the thread's lifetime
   ThreadCache** stacks;  // likewise
   uint32_t session;      // of the open call
   uint32_t launches;     // not yet added to g_launches
   uint32_t stack;        // taken early because the call created graph nodes; 0 not yet
   uint16_t cbid;         // of the open call
-  uint8_t domain;        // of the open call; 0 none is open
+  uint8_t domain;        // of the open call; 0: none is open
   uint8_t nodes : 2;     // graph nodes that it made or changed, at most 2
   bool captured : 1;     // the call created graph nodes
   OwnTime::Next own;
-  uint32_t launched;  // correlation id of the last launch, 0 none
+  uint32_t launched;  // correlation id of the last launch, 0: none
   uint64_t node;      // the last of them
   Addresses inner;    // of the driver's call inside a runtime call that copies
   LaunchMemo memo;
@@ -74,7 +74,7 @@ WARPSIGHT_HOT_DATA std::atomic<uint32_t> g_session{0};
 // launch.
 WARPSIGHT_HOT_DATA bool g_launches_watched = false;
 
-// How the launches that programs make all the time pass their arguments; none for any other call.
+// How the common launch functions pass their arguments; none for any other call.
 WARPSIGHT_INLINE LaunchForm usual_launch(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   if (domain != CUPTI_CB_DOMAIN_DRIVER_API) return LaunchForm::none;
   if (cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel || cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz)
@@ -191,7 +191,7 @@ WARPSIGHT_COLD bool describe_launch(ThreadCall* t, LaunchForm form, const CUpti_
     return false;
   Shape shape = {};
   if (launch_arguments(form, call.functionParams, &shape, &row->object)) row->shape = t->shapes.id(shape);
-  remember(t, form, call, *row);  // only what is wanted
+  remember(t, form, call, *row);  // only requested ones
   return true;
 }
 
@@ -201,7 +201,7 @@ WARPSIGHT_INLINE void count_launch(ThreadCall& t) {
   g_launches.fetch_add(kLaunchesPerStep, std::memory_order_relaxed);
 }
 
-// Ends the open call: what the rows of all calls have.
+// Ends the open call: the part of a row common to all calls.
 WARPSIGHT_INLINE Api close_call(ThreadCall& t, const CUpti_CallbackData& call) {
   Api row = {};
   take_times(t, &row);
@@ -229,7 +229,7 @@ WARPSIGHT_INLINE void leave_launch(ThreadCall& t, LaunchForm form, const CUpti_C
   write(row, OnFull::drop, *t.cursors);
 }
 
-// The driver's copy inside of the runtime's: it knows where a symbol is.
+// The driver's copy inside the runtime's, which knows the address of a symbol.
 void leave_inner(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   if (t.domain != CUPTI_CB_DOMAIN_RUNTIME_API || domain != CUPTI_CB_DOMAIN_DRIVER_API) return;
   if (rule_of(t.domain, t.cbid).group != CallGroup::copy || rule_of(domain, cbid).group != CallGroup::copy)
@@ -277,7 +277,7 @@ void leave(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackDat
   row.stack = stack_of(t);
   write_call(t, domain, rule, call, row);
   if (rule.group == CallGroup::profiler) return range_call(rule, call.correlationId);
-  // What is captured happens at each launch of the graph, not now.
+  // Captured work runs at each launch of the graph, not now.
   if (!(t.captured && rule.group == CallGroup::memory)) write_derived(rule, call, row);
 }
 

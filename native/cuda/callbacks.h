@@ -15,7 +15,7 @@ void CUPTIAPI on_callback(void* userdata, CUpti_CallbackDomain domain, CUpti_Cal
 // Calls that threads are in belong to the recording before: the next call of each thread begins afresh.
 void begin_callback_session();
 
-// Launches seen so far, in steps of 64 per thread; tells the recorder whether kernels should be arriving.
+// Launches seen so far, in steps of 64 per thread; shows the recorder whether to expect kernels.
 uint64_t launches_seen();
 
 // The stack of the CUDA call this thread is in, taken once per call; used for graph nodes the call creates,

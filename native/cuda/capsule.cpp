@@ -44,7 +44,7 @@ CUptiResult CUPTIAPI enable_for_it(uint32_t on, CUpti_SubscriberHandle subscribe
   return result;
 }
 
-// The library is beside this one. "" or why it does not cut out.
+// The library is next to this one. Returns "" or the reason why it cannot record a capsule.
 std::string join(CUpti_SubscriberHandle subscriber) {
   Dl_info here = {};
   if (dladdr(reinterpret_cast<void*>(&enable_for_it), &here) == 0 || here.dli_fname == nullptr)

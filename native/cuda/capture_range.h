@@ -21,7 +21,7 @@ void outside_of_range(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& c
 // cudaProfilerStart or cudaProfilerStop returned inside of a recording.
 void range_call(const ApiRule& rule, uint32_t correlation);
 
-// Forgets the ranges of the CUPTI session before, whose ids begin anew.
+// Drops the ranges of the previous CUPTI session, whose ids start over.
 void begin_range_session();
 
 // Correlation ids of calls between a start and a stop, exclusive; the newest range may be open.

@@ -14,7 +14,7 @@ void begin_counters(bool contexts_exist) {
   begin_sass_counts(contexts_exist);
 }
 
-// CUPTI loads more libraries for a context and for counters, which exit() would take down before it tells us.
+// CUPTI loads more libraries for a context and for counters, which exit() would unload before notifying us.
 void begin_counters_of(CUcontext context) {
   sample_context(context);
   static const bool watched = (watch_exit(), true);

@@ -114,7 +114,7 @@ void write_cubins() {
   const std::string folder = root + "/cubins";
   int error = 0;
   if (root.empty())
-    error = ENOENT;  // the launcher did not say where it records
+    error = ENOENT;  // the launcher did not give a recording folder
   else if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     error = errno;
   uint64_t lost = 0;

@@ -8,15 +8,15 @@ namespace warpsight {
 
 // Registers the CUDA recorder with the runtime once libcuda.so.1 is loaded in this process; true from then
 // on. For a recording that starts inside a running program: the runtime calls it when recording begins and on
-// every tick until it answers true (CUDA may be loaded later). A program injected through
-// CUDA_INJECTION64_PATH needs none of it.
+// every tick until it returns true (CUDA may be loaded later). A program injected through
+// CUDA_INJECTION64_PATH does not need it.
 __attribute__((weak)) bool register_cuda_backend();
 
-// NVTX names a stream by its handle: gives the stream's definition row that name. False when the handle is
-// not known.
+// NVTX names a stream by its handle: sets that name in the stream's definition row. False if the handle is
+// unknown.
 __attribute__((weak)) bool name_cuda_stream(const void* handle, uint32_t name);
 
-// Correlation id of the calling thread's last kernel launch in this recording; 0 none.
+// Correlation id of the calling thread's last kernel launch in this recording; 0: none.
 __attribute__((weak)) uint32_t last_launch_of_thread();
 // A range of this thread begins or ends (NVTX push, annotate): where ranges are measured, it has hardware
 // metrics.

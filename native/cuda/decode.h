@@ -15,11 +15,11 @@
 
 namespace warpsight {
 
-// Counts of what a session decoded; read by the recorder after the worker has drained.
+// Counts of a session's decoded records; read by the recorder after the worker has drained.
 struct DecodeCounters {
   uint64_t unknown_modules;
   uint64_t kernels, graph_launches, records, unknown_kinds, waits_without_times;
-  uint64_t senseless;  // since the last report: records that cannot be what they are read as
+  uint64_t senseless;  // since the last report: records with impossible contents
 };
 
 class Decoder {

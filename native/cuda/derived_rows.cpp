@@ -16,7 +16,7 @@ std::atomic<RecordedByCupti> g_recorded{
 
 bool named(const ApiRule& rule, const char* part) { return strstr(rule.name, part) != nullptr; }
 
-// Event handles are pointers; rows have 32 bits for an id, and the whole handle beside it.
+// Event handles are pointers; rows have 32 bits for an id, and a separate field for the whole handle.
 uint32_t event_id(uint64_t handle) { return static_cast<uint32_t>(handle >> 4 ^ handle >> 36); }
 
 uint64_t argument(const CUpti_CallbackData& call, size_t offset) {

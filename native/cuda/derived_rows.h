@@ -1,6 +1,6 @@
-// Waits, events and allocations from the calls themselves. CUPTI's own records of them cost every launch of
-// the program (the event kind alone 200 ns, measured on an H200), so they are kinds to ask for; the calls
-// tell nearly as much.
+// Waits, events and allocations derived from the calls themselves. CUPTI's own records of them slow down
+// every launch (the event kind alone by 200 ns, measured on an H200), so they must be requested; the calls
+// provide nearly as much.
 #pragma once
 
 #include <cupti.h>

@@ -1,4 +1,5 @@
-// Leaving CUPTI for good: cuptiFinalize may only be called at the exit of a CUDA call, so we make one.
+// Detaching from CUPTI permanently: cuptiFinalize may only be called at the exit of a CUDA call, so we make
+// one.
 #pragma once
 
 #include <cupti.h>

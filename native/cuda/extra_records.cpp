@@ -9,7 +9,7 @@ namespace warpsight {
 namespace {
 
 constexpr uint16_t kWholeGraph = 1;            // Kernel.flags
-constexpr uint8_t kUnifiedMemoryTransfer = 2;  // Memcpy.flags: a migration nobody called for
+constexpr uint8_t kUnifiedMemoryTransfer = 2;  // Memcpy.flags: a migration without a call
 
 struct NamedKinds {
   const char* name;
@@ -18,7 +18,7 @@ struct NamedKinds {
 };
 
 const std::vector<NamedKinds>& named_kinds() {
-  // Waits, events and allocations come from the calls (derived_rows.h) unless CUPTI's records are asked for.
+  // Waits, events and allocations come from the calls (derived_rows.h) unless CUPTI's records are requested.
   static const auto* const kinds = new std::vector<NamedKinds>{
       {"kernel", {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL}, true},
       {"memcpy", {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2}, true},
@@ -31,7 +31,7 @@ const std::vector<NamedKinds>& named_kinds() {
       {"environment", {CUPTI_ACTIVITY_KIND_ENVIRONMENT}, false},
       {"jit", {CUPTI_ACTIVITY_KIND_JIT}, false},
       {"device_graph", {}, false},  // no kind that can be enabled: see enable_device_graphs
-      // CUPTI gives a call's id only beside its own record of the call, which is thrown away.
+      // CUPTI provides a call's id only with its own record of the call, which is discarded.
       {"external",
        {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER},
        false},
@@ -129,7 +129,7 @@ void jit(const CUpti_ActivityJit& j) {
   write(row, OnFull::wait);
 }
 
-// No call of the host launched it, so it has no correlation.
+// No host call launched it, so it has no correlation.
 void device_graph(const CUpti_ActivityDeviceGraphTrace& g) {
   Kernel row = {};
   row.start = g.start;

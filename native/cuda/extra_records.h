@@ -1,4 +1,4 @@
-// Record kinds that --trace asks for beside the default set, and what becomes of them.
+// Record kinds that --trace requests in addition to the default set, and how they are handled.
 #pragma once
 
 #include <cupti.h>
@@ -14,14 +14,16 @@ struct KindSelection {
   bool unified_memory = false, device_graphs = false;
 };
 
-// The activity kinds for settings().trace; the default set for an empty list. Names beside the CUPTI ones
-// select rows that need no activity kind ("launch", "api", "nvtx" …) and are accepted silently.
+// The activity kinds for settings().trace; the default set for an empty list. Names other than CUPTI's select
+// rows that need no activity kind ("launch", "api", "nvtx" …) and are accepted silently.
 KindSelection select_kinds(const std::vector<std::string>& names);
 
-// Switches the unified-memory counters on for this process. The reason when CUPTI cannot give them, else "".
+// Switches the unified-memory counters on for this process. Returns the reason if CUPTI cannot provide them,
+// otherwise "".
 std::string configure_unified_memory();
 
-// Asks for records of graphs that kernels launch, which come beside those of whole graphs alone. Likewise.
+// Requests records of graphs launched by kernels, which CUPTI only provides along with those of whole graphs.
+// Returns the same.
 std::string enable_device_graphs(bool graph_level);
 
 // Rows for a record of an extra kind; false when the kind is unknown.

@@ -147,8 +147,8 @@ const DriverFunctions& driver();
 // "name (code)" of a CUPTI result, for loss rows.
 const char* result_name(CUptiResult result);
 
-// Finds libcuda (loaded by the program) and a libcupti that fits it and fills the tables; a loss row says why
-// when there is none. True at once when already done.
+// Finds libcuda (loaded by the program) and a matching libcupti and fills the tables; if there is none, a
+// loss row says why. Returns true immediately if already done.
 bool load_libraries();
 
 // Fills the table from a libmcpti. The names of required functions that it lacks, comma-separated, "" when it
@@ -156,8 +156,8 @@ bool load_libraries();
 std::string load_mcpti(void* library);
 void set_cupti_version(uint32_t version);
 
-// One process has one of the two libraries: whoever asks first has the table, the buffers and the decoder for
-// good. True for it, then and later.
+// A process uses one of the two libraries: the first caller permanently owns the table, the buffers and the
+// decoder. True for that caller, then and later.
 enum class Profiler : uint32_t { none, cupti, mcpti };
 bool claim_profiler(Profiler which);
 Profiler profiler();

@@ -23,8 +23,8 @@ struct Made {
   uint32_t type = kUnknownNode;
 };
 
-// Node id -> where the node was made, and what it is. Ids are reused, so a node's entry goes when the node
-// does.
+// Node id -> where and as what the node was created. Ids are reused, so a node's entry is removed together
+// with the node.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects nodes(); nothing is called while it is held
 std::unordered_map<uint64_t, Made>& nodes() {
   static auto* const map = new std::unordered_map<uint64_t, Made>;
@@ -51,7 +51,7 @@ void forget(uint64_t node) {
   pthread_mutex_unlock(&g_lock);
 }
 
-// What CUPTI says, where it says anything: 0 is a kernel or no answer.
+// CUPTI's value, if it has one: 0 is a kernel or no answer.
 uint32_t type_of(const CUpti_GraphData& g, uint32_t otherwise) {
   return g.nodeType != CU_GRAPH_NODE_TYPE_KERNEL ? static_cast<uint32_t>(g.nodeType) : otherwise;
 }
@@ -116,7 +116,7 @@ void node_cloned(const CUpti_GraphData& g) {
   write_node(g, node, original, made, 0);
 }
 
-// An update gives the node another kernel: the call that did it is now the one that asked for the work.
+// An update gives the node another kernel: the updating call is now the one that requested the work.
 void node_updated(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
   note_node(node);
@@ -188,7 +188,7 @@ void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& g) {
 void on_graph_call(const ApiRule& rule, uint64_t handle, Addresses addresses, uint32_t nodes, uint64_t node) {
   const auto named = [&rule](const char* part) { return strstr(rule.name, part) != nullptr; };
   if (named("GraphExecUpdate")) {
-    if (nodes == 0) forget_all_clone_addresses();  // a CUPTI that does not tell which nodes changed
+    if (nodes == 0) forget_all_clone_addresses();  // a CUPTI version that does not report which nodes changed
     return;
   }
   if (!has_addresses(rule.domain, rule.cbid)) return;

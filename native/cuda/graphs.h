@@ -12,8 +12,8 @@ namespace warpsight {
 
 void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& graph);
 
-// A call of CallGroup::graph succeeded. `handle` is the node or executable graph that its arguments name;
-// `nodes` copy and fill nodes (0, 1, several) were told meanwhile, `node` is the last of them.
+// A call of CallGroup::graph succeeded. `handle` is the node or executable graph named by its arguments;
+// meanwhile `nodes` copy and fill nodes (0, 1, several) were reported, of which `node` is the last.
 void on_graph_call(const ApiRule& rule, uint64_t handle, Addresses addresses, uint32_t nodes, uint64_t node);
 
 // Whether any graph was made since the library was loaded: some CUPTI releases cannot detach safely then.

@@ -22,9 +22,9 @@ CudaRecorder& recorder() {
   return *value;
 }
 
-// The driver was told to load us and, not being initialised yet, will call InitializeInjection itself, at a
-// better moment than now. An initialised one will not: ws.record sets the variable in a running program for
-// its children.
+// The driver has been told to load us but is not initialized yet, and will call InitializeInjection itself at
+// a better time. An initialized driver will not: ws.record sets the variable in a running program for its
+// children.
 bool driver_will_inject(void* cuda) {
   const char* path = getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr || strstr(path, "warpsight") == nullptr) return false;
@@ -43,7 +43,7 @@ bool register_cuda_backend() {
   dlclose(cuda);
   if (injected_later) return false;
   if (!claim_profiler(Profiler::cupti))
-    return true;  // a libcuda beside MACA's runtime, whose recorder is at work
+    return true;  // a libcuda next to MACA's runtime, whose recorder is active
   if (!g_registered.exchange(true)) add_recorder(&recorder());
   return true;
 }

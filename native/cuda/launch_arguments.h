@@ -47,7 +47,7 @@ inline const Dimensions* plain_dimensions(LaunchForm form, const void* params, u
   return reinterpret_cast<const Dimensions*>(&config->gridDimX);
 }
 
-// Fills `shape` and `stream`; false when the launch's arguments do not tell.
+// Fills `shape` and `stream`; false if the launch's arguments do not contain them.
 bool launch_arguments(LaunchForm form, const void* params, Shape* shape, uint64_t* stream);
 
 }  // namespace warpsight

@@ -1,5 +1,5 @@
-// What a thread remembers of its launches: the ids of the name and the shape that the same kernel had with
-// the same grid. Two loads and a comparison where names are hundreds of characters long.
+// A thread's cache of its launches: the ids of the name and shape that the same kernel had with the same
+// grid. Two loads and a comparison, where names are hundreds of characters long.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,8 @@ std::string cuda_version_text() {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// What only the driver tells: PCI address and memory clock. Such queries are safe during a stream capture.
+// Attributes only available from the driver: PCI address and memory clock. Such queries are safe during a
+// stream capture.
 void ask_driver(Device* row) {
   CUdevice device = 0;
   const auto& d = driver();
@@ -96,7 +97,7 @@ uint32_t device_of(uint32_t context) {
   return found == known().device_of_context.end() ? 0 : found->second;
 }
 
-// Fills what CUPTI's device record would say; false when the driver does not answer.
+// Fills the fields of CUPTI's device record; false if the driver does not answer.
 bool describe_by_driver(uint32_t index, CUpti_ActivityDevice5* record, char* name, int name_bytes) {
   const auto& d = driver();
   CUdevice device = 0;
@@ -142,7 +143,7 @@ void write_device(const CUpti_ActivityDevice5& d) {
   row.vendor = intern("NVIDIA");
   row.platform = kBackendCuda;
   row.memory_bytes = d.globalMemorySize;
-  row.memory_bandwidth = d.globalMemoryBandwidth * 1000;  // CUPTI gives kBytes/s
+  row.memory_bandwidth = d.globalMemoryBandwidth * 1000;  // CUPTI reports kBytes/s
   row.multiprocessors = d.numMultiprocessors;
   row.compute_major = d.computeCapabilityMajor;
   row.compute_minor = d.computeCapabilityMinor;

@@ -18,7 +18,7 @@ namespace {
 enum Operation : uint8_t { kNothing, kAllocate, kFree, kPoolCreate, kPoolTrim, kPoolDestroy };
 
 constexpr uint16_t kNoDevice = 65535;
-constexpr uint32_t kDevices = 64;  // whose current pool is remembered; others have no pool in their rows
+constexpr uint32_t kDevices = 64;  // devices whose current pool is cached; rows for others have no pool
 constexpr uint8_t kNone = 0xff;
 
 // Where the arguments of a stream-ordered call have their stream and their pool.
@@ -49,7 +49,7 @@ constexpr Ordered kOrdered[] = {
     FROM_POOL(DRIVER, cuMemAllocFromPoolAsync_ptsz, pool, hStream),
 };
 
-// A device's current pool changes by cuDeviceSetMemPool alone, which we hear of: so it is asked for once.
+// A device's current pool changes only by cuDeviceSetMemPool, whose calls we see, so it is queried once.
 std::atomic<uint64_t> g_current_pool[kDevices];
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects known(); nothing is called while it is held
@@ -198,7 +198,7 @@ void write_memory_row(const ApiRule& rule, const CUpti_CallbackData& call, const
   row.stack = call_row.stack;
   row.operation = operation;
   row.kind = memory_kind(rule);
-  row.allocator = intern_c("CUDA");  // runtime and driver free what the other allocated
+  row.allocator = intern_c("CUDA");  // runtime and driver can free each other's allocations
   row.device = device_of_call(call);
   const Ordered* const ordered = ordered_call(rule);
   if (ordered != nullptr) row.stream = stream_id(call, argument<uint64_t>(call, ordered->stream));

@@ -1,5 +1,5 @@
-// WARPSIGHT_METRICS_PASSES=FOLDER: metrics of several passes, one in each run of the program. What the runs
-// before measured is in the folder, a file for each session of a context.
+// WARPSIGHT_METRICS_PASSES=FOLDER: metrics that need several passes, one in each run of the program. The
+// folder has the measurements of earlier runs, one file for each session of a context.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 namespace warpsight {
 
 struct PassState {
-  uint64_t pass, level;  // what CUPTI is to take next
-  uint64_t pattern;      // of what the session measured: runs that differ cannot be put together
+  uint64_t pass, level;  // counters that CUPTI should measure next
+  uint64_t pattern;      // of the session's measurement: runs that differ cannot be combined
 };
 
-// What earlier runs left for a session; false when there is nothing, or of another size. `data` has the
-// image's size.
+// The intermediate results of earlier runs for a session; false if there are none, or they have a different
+// size. `data` has the image's size.
 bool load_passes(uint32_t context, uint64_t session, PassState* state, std::vector<uint8_t>* data);
 
 // Keeps it for the next run; the reason why not, or "".

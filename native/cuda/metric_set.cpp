@@ -130,7 +130,7 @@ std::string MetricSet::prepare(CUpti_ProfilerType type, uint32_t device,
   return "";
 }
 
-// The unit of a metric that has one; the suffix says percent and ratios better.
+// The unit of a metric, if it has one; for percent and ratios, the suffix is clearer.
 void MetricSet::find_units() {
   for (const char* name : names_) {
     const char* unit = "1";

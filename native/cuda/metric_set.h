@@ -1,5 +1,5 @@
-// Hardware metrics by the chip's names: what CUPTI needs to measure them, and their values from what it
-// measured.
+// Hardware metrics by the chip's names: what CUPTI needs to measure them, and their values from the
+// measurement.
 #pragma once
 
 #include <cupti.h>
@@ -19,8 +19,8 @@ class MetricSet {
   MetricSet(const MetricSet&) = delete;
   MetricSet& operator=(const MetricSet&) = delete;
 
-  // Prepares Settings::metrics for a device. `availability` is CUPTI's image of the counters that are free.
-  // Gives what is wrong in words, "" when all is well.
+  // Prepares Settings::metrics for a device. `availability` is CUPTI's image of the free counters. Returns
+  // the problem in words, or "".
   std::string prepare(CUpti_ProfilerType type, uint32_t device, const std::vector<uint8_t>& availability);
 
   const std::vector<uint8_t>& image() const { return image_; }
@@ -30,7 +30,7 @@ class MetricSet {
   uint32_t name_id(size_t index) const { return ids_[index]; }
   uint32_t unit_id(size_t index) const { return units_[index]; }
 
-  // The values of one range or sample; empty when CUPTI gives none.
+  // The values of one range or sample; empty if CUPTI provides none.
   const std::vector<double>& evaluate(const std::vector<uint8_t>& counter_data, size_t index);
 
  private:
@@ -39,16 +39,16 @@ class MetricSet {
 
   CUpti_Profiler_Host_Object* host_ = nullptr;
   std::vector<const char*> names_;
-  std::vector<uint32_t> ids_, units_;  // of texts
+  std::vector<uint32_t> ids_, units_;  // of strings
   std::vector<uint8_t> image_;
   std::vector<double> values_;
   size_t passes_ = 0;
 };
 
-// What a refusal of CUPTI to read the GPU's counters means, and what to do about it.
+// The meaning of CUPTI's refusal to read the GPU's counters, and what to do about it.
 std::string counter_remedy(CUptiResult result);
 
-// CUPTI's name of a chip; null when it has none.
+// CUPTI's name of a chip; null if it has none.
 const char* chip_of_device(uint32_t device);
 
 // Whether the profiler is ready in this process; begins it at the first call.

@@ -24,7 +24,7 @@ WARPSIGHT_HOT_DATA std::atomic<uint64_t> g_module_generation{0};
 
 namespace {
 
-// A large image's first MiB and its size tell it apart well enough.
+// A large image's first MiB and its size identify it well enough.
 constexpr size_t kMostChecksummed = 1 << 20;
 constexpr uint32_t kAmbiguous = 0;
 
@@ -87,7 +87,7 @@ void remember(uint32_t number, uint64_t checksum, uint64_t time, Loaded loaded) 
         known().holders.try_emplace(key, Holder{checksum, {loaded.id, kAmbiguous, 0, false}, false});
     Holder& holder = place->second;
     if (fresh) {
-      // What began before ran from elsewhere, and what was seen to run from elsewhere may go on doing so.
+      // Kernels begun earlier ran from elsewhere, and code seen running from elsewhere may continue to.
       if (g_incomplete.load(std::memory_order_relaxed)) holder.kernel.since = time;
       if (known().elsewhere.count(key) != 0) holder = {0, {kAmbiguous, kAmbiguous, 0, true}, false};
       continue;

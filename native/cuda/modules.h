@@ -17,14 +17,14 @@ extern std::atomic<uint64_t> g_module_generation;  // goes up when a kernel's mo
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module);
 
-// What tells images apart: their size beside a CRC. 0 for none.
+// Identifies images: their size and a CRC. 0 means none.
 uint64_t image_checksum(const void* image, size_t size);
 
-// CUPTI's number of a context, 0 when it gives none.
+// CUPTI's number of a context, 0 if it has none.
 uint32_t context_id(CUcontext context);
 
-// Whether modules may have been loaded that we did not hear of: recording did not begin with CUDA. CUPTI
-// tells of a module, and gives its image, at the moment of loading only; the driver gives neither later.
+// Whether modules may have been loaded before we were notified, because recording did not begin with CUDA.
+// CUPTI reports a module, and its image, only when it is loaded; the driver provides neither later.
 void set_modules_incomplete(bool incomplete);
 
 // Which module has a kernel. Records arrive late: a kernel that began before `since` is of the module before.
@@ -34,7 +34,7 @@ struct KernelModule {
   bool elsewhere;  // it may be of a module that was loaded while nothing was recorded
 };
 
-// What the decoder remembers of kernels: their module by name id and context, until modules come or go.
+// The decoder's cache of kernels: their module by name id and context, until modules are loaded or unloaded.
 class ModuleCache {
  public:
   // The module that holds a kernel in a context; 0 when it was loaded before recording began, or when several
@@ -50,9 +50,8 @@ class ModuleCache {
   bool loaded_unheard_ = false;
 };
 
-// Changes before CUPTI frees the name of any kernel, and when ids of texts begin anew: as long as it stays, a
-// name that CUPTI gave at an address is the one that it gave there before. Only between callbacks of one
-// recording.
+// Changes before CUPTI frees the name of any kernel, and when string ids start over: until then, a name at an
+// address is the same name as before. Only between callbacks of one recording.
 inline uint64_t names_generation() {
   return g_module_generation.load(std::memory_order_relaxed) << 32 | definitions_generation();
 }

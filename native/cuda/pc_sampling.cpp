@@ -60,7 +60,7 @@ std::vector<Sampled*>& sampled() {
 pthread_mutex_t g_collecting = PTHREAD_MUTEX_INITIALIZER;
 CUpti_PCSamplingData* g_buffer = nullptr;  // used under g_collecting
 std::atomic<uint64_t> g_next{0};           // when the window is over, ns; 0 while nothing is sampled
-std::atomic<bool> g_broken{false};         // CUPTI failed to give samples, and may have ended itself
+std::atomic<bool> g_broken{false};         // CUPTI failed to deliver samples, and may have finalized itself
 
 struct Guard {
   explicit Guard(pthread_mutex_t* lock) : lock_(lock) { pthread_mutex_lock(lock_); }
@@ -96,7 +96,7 @@ void free_buffer(CUpti_PCSamplingData* data) {
   free(data);
 }
 
-// Whether this library has every function; MCPTI's, of which nobody knows the arguments, are not used.
+// Whether this library has every function; MCPTI's are not used, because their arguments are undocumented.
 bool available() {
   const CuptiFunctions& c = cupti();
   return profiler() == Profiler::cupti && c.cuptiPCSamplingEnable != nullptr &&
@@ -122,7 +122,7 @@ int attribute_of(CUdevice_attribute attribute) {
   return driver().device_attribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
 }
 
-// log2 of the period that comes nearest to the asked-for samples a second and multiprocessor.
+// log2 of the period that is closest to the requested samples per second and multiprocessor.
 uint32_t period_of(uint32_t hertz) {
   const int khz = attribute_of(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   const double clock = khz > 0 ? khz * 1e3 : 1.5e9;
@@ -211,7 +211,7 @@ bool disable(const Sampled& one) {
   return cupti().cuptiPCSamplingDisable(&off) == CUPTI_SUCCESS;
 }
 
-// One row for each reason that an instruction has samples of; gives the number of samples.
+// Writes one row per stall reason of an instruction; returns the number of samples.
 uint64_t write_instruction(const CUpti_PCSamplingPCData& pc, const Sampled& one, PcSample row) {
   uint64_t counts[kMostReasons] = {}, sum = 0;
   for (size_t i = 0; i < pc.stallReasonCount && i < kMostReasons; ++i) {
@@ -292,7 +292,7 @@ void broke(CUptiResult result) {
                                  result_name(result) + "); another profiler may sample this GPU");
 }
 
-// Everything CUPTI has decoded of one context. Under g_collecting. Returns what it cost, ns.
+// Everything CUPTI has decoded for one context. Requires g_collecting. Returns its cost in ns.
 uint64_t collect(Sampled* one, bool wanted) {
   if (g_buffer == nullptr) g_buffer = new_buffer();
   if (g_buffer == nullptr || g_broken) return 0;
@@ -345,7 +345,8 @@ std::vector<Sampled*> take_sampled(CUcontext context) {
 void end_sampling(CUcontext context, bool wanted) {
   const std::vector<Sampled*> ending = take_sampled(context);
   if (ending.empty()) return;
-  // The program may hold locks that CUPTI waits for under ours: rather lose samples than wait for good.
+  // The program may hold locks that CUPTI waits for while holding ours: losing samples is better than a
+  // deadlock.
   if (!lock_within(&g_collecting, kPatienceMs)) {
     report_loss("pc sampling", "samples of a context that ended while they were collected", ending.size());
     return;

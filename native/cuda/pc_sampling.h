@@ -1,7 +1,6 @@
-// WARPSIGHT_PC_SAMPLING=HZ: where warps stand and what they wait for, by CUPTI's PC Sampling API.
-//
-// Contexts are sampled continuously from their creation to their end. CUPTI's start and stop calls are not
-// used: made while another thread launches they can deadlock inside of CUPTI (docs/explanation/hot-lines.md).
+// WARPSIGHT_PC_SAMPLING=HZ: where warps are and what they wait for, through CUPTI's PC Sampling API. Contexts
+// are sampled continuously from their creation to their end. CUPTI's start and stop calls are not used: made
+// while another thread launches, they can deadlock inside CUPTI (docs/explanation/hot-lines.md).
 #pragma once
 
 #include <cupti.h>
@@ -18,7 +17,7 @@ void begin_pc_sampling(bool contexts_exist);
 void sample_context(CUcontext context);
 void end_sampling_of(CUcontext context);
 
-// Whether CUPTI failed to give samples: it ends itself then, and must not be used again.
+// Whether CUPTI failed to deliver samples: it then finalizes itself, and must not be used again.
 bool pc_sampling_broke();
 
 // On the recorder's worker thread: writes what CUPTI has decoded once the window is over.

@@ -108,9 +108,9 @@ bool start(SampledDevice* one) {
   return !refused(cupti().cuptiPmSamplingStart(&begin), "begin");
 }
 
-// CUPTI gives samples the time of our clock where it asks us for timestamps, as it does for its records, and
-// else that of CLOCK_REALTIME, in which the driver keeps the GPU's clock. What to subtract for our time: the
-// samples are recent, so they are in the nearer of both clocks.
+// CUPTI stamps samples with our clock if it asks us for timestamps, as it does for its records, and otherwise
+// with CLOCK_REALTIME, to which the driver keeps the GPU's clock. Returns what to subtract for our time:
+// samples are recent, so the nearer of the two clocks is theirs.
 int64_t ahead_ns(uint64_t sampled) {
   timespec real;
   clock_gettime(CLOCK_REALTIME, &real);
@@ -140,7 +140,7 @@ void write_sample(SampledDevice* one, size_t index) {
   }
 }
 
-// Writes one image of samples; false when the GPU has no more of them.
+// Writes one image of samples; false once the GPU has no more.
 bool take(SampledDevice* one) {
   WARPSIGHT_PARAMS(CUpti_PmSampling_DecodeData_Params, decode);
   decode.pPmSamplingObject = one->object;
@@ -191,7 +191,7 @@ SampledDevice* sampled_device(uint32_t device) {
 bool devices_sampled() { return settings().pm_sampling_us != 0 && !settings().metrics.empty(); }
 
 void sample_device_of(CUcontext context) {
-  static std::atomic<bool> refused{false};  // said so, and not asked again
+  static std::atomic<bool> refused{false};  // the loss is reported, and it is not tried again
   if (refused.load(std::memory_order_relaxed)) return;
   uint32_t device = 0;
   if (!available() || !profiler_initialized() ||

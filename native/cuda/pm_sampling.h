@@ -14,7 +14,7 @@ bool devices_sampled();
 // CUPTI's start does not return where a context is only being created.
 void sample_device_of(CUcontext context);
 
-// On the recorder's worker thread: writes what the GPU has sampled once the window is over.
+// On the recorder's worker thread: writes the GPU's samples once the window is over.
 void collect_device_samples();
 uint32_t device_window_ms(uint32_t idle_ms);
 

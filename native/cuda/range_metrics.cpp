@@ -34,11 +34,11 @@ struct MeasuredContext {
   CUcontext context;
   uint32_t id;
   RangeSession session;
-  std::vector<Span> spans;  // in it; none: no session is open
+  std::vector<Span> spans;  // in it; none if no session is open
   PassState passes = {};    // of the open session, before it
   uint64_t sessions = 0;    // ended
   uint64_t waiting = 0;     // launches or ranges that have passes left for further runs
-  bool refused = false;     // said so, and not asked again
+  bool refused = false;     // the loss is reported, and it is not tried again
 };
 
 // Protects everything below and CUPTI's session. Held from the start of a launch to the end of its kernel,
@@ -53,7 +53,7 @@ uint32_t g_range = 0;                              // RangeMetric.range given la
 thread_local MeasuredContext* t_launch = nullptr;  // whose launch this thread measures, under g_lock
 thread_local CUstream t_stream = nullptr;          // where it goes
 thread_local uint32_t t_depth = 0;                 // of this thread's ranges
-thread_local uint32_t t_range = 0;    // depth at which this thread opened the measured range, 0 none
+thread_local uint32_t t_range = 0;    // depth at which this thread opened the measured range, 0: none
 MeasuredContext* g_ranged = nullptr;  // whose range is open
 
 struct Guard {
@@ -84,7 +84,7 @@ MeasuredContext* measured(CUcontext context) {
   return one;
 }
 
-// Writes the metrics of the range at `index` of the image; `row` says whose they are.
+// Writes the metrics of the range at `index` of the image; `row` identifies its owner.
 bool write_range(MeasuredContext* one, size_t index, RangeMetric row) {
   MetricSet& metrics = one->session.metrics;
   const std::vector<double>& values = metrics.evaluate(one->session.data(), index);
@@ -128,7 +128,7 @@ uint64_t pattern_of(const std::vector<Span>& spans) {
   return pattern;
 }
 
-// Keeps what was measured for the next pass, or writes it after the last one.
+// Saves the measurement for the next pass, or writes it after the last one.
 void keep_or_write(MeasuredContext* one, PassState next, bool complete) {
   next.pattern = pattern_of(one->spans);
   if (one->passes.pass != 0 && one->passes.pattern != next.pattern) {
@@ -156,7 +156,7 @@ void collect(MeasuredContext* one) {
   one->spans.clear();
 }
 
-// Opens a range of CUPTI's, in a session that this begins where there is none.
+// Opens a CUPTI range, and first a session if there is none.
 bool begin_span(MeasuredContext* one, uint32_t name) {
   RangeSession& session = one->session;
   if (one->spans.empty() && !(fine(one, session.set_up_data(one->id, one->sessions, &one->passes)) &&
@@ -195,7 +195,7 @@ void finish(MeasuredContext* one) {
 
 bool wanted() { return !settings().metrics.empty() && settings().pm_sampling_us == 0; }
 
-// What a stream captures runs later, and nothing may wait for it now.
+// Captured work runs later, and waiting for it now is not allowed.
 bool captures(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().stream_is_capturing == nullptr) return false;

@@ -14,7 +14,7 @@
 
 namespace warpsight {
 
-// Functions that give a text give what is wrong in words, "" when all is well.
+// Functions that return a string return the problem in words, or "".
 class RangeSession {
  public:
   static constexpr size_t kRanges = 64;  // in a session
@@ -27,16 +27,17 @@ class RangeSession {
   std::string enable(CUcontext context);
   void disable();
 
-  // Makes the image of the next session: empty, or what earlier runs left for it, as load_passes() says.
+  // Creates the image of the next session: empty, or the intermediate results of earlier runs, see
+  // load_passes().
   std::string set_up_data(uint32_t context, uint64_t session, PassState* passes);
   std::string begin(const PassState& passes);
   std::string push(size_t number);
   std::string pop();
 
-  // `next` is what a further run is to take; `complete` says that there is no such pass.
+  // `next` is the pass for a further run; `complete` means that there is none.
   std::string end(PassState* next, bool* complete);
 
-  // Of the ended session: where in its image each of `count` ranges is; SIZE_MAX where it is not.
+  // For the ended session: the index in its image of each of `count` ranges; SIZE_MAX if it is missing.
   std::vector<size_t> indices(size_t count) const;
 
   bool enabled() const { return object_ != nullptr; }

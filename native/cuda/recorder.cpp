@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint32_t kRetryTicks = 5;            // between attempts to become CUPTI's subscriber
 constexpr uint32_t kQuietTicks = 10;           // before another client is believed to have taken the buffers
-constexpr uint64_t kRangeEndsNs = 2000000000;  // kernels of a range that has ended are waited for
+constexpr uint64_t kRangeEndsNs = 2000000000;  // wait for the kernels of a range that has ended
 constexpr uint32_t kDrainMs = 1000, kLastDrainMs = 1500, kSessionDrainMs = 10000;
 
 bool any_primary_context() {
@@ -184,7 +184,7 @@ void CudaRecorder::leave_cupti() {
               1, Severity::note);
 }
 
-// Not counts of instructions: launches go on, and nothing may be flushed before the counts have ended.
+// Except for instruction counts: launches continue, and nothing may be flushed before the counts have ended.
 void CudaRecorder::leaving() {
   if (attached()) end_pc_sampling();
 }
@@ -196,7 +196,7 @@ void CudaRecorder::exiting() {
 
 void CudaRecorder::flush(bool forced) {
   if (attached() && pc_sampling_broke())
-    check_health();  // before CUPTI is called, which may have ended itself
+    check_health();  // before calling CUPTI, which may have finalized itself
   if (attached()) flush_records(forced);
   if (exiting_) park_worker();
 }
@@ -205,8 +205,8 @@ void CudaRecorder::flush_records(bool forced) {
   if (forced) report_no_range();
   if (state_ == State::waiting) return;
   relax_capture_mode();
-  // CUPTI patches the code of a kernel within its launch, with a lock of the driver's, and wants its own; to
-  // flush, its thread takes these two the other way round, and neither would end.
+  // CUPTI patches a kernel's code during its launch, holding a driver lock while it takes its own; its flush
+  // thread takes the two in the opposite order, which would deadlock.
   if (!launches_patch_kernels()) cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
@@ -270,8 +270,8 @@ bool CudaRecorder::range_is_complete() const {
   return counters.requested == counters.completed || now_ns() - range_ended_ > kRangeEndsNs;
 }
 
-// Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
-// our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
+// CUPTI puts kRecordsPerBuffer records into each of its buffers. If many more launches than that come without
+// our buffers being requested or returned, another tool has registered its buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;

@@ -28,7 +28,7 @@ class CudaRecorder : public Recorder {
     off,        // not attached to CUPTI
     recording,  // attached, kinds and callbacks enabled
     waiting,    // attached, for cudaProfilerStart to begin a range: definitions only
-    ending,     // the same, but the kernels of the range that has ended may still come
+    ending,     // the same, but the kernels of the ended range may still arrive
     held,       // attached because a detach was not possible; everything disabled
     blocked,    // another client has CUPTI's one subscriber; tried again on ticks
     refused,    // no usable CUPTI, or the program keeps it (yield)

@@ -17,7 +17,7 @@ namespace warpsight {
 namespace {
 
 struct Taken {
-  int socket = -1;  // none: nobody else can be asked
+  int socket = -1;  // none: there is nobody else to ask
   uint32_t count = 0;
 };
 

@@ -8,7 +8,8 @@
 
 namespace warpsight {
 
-// Takes a GPU for this process, which may have it already; each call needs a release. Else says who has it.
+// Takes a GPU for this process, which may already hold it; each call needs a release. Otherwise returns the
+// holder.
 bool take_gpu(uint32_t device, std::string* other);
 void release_gpu(uint32_t device);
 

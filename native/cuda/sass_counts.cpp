@@ -19,8 +19,8 @@
 namespace warpsight {
 namespace {
 
-// What `on` counts: executions and threads, and what memory and branches cost. Each metric adds code before
-// the instructions that it counts.
+// What `on` counts: executions and threads, and the cost of memory accesses and branches. Each metric adds
+// code before the instructions that it counts.
 constexpr const char* kUsual[] = {
     "smsp__sass_inst_executed",
     "smsp__sass_thread_inst_executed",
@@ -39,7 +39,7 @@ struct CountedContext {
   uint32_t id, device;
   uint64_t start;
   bool enabled;
-  std::unordered_map<uint64_t, uint32_t> metrics;  // CUPTI's id → text id
+  std::unordered_map<uint64_t, uint32_t> metrics;  // CUPTI's id → string id
 };
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the list and CUPTI's counting
@@ -106,7 +106,7 @@ bool asked_for(const std::string& wanted, const char* name) {
   return ("," + wanted + ",").find("," + std::string(name) + ",") != std::string::npos;
 }
 
-// The chip's metrics that are asked for.
+// The requested metrics that the chip has.
 std::vector<CUpti_SassMetrics_Config> chosen(const char* chip, CountedContext* one) {
   std::vector<CUpti_SassMetrics_Config> found;
   WARPSIGHT_PARAMS(CUpti_SassMetrics_GetNumOfMetrics_Params, number);
@@ -126,7 +126,7 @@ std::vector<CUpti_SassMetrics_Config> chosen(const char* chip, CountedContext* o
   return found;
 }
 
-// A device has one configuration, whichever of its contexts come and go.
+// A device has one configuration, whatever contexts are created and destroyed.
 bool configured(uint32_t device, const std::vector<CUpti_SassMetrics_Config>& metrics) {
   if (std::any_of(contexts().begin(), contexts().end(),
                   [&](auto* one) { return one->enabled && one->device == device; }))

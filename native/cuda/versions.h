@@ -1,4 +1,4 @@
-// What differs between CUPTI releases: problems known of each, and which fields of a record exist.
+// The differences between CUPTI releases: known problems of each, and which fields of a record exist.
 #pragma once
 
 #include <cupti.h>
@@ -14,8 +14,7 @@ namespace warpsight {
 constexpr uint32_t kOldestCupti = 19;
 constexpr uint32_t kCupti122 = 20, kCupti126 = 24, kCupti128 = 26, kCupti129 = 27;
 
-// One sentence for the trace about every problem known of this version that touches a recording; "" when
-// none.
+// One sentence for the trace about every known problem of this version that affects a recording, or "".
 std::string known_problems(uint32_t version);
 
 // Bytes of each record as the loaded CUPTI writes it. Releases only ever append fields, so a record is read

@@ -7,7 +7,7 @@
 
 namespace warpsight {
 
-// Starts the thread on the first call; false when the system gives none.
+// Starts the thread on the first call; false if the system cannot create one.
 bool start_worker();
 
 // Before kinds are enabled: forgets the counts of the session before.

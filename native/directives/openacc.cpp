@@ -20,7 +20,7 @@ struct ProfInfo {  // acc_prof_info
   const char* function;
   int line, end_line, function_line, function_end_line;
 };
-struct EventInfo {  // what acc_data_event_info, acc_launch_event_info and acc_other_event_info share
+struct EventInfo {  // the common part of acc_data_event_info, acc_launch_event_info and acc_other_event_info
   int event, valid_bytes, construct, implicit;
   void* tool;
 };

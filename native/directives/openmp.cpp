@@ -148,7 +148,7 @@ void task_create(Data*, const void*, Data* task, int flags, int, const void* cod
   directive_moment(kOpenMp, intern_c("task created"), attributes_of(code), task->value);
 }
 
-// An explicit task runs from its first schedule to its completion, on whatever threads.
+// An explicit task runs from its first schedule to its completion, possibly on several threads.
 void task_schedule(Data* prior, int status, Data* next) {
   if (prior != nullptr && (prior->value & kStarted) != 0 &&
       (status == kTaskComplete || status == kTaskCancel || status == kTaskDetach)) {

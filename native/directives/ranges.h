@@ -1,4 +1,4 @@
-// OpenMP and OpenACC as ranges in table `marker`: what the runtimes of both say about themselves.
+// OpenMP and OpenACC as ranges in table `marker`, from what both runtimes report about themselves.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ void directives_heard(Directives which);
 // At the end of a recording: a loss row for each kind that was requested and never reported.
 void report_unheard_directives();
 
-// A range of the calling thread, inside of those it has begun. `name` and `attributes` (a JSON object) are
-// string ids, 0 none. Both are counted always: a recording may begin or end inside of a range.
+// A range of the calling thread, nested in those already open. `name` and `attributes` (a JSON object) are
+// string ids, 0: none. Both are always counted: a recording may begin or end inside a range.
 void begin_directive(Directives which, uint32_t name, uint32_t attributes);
 void end_directive(Directives which);
 

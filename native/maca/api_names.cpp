@@ -104,7 +104,7 @@ MacaFunction unpacked(uint64_t word) {
           static_cast<uint8_t>(word >> 24), (word >> 32 & 0xff) != 0, static_cast<int8_t>(word >> 40 & 0xff)};
 }
 
-// The library's own name of an id: CUPTI's function for it, or the one that only MCPTI has.
+// The library's own name of an id: from CUPTI's function, or a name that only MCPTI has.
 class Names {
  public:
   explicit Names(void* library)

@@ -1,5 +1,5 @@
-// MACA's functions by name. The callback ids of MCPTI are not CUPTI's and no public header lists them, so
-// what a function is follows from the name that the library gives, and its number in our rows is our own.
+// MACA's functions by name. MCPTI's callback ids differ from CUPTI's and are in no public header, so a
+// function is identified by the library's name for it, and its number in our rows is our own.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ enum class MacaGroup : uint8_t {
 struct MacaFunction {
   uint16_t number;  // of the ApiFunction row that names it, from 1
   MacaGroup group;
-  uint8_t wait;    // Sync.type of a wait, else 0
+  uint8_t wait;    // Sync.type of a wait, otherwise 0
   bool wanted;     // settings().api asks for it
   int8_t capture;  // +1 begins a stream capture, -1 ends one
 };
 
 constexpr uint32_t kMostMacaCallbacks = 4096;  // ids beyond it are left alone
 
-// What a callback id is; `name` is the functionName of the callback, looked at the first time only. Its
+// The meaning of a callback id; `name` is the functionName of the callback, read only the first time. Its
 // ApiFunction row is written then.
 MacaFunction maca_function(uint32_t domain, uint32_t cbid, const char* name);
 

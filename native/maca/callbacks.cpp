@@ -20,10 +20,10 @@ struct OpenCall {
   uint32_t cbid, correlation;
   uint8_t domain;
   bool launch;
-  bool launched_inside;  // a launch with an id of its own was made within it
+  bool launched_inside;  // a launch with its own id was made within it
 };
 
-// The calls a thread is in. Functions of MACA may be made of others: the outermost is what the program
+// The calls a thread is in. MACA functions may be built on others: the outermost is the one the program
 // called.
 struct ThreadCalls {
   OpenCall open[kMostOpen];
@@ -34,7 +34,7 @@ thread_local ThreadCalls t_calls;
 // Of the recording, by our count. Relaxed: a thread that reads the number before does as in the recording
 // before.
 std::atomic<uint32_t> g_session{0};
-std::atomic<int32_t> g_captures{0};  // stream captures that have begun and not ended; relaxed: a count
+std::atomic<int32_t> g_captures{0};  // stream captures that have begun but not ended; relaxed: a count
 // Relaxed: set while kinds are enabled, and enabling callbacks afterwards orders it before them.
 std::atomic<bool> g_waits_recorded{false};
 

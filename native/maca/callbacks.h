@@ -1,9 +1,7 @@
-// MCPTI's callback: one row per call of the program, written at the call's return, with the stack taken
-// there.
-//
-// Of the callback's data the site, the name, the result, the kernel's name, the context's number and the
-// correlation id are read, where CUPTI has them. The arguments are not: nobody outside says how MACA lays
-// them out, so grid, block and sizes come from the records of the GPU's work.
+// MCPTI's callback: one row per call of the program, written when the call returns, with the stack taken
+// there. From the callback's data, the site, the name, the result, the kernel's name, the context's number
+// and the correlation id are read, at CUPTI's offsets. The arguments are not: MACA does not document their
+// layout, so grid, block and sizes come from the records of the GPU's work.
 #pragma once
 
 #include <cupti.h>

@@ -40,7 +40,7 @@ void ClockFit::add(const ClockPair& pair) {
   pairs_[count_++] = pair;
 }
 
-// Every second pair goes; what is between them was close to their line.
+// Drop every second pair; those in between were close to their line.
 void ClockFit::thin() {
   size_t kept = 0;
   for (size_t i = 0; i < count_; i += 2) pairs_[kept++] = pairs_[i];

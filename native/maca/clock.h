@@ -1,4 +1,4 @@
-// MCPTI's clock on CLOCK_MONOTONIC. Its records carry times of a clock of its own, which mcptiGetTimestamp
+// MCPTI's clock relative to CLOCK_MONOTONIC. Its records use a clock of its own, which mcptiGetTimestamp
 // reads too; readings of both clocks at one moment give their offset.
 #pragma once
 
@@ -19,7 +19,7 @@ class ClockFit {
   // CLOCK_MONOTONIC of a time on their clock. One constant offset while it agrees with every pair, which
   // keeps durations exact; else by the line through the neighboring pairs.
   uint64_t host(uint64_t theirs) const;
-  // Half the range in which the offset may be, ns; of the newest pair when there is no one offset.
+  // Half the interval that must contain the offset, ns; of the newest pair if there is no single offset.
   uint64_t uncertainty() const;
   // The newest pair.
   const ClockPair& last() const { return pairs_[count_ - 1]; }
@@ -30,13 +30,14 @@ class ClockFit {
   static constexpr size_t kMost = 64;
   ClockPair pairs_[kMost];  // by time
   size_t count_ = 0;
-  int64_t lower_ = 0, upper_ = 0;  // of the offset, by every pair ever added; crossed when the clocks drift
+  // Bounds of the offset from all pairs so far; they cross if the clocks drift.
+  int64_t lower_ = 0, upper_ = 0;
 };
 
-// Reads both clocks now and adds the pair; false when MCPTI does not give its time. Any thread of ours.
+// Reads both clocks now and adds the pair; false if MCPTI does not report its time. Any of our threads.
 bool read_mcpti_clock();
 
-// The fit so far; false when there is none, and times are to be taken as they are.
+// The fit so far; false if there is none, and times are used unchanged.
 bool copy_clock_fit(ClockFit* fit);
 
 // Before another recording: clocks may have been set in between.

@@ -73,7 +73,7 @@ void write_maca_device(uint32_t index) {
   row.vendor = intern("MetaX");
   if (r.pci_bus_id != nullptr && r.pci_bus_id(pci, sizeof pci, device) == 0 && *pci != 0) {
     row.pci = intern(pci);
-    row.uuid = intern(pci);  // MACA's own id has no published function to ask for
+    row.uuid = intern(pci);  // there is no published function for MACA's own id
   }
   row.platform = kBackendMaca;
   row.driver = intern(version(r.driver_version));

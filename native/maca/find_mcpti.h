@@ -1,4 +1,4 @@
-// Where libmcpti is: in the process already, beside the runtime, in the toolkit, on the loader's path.
+// Where libmcpti is: already in the process, next to the runtime, in the toolkit, on the loader's path.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace warpsight {
 struct FoundMcpti {
   void* handle = nullptr;
   std::string path;
-  std::string why;  // when handle is null: what was tried and what to do
+  std::string why;  // if handle is null: what was tried and what to do
 };
 
 // MACA's runtime if it is in the process; nullptr when it is not, nothing is loaded for it.

@@ -1,6 +1,6 @@
-// How the recorder gets into a process. MACA has no variable that loads a tool (none is known), so
-// `warpsight record --backend maca` preloads a library of a few wrappers, which calls in here before the
-// program's first call of MACA; ws.record() in a running program finds the runtime loaded.
+// Loads the recorder into a process. MACA has no known variable that loads a tool, so `warpsight record
+// --backend maca` preloads a library of a few wrappers, which calls this before the program's first MACA
+// call; ws.record() in a running program finds the runtime loaded.
 #include <atomic>
 
 #include "cuda/functions.h"

@@ -159,8 +159,8 @@ void MacaRecorder::begin() {
   state_ = State::recording;
 }
 
-// MCPTI's records keep its own clock, which is known to work; only a library that cannot give its time is
-// asked to take ours.
+// MCPTI's records keep its own clock, which is known to work; it is asked to use ours only if the library
+// cannot report its time.
 void MacaRecorder::set_up_records() {
   const auto& c = cupti();
   if (c.cuptiGetTimestamp != nullptr) {

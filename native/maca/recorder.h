@@ -1,4 +1,4 @@
-// The recorder for MetaX GPUs as one backend of the runtime. It was written after what is publicly known of
+// The recorder for MetaX GPUs as one backend of the runtime. It is based on the public information about
 // MCPTI and has not run on a MetaX GPU; the trace says so.
 #pragma once
 

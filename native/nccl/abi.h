@@ -1,4 +1,4 @@
-// What is used of NCCL's profiler interface, versions 1 to 6, declared from its public documentation
+// The part of NCCL's profiler interface that is used, versions 1 to 6, declared from its public documentation
 // (NCCL's plugins/profiler/README.md). NCCL looks for the table with the highest number that it knows.
 #pragma once
 
@@ -166,8 +166,8 @@ union StateArguments {
   uint64_t timer;  // of a channel, from version 4
 };
 
-// The table that NCCL looks up as ncclProfiler_vN. Every function returns 0: what goes wrong here is nothing
-// to NCCL.
+// The table that NCCL looks up as ncclProfiler_vN. Every function returns 0: our failures must not affect
+// NCCL.
 template <class Init, class Description>
 struct Profiler {
   const char* name;

@@ -87,8 +87,8 @@ void end_part(uint64_t handle) {
   if (row.duration == 0) {
     row.duration = now - row.start;
   } else {
-    // The GPU's clock gives the length alone: it is not ours. The proxy thread sees start and end some time
-    // after they happened, so the earlier of both moments is the nearer.
+    // The GPU's clock only provides the length, because it differs from ours. The proxy thread sees start and
+    // end some time after they happened, so the earlier of the two moments is more accurate.
     row.start = std::min(row.start, now - row.duration);
   }
   row.operation = start.operation;

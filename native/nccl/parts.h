@@ -1,5 +1,4 @@
-// What an operation consists of while it runs: channels of its kernel, proxy operations and their network
-// steps.
+// The parts of an operation while it runs: channels of its kernel, proxy operations and their network steps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@ namespace warpsight::nccl {
 
 enum class PartKind : uint32_t { channel = 1, proxy_op = 2, proxy_step = 3 };
 
-// What NCCL says of a part when it begins.
+// NCCL's description of a part when it begins.
 struct PartStart {
   PartKind kind;
   uint64_t operation;  // 0 unknown
@@ -22,11 +21,11 @@ struct PartStart {
   bool sends;
 };
 
-// A handle to give back to NCCL, 0 when too many parts are open (counted as lost).
+// A handle for NCCL, 0 if too many parts are open (counted as lost).
 uint64_t begin_part(const PartStart& start);
 void part_state(uint64_t handle, int state, const StateArguments* arguments);
 void end_part(uint64_t handle);
-// Of an open part: what a step takes from its proxy operation.
+// For an open part: what a step inherits from its proxy operation.
 PartStart part_start(uint64_t handle);
 
 }  // namespace warpsight::nccl

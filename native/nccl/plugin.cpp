@@ -1,9 +1,7 @@
-// NCCL loads this library as its profiler plugin (NCCL_PROFILER_PLUGIN) and reports every operation when it
-// has been launched, on the launching thread. A process that is not recorded asks for no events.
-//
-// A handle is a number that says what NCCL may still ask about, so operations need no memory:
-//   bits 0-3 what it is, 4-11 element type of a call, 12-19 function of a call, 4- number of an operation or
-//   part.
+// NCCL loads this library as its profiler plugin (NCCL_PROFILER_PLUGIN) and reports every operation on the
+// launching thread, once launched. A process that is not recorded requests no events. A handle is a number
+// that encodes what NCCL may still ask about, so operations need no memory: bits 0-3 its kind, 4-11 element
+// type of a call, 12-19 function of a call, 4- number of an operation or part.
 #include <string.h>
 #include <unistd.h>
 
@@ -19,12 +17,12 @@ namespace warpsight::nccl {
 namespace {
 
 enum Handle : uint64_t { kOther = 1, kOperation = 2, kCall = 3, kPart = 4 };
-constexpr const char* kFunctions[] = {
-    "Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv",
-    "Send",      "Recv",   "AlltoAll",  "Scatter",       "Gather"};  // by number, as version 1 gives them
+constexpr const char* kFunctions[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
+                                      "AllReduce", "SendRecv", "Send",      "Recv",
+                                      "AlltoAll",  "Scatter",  "Gather"};  // by number, as in version 1
 constexpr const char* kTypes[] = {"Int8",       "Uint8",     "Int32",   "Uint32",  "Int64",
                                   "Uint64",     "Float16",   "Float32", "Float64", "Bfloat16",
-                                  "Float8e4m3", "Float8e5m2"};  // likewise, with "nccl" before them
+                                  "Float8e4m3", "Float8e5m2"};  // the same, prefixed with "nccl"
 constexpr const char* kAlgorithms[] = {"TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS",
                                        "NVLS_TREE", "PAT"};
 constexpr const char* kProtocols[] = {"LL", "LL128", "SIMPLE"};
@@ -53,7 +51,7 @@ uint64_t value_of(const void* handle, Handle what) {
   return what_is(handle) == what ? reinterpret_cast<uintptr_t>(handle) >> 4 : 0;
 }
 
-// What all versions say of an operation.
+// The fields of an operation common to all versions.
 struct Operation {
   Communicator* communicator;
   const char *function, *type, *algorithm, *protocol;
@@ -261,7 +259,7 @@ int state(void* handle, int state, StateArguments* arguments) {
   return 0;
 }
 
-// Which events NCCL is to report: operations, with `--nccl on` also what they consist of.
+// Which events NCCL should report: operations, and with `--nccl on` also their parts.
 int wanted() {
   if (!ensure_runtime() || settings().nccl == NcclMode::off) return 0;
   const uint64_t operations = kCollective | kPointToPoint | kCopyEngine;

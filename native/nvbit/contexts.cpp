@@ -1,5 +1,4 @@
-// What the tracer has of each context: memory for its ring, in the host's and the device's, and what is in
-// it.
+// The tracer's state for each context: memory for its ring, on the host and on the device, and its contents.
 #include <string.h>
 
 #include <algorithm>

@@ -26,8 +26,8 @@ bool NvbitTracer::begin_trial(uint64_t seed, bool delays) {
   return true;
 }
 
-// The checksums of a module's functions. A function that the plan knows with other code ends the program:
-// what its offsets mean there is not known.
+// The checksums of a module's functions. If the plan knows a function with different code, the program ends:
+// its offsets would be meaningless there.
 void NvbitTracer::take_codes(uint32_t module, const std::string& image) {
   std::map<std::string, std::string>& codes = codes_[module];
   const auto take = [](void* found, std::string_view name, std::string_view code) {
@@ -55,7 +55,7 @@ bool NvbitTracer::take_points(const std::vector<Instr*>& instructions, const std
                               Context* own, uint32_t module) {
   const auto points = plan_.functions.find(code_of(name, module));
   if (points == plan_.functions.end()) return false;
-  // Modules are told apart by their numbers; none of NVBit's is ever forgotten.
+  // Modules are identified by number; NVBit's are never dropped.
   auto* const key = reinterpret_cast<CUmodule>(static_cast<uintptr_t>(module) + 1);
   own->delays->place(key, pc, own->places, points->second);
   own->places += static_cast<uint32_t>(points->second.size());

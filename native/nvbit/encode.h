@@ -8,7 +8,7 @@
 
 constexpr u32 kNoLinear = 0, kSum = 1, kExclusiveOr = 2;
 
-// The terms of a linear function; only lanes with a single bit set know them, so those without are 0.
+// The terms of a linear function; only lanes with a single bit set have them, all others are 0.
 struct WsLinear {
   u32 form;
   u32 base;

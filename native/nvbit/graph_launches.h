@@ -1,4 +1,4 @@
-// The launches of graphs' kernels in a context, as they are told to the device (shapes.h).
+// The launches of a context's graph kernels, as sent to the device (shapes.h).
 #pragma once
 
 #include <cstddef>

@@ -90,7 +90,7 @@ void Instrumenter::inject(Instr* instruction, uint32_t pc, uint64_t tool) const 
   std::vector<int> registers;
   if ((collect & kRegisters) != 0)
     registers = registers_of(instruction, (collect & kPredicateRegisters) != 0);
-  // What an instruction does is recorded where it is, also when its registers are read behind it alone.
+  // An instruction is recorded at its place, even if its registers are only read after it.
   if ((collect & kInstructions) != 0 || ((collect & kBefore) != 0 && !registers.empty()))
     inject_registers(instruction, (collect & kBefore) != 0 ? registers : std::vector<int>(), pc, tool,
                      IPOINT_BEFORE);

@@ -24,14 +24,14 @@ class Instrumenter {
   Instrumenter(const Instrumenter&) = delete;
   Instrumenter& operator=(const Instrumenter&) = delete;
 
-  // A pattern that is no regular expression; empty when all are.
+  // An invalid pattern; empty if all are valid regular expressions.
   const std::string& bad_pattern() const { return bad_; }
   // Injects calls into a function whose records go to `tool` (device memory); returns how many instructions.
   size_t instrument(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool) const;
   // The same for the points of a delay plan that are in the function.
   static void delay(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool,
                     const std::vector<DelayPoint>& points);
-  // Has the warps of a kernel say that they begin, before anything else is injected into it.
+  // Makes the warps of a kernel report that they begin, before anything else is injected into it.
   static void begin(const std::vector<Instr*>& instructions, uint64_t tool);
   // The function's instructions as JSON: offset, text and registers of each.
   std::string describe(const std::vector<Instr*>& instructions) const;

@@ -36,8 +36,8 @@ WS_SELDOM WsWhole ws_plan_wide(u32 lane, u32 word, u64 value) {
   return {WS_LINEAR_24 << 6 | (adds ? 0u : 1u), 3, word == 0 ? first : word == 1 ? second : last};
 }
 
-// `word`: which of the words is this lane's. A function is linear where each lane's lowest bit adds to the
-// lane without that bit what it adds to lane 0: lane 13 to lane 12 what lane 1 adds to lane 0.
+// `word`: the index of this lane's word. A function is linear if each lane's lowest bit adds to the lane
+// without that bit what it adds to lane 0: lane 13 to lane 12 what lane 1 adds to lane 0.
 WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
   const u64 base = ws_shuffle_wide(~0u, value, 0);
   const u32 low = static_cast<u32>(value), start = static_cast<u32>(base);

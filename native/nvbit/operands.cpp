@@ -28,8 +28,8 @@ void add_uniform(std::vector<int>* found, int first, int count) {
   for (int i = 0; i < std::max(count, 1) && first + i < kZero; ++i) add(found, kUniform + first + i);
 }
 
-// The registers in a text that NVBit does not decode: R and UR with a number, not as a part of a name. A
-// descriptor of matrices (gdesc) is two pairs.
+// The registers in an operand that NVBit does not decode: R and UR with a number, not as part of a name. A
+// matrix descriptor (gdesc) is two pairs.
 void add_named(std::vector<int>* found, const char* text) {
   const int width = strstr(text, "gdesc") != nullptr ? 4 : 1;
   for (const char* at = text; (at = strchr(at, 'R')) != nullptr; ++at) {
@@ -66,7 +66,7 @@ std::vector<int> registers_of(Instr* instruction, bool predicates) {
   std::vector<int> found;
   bool own = instruction->hasPred() && !instruction->isPredUniform(),
        uniform = instruction->hasPred() && !own;
-  int place = -1;  // among operands that are no predicates
+  int place = -1;  // among operands other than predicates
   for (int i = 0; i < instruction->getNumOperands(); ++i) {
     const InstrType::operand_t& operand = *instruction->getOperand(i);
     if (operand.type != Type::PRED && operand.type != Type::UPRED) ++place;

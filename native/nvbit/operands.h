@@ -1,4 +1,4 @@
-// What an instruction reads and writes, as NVBit decodes it.
+// The registers an instruction reads and writes, as decoded by NVBit.
 #pragma once
 
 #include <nvbit.h>

@@ -1,6 +1,5 @@
 // Records of executed instructions, their registers and accesses, as the lanes of a warp write them together.
-//
-// `Ring` has reserve(group, launch, words), which gives their place or ~0, and store(place, word).
+// `Ring` has reserve(group, launch, words), which returns their place or ~0, and store(place, word).
 #pragma once
 
 #include "nvbit/encode.h"

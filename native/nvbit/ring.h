@@ -5,7 +5,7 @@
 #include "nvbit/tool_format.h"
 #include "nvbit/warp.h"
 
-// Signed: a reader that gave up says that it is far ahead.
+// Signed: a reader that gave up claims to be far ahead.
 WS_DEVICE bool ws_has_room(const WsTool* tool, u64 end, u64 tail) {
   return static_cast<i64>(end - tail) <= static_cast<i64>(tool->mask + 1);
 }

@@ -1,13 +1,13 @@
-// Which launch a kernel of a graph is. What NVBit gives to a function in a graph holds for each of its nodes
-// and replays, so it says only which function that is. Launches of one function with one grid and block come
-// one after another, as they were described (graph_launches.h), and each begins with as many warps as it
+// Identifies the launch of a graph's kernel. NVBit's arguments to a function in a graph apply to all its
+// nodes and replays, so they only identify the function. Launches of one function with one grid and block
+// come one after another, in the order described (graph_launches.h), and each begins with as many warps as it
 // has. The tests compile this for the host.
 #pragma once
 
 #include "nvbit/tool_format.h"
 #include "nvbit/warp.h"
 
-// The place of a key; WS_SHAPES where there is none.
+// The slot of a key; WS_SHAPES if there is none.
 WS_DEVICE u32 ws_find_shape(const volatile u64* keys, u64 key) {
   for (u32 probe = 0; probe < WS_SHAPE_PROBES; ++probe) {
     const u32 at = static_cast<u32>(key + probe) & (WS_SHAPES - 1);
@@ -29,7 +29,7 @@ WS_DEVICE void ws_begin_warp(const WsShapes& shapes, u64 key, u64 warps) {
   shapes.begun[at] = turn + 1;
 }
 
-// What the code of the launch that runs now is given; 0 where that is not known.
+// The argument of the launch that runs now; 0 if unknown.
 WS_DEVICE u64 ws_running_launch(const WsShapes& shapes, u64 key) {
   const u32 at = ws_find_shape(shapes.own_keys, key);
   return at != WS_SHAPES ? shapes.running[at] : 0;

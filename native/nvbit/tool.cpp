@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<NvbitTracer*> g_tracer{nullptr};  // null without a request, after the end, and in a forked child
 std::atomic<uint64_t> g_graphs{0};            // launches of graphs so far
-thread_local uint64_t t_graph = 0;            // number of the one that this thread is making, 0 outside
+thread_local uint64_t t_graph = 0;            // number of the call that this thread is making, 0 outside
 thread_local bool t_inside = false;           // calls of the driver are our own
 
 template <class Params>

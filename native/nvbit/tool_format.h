@@ -27,10 +27,10 @@
 #define WS_REGISTER_FEW 4  // + p, p from 1 to 4: 2^p values, then p planes of each lane's number among them
 #define WS_REGISTER_EACH 9  // a unit for each lane, in words of their own
 
-// In a launch's argument: launch's number in the low half, this bit, else the launch is not recorded.
+// Bits of a launch's argument: the launch's number in the low half, and this bit if the launch is recorded.
 #define WS_WANTED (1ull << 32)
 
-// In a launch's argument: a kernel of a graph; the low half says which function.
+// In a launch's argument: a kernel of a graph; the low half identifies the function.
 #define WS_GRAPH (1ull << 63)
 #define WS_SHAPES 512           // functions of graphs, each with a grid and block: a power of two
 #define WS_SHAPE_LAUNCHES 1024  // of one of them that may wait to be run: a power of two
@@ -44,10 +44,10 @@ struct WsShapes {
   const volatile unsigned long long* keys;      // host; 0: free
   const volatile unsigned long long* counts;    // host: launches so far
   const volatile unsigned long long* launches;  // host: what their code is given, WS_SHAPE_LAUNCHES for each
-  volatile unsigned long long* begun;           // host: launches that have begun, as the device says
+  volatile unsigned long long* begun;           // host: launches that have begun, as reported by the device
   unsigned long long* warps;                    // device: warps that have begun
   volatile unsigned long long* own_keys;        // device: those that have begun
-  volatile unsigned long long* running;         // device: what the code that runs now is given
+  volatile unsigned long long* running;         // device: the argument of the code that runs now
 };
 
 // In device memory, one for each context.
@@ -57,7 +57,7 @@ struct WsTool {
   unsigned long long* head;                 // device: words handed out so far
   const volatile unsigned long long* tail;  // host: words drained so far
   volatile unsigned long long* tail_seen;   // device: the tail as it was last looked at
-  unsigned long long zero;                  // what stands for a word of zero
+  unsigned long long zero;                  // represents a word of zero
   unsigned long long* counters;  // of records by launch, modulo their number: its number in the high half
   unsigned long long first;      // records of a launch at most
   unsigned int counter_mask;

@@ -86,8 +86,8 @@ uint32_t NvbitTracer::module_of(CUcontext context, CUfunction function) {
   return known.first->second;
 }
 
-// Injects what is recorded into a function, or its delays, and describes it; false where it has no code, or
-// no points of the plan.
+// Injects recording (or delays) into a function and describes it; false if it has no code, or no points of
+// the plan.
 bool NvbitTracer::take_function(CUcontext context, CUfunction function, Context* own, uint32_t module) {
   const auto known = functions_.try_emplace({context, function}, false);
   if (!known.second) return known.first->second;
@@ -152,7 +152,8 @@ void NvbitTracer::describe_launch(const Kernel& kernel, CUcontext context, const
       ",\"graph\":" + std::to_string(graph) + "}");
 }
 
-// Describes the next launch of a requested kernel; what its code is given, 0 when it is not recorded.
+// Describes the next launch of a requested kernel; returns the argument for its code, 0 if it is not
+// recorded.
 uint64_t NvbitTracer::next_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call,
                                   uint64_t graph) {
   const uint64_t index = matching_++;

@@ -1,4 +1,4 @@
-// What the NVBit tool does at contexts and launches, and the thread that drains the rings.
+// The NVBit tool's actions at contexts and launches, and the thread that drains the rings.
 #pragma once
 
 #include <nvbit.h>
@@ -23,7 +23,7 @@
 
 namespace warpsight {
 
-// A launch as the driver is asked for it.
+// The arguments of a launch, as passed to the driver.
 struct LaunchCall {
   CUfunction function = nullptr;
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
@@ -49,9 +49,9 @@ class NvbitTracer {
                          uint64_t graph);
   // A kernel is put into a graph.
   void prepare(CUcontext context, CUfunction function);
-  // Begins a trial (warpsight_race_set); false when there is no delay plan.
+  // Begins a trial (warpsight_race_set); false if there is no delay plan.
   bool begin_trial(uint64_t seed, bool delays);
-  // Drains what is there and ends the file.
+  // Drains the remaining records and ends the file.
   void stop();
 
   static constexpr uint32_t kDelayedLaunches = 1 << 14;  // more than a context can have in flight
@@ -60,7 +60,7 @@ class NvbitTracer {
   struct Context {
     std::unique_ptr<EventRing> ring;
     CUdeviceptr tool = 0;  // a WsTool
-    WsTool said = {};      // what is in it
+    WsTool said = {};      // its contents
     uint32_t device = 0;
     GraphLaunches graphs;
     // WS_DELAY
@@ -73,7 +73,8 @@ class NvbitTracer {
   // A kernel that was launched.
   struct Kernel {
     uint32_t number = 0;
-    bool wanted = false;  // it was asked for and can be recorded; for delays, it or what it calls has points
+    bool wanted =
+        false;  // it was requested and can be recorded; for delays, it or a function it calls has points
     uint32_t module = 0;
     std::string name;
     uint64_t pc = 0;
@@ -119,7 +120,8 @@ class NvbitTracer {
   uint32_t launches_ = 0;  // recorded ones
   uint64_t matching_ = 0;  // launches of requested kernels
 
-  std::timed_mutex launching_;  // protects what NVBit gives to a function's next launch, until it is launched
+  std::timed_mutex
+      launching_;  // protects the NVBit arguments of a function's next launch, until it is launched
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;

@@ -1,5 +1,5 @@
-// What the lanes of a warp that write a record together do with each other. The tests compile it for the
-// host, where a thread stands for a lane.
+// How the lanes of a warp that write a record together cooperate. The tests compile it for the host, where a
+// thread represents a lane.
 #pragma once
 
 typedef unsigned long long u64;
@@ -12,8 +12,8 @@ typedef unsigned int u32;
 #define WS_SELDOM static __device__ __noinline__
 WS_DEVICE u32 ws_shuffle(u32 lanes, u32 value, u32 lane) { return __shfl_sync(lanes, value, lane); }
 WS_DEVICE bool ws_all(u32 lanes, bool holds) { return __all_sync(lanes, holds); }
-// Whether it holds in all lanes of a whole warp that has not branched since it is known to be together; with
-// no wait for other lanes, which in code of a tool takes as long as a dozen instructions.
+// Whether it holds in all lanes of a whole warp that has not branched since it is known to be converged;
+// without waiting for other lanes, which in a tool's code takes as long as a dozen instructions.
 WS_DEVICE bool ws_everywhere(bool holds) {
   u32 lanes = 0;
   if (holds) lanes = __activemask();
@@ -23,7 +23,7 @@ WS_DEVICE u32 ws_ballot(u32 lanes, bool holds) { return __ballot_sync(lanes, hol
 WS_DEVICE u32 ws_equal(u32 lanes, u32 value) { return __match_any_sync(lanes, value); }
 WS_DEVICE u32 ws_first(u32 lanes) { return static_cast<u32>(__ffs(static_cast<int>(lanes))) - 1; }
 WS_DEVICE u32 ws_count(u32 lanes) { return static_cast<u32>(__popc(lanes)); }
-// In global memory, which the compiler does not know of an address that it is given.
+// In global memory, which the compiler cannot know from an address passed as an argument.
 WS_DEVICE u64 ws_add(u64* at, u64 value) {
   u64 found;
   asm volatile("atom.global.add.u64 %0, [%1], %2;" : "=l"(found) : "l"(at), "l"(value) : "memory");

@@ -46,7 +46,7 @@ constexpr Product kProducts[] = {
     {"QMMA", "16832", 4, 2, 4},  {"QMMA", "16816", 2, 1, 4},  {"OMMA", "16864", 4, 2, 4},
 };
 
-// 0 where the operation is no product of a warp.
+// 0 unless the operation is a matrix product of a warp.
 int of_product(const Words& words, int place) {
   for (size_t i = 1; i < words.size(); ++i) {
     for (const Product& product : kProducts) {
@@ -82,7 +82,7 @@ bool is_type(const std::string& word) {
   return letters != std::string::npos && is_one_of(word.substr(0, letters), kTypes);
 }
 
-// F2F.F64.F32 R4, R2: the result's type stands first; where there is one, the other is 32 bits wide.
+// F2F.F64.F32 R4, R2: the result's type comes first; with only one type, the other is 32 bits wide.
 int of_conversion(const Words& words, int place) {
   Words types;
   std::copy_if(words.begin() + 1, words.end(), std::back_inserter(types), is_type);

@@ -1,4 +1,4 @@
-// Which NVTX domains are recorded: what `--ranges` says.
+// Which NVTX domains are recorded, according to `--ranges`.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace warpsight::nvtx {
 enum class DomainUse : uint8_t {
   recorded,
   left_out,  // its events are only counted, for the answers that NVTX promises
-  refused,   // the library that makes it learns that nobody listens, and skips the work
+  refused,   // the library that creates it learns that nobody listens, and skips the work
 };
 
 // `name` is empty for the default domain. XLA, which announces every operation it runs in a domain of its

@@ -18,7 +18,7 @@ thread_local uint32_t t_depth[kDomains];  // open push/pop ranges, by domain
 
 bool heard(const Domain& domain) { return recording() && domain.use == DomainUse::recorded; }
 
-// No stack: an NVTX range says itself where it is, and programs push millions of them.
+// No stack: an NVTX range names its place, and programs push millions of them.
 void write_marker(uint8_t phase, Domain& domain, uint64_t id, const Event& event) {
   Marker row = {};
   row.time = now_ns();

@@ -139,7 +139,7 @@ const Entry kEntries[] = {
 }  // namespace
 }  // namespace warpsight::nvtx
 
-// 1 when this process records; anything else turns the program's NVTX calls into no-ops for good.
+// 1 if this process records; anything else permanently turns the program's NVTX calls into no-ops.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     warpsight::nvtx::GetExportTable get_export_table) {
   using namespace warpsight::nvtx;

@@ -1,5 +1,5 @@
-// Payloads seen before, and the ids of what they said. Programs attach the same ones to each turn of a loop,
-// and hundreds of them in turn: XLA describes every operation of a computation.
+// Payloads seen before, and the ids of their values. Programs attach the same ones in every iteration, and
+// hundreds of them in turn: XLA describes every operation of a computation.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 namespace warpsight::nvtx {
 
 struct Said {
-  uint32_t attributes, message;  // ids of texts
+  uint32_t attributes, message;  // string ids
 };
 
-// One payload to look up: its bytes under one schema, which say it all.
+// A payload to look up: its bytes under one schema, which determine its contents.
 struct PayloadKey {
   const void* schema;
   const uint8_t* bytes;
@@ -20,9 +20,9 @@ struct PayloadKey {
 };
 PayloadKey payload_key(const void* schema, const void* bytes, uint32_t size);
 
-// What is known of a payload; false when it is new. From any thread; takes a lock for the look.
+// The cached entry of a payload; false if it is new. From any thread; takes a lock for the lookup.
 bool find_payload(const PayloadKey& key, Said* said);
-// Keeps it, with a copy of its bytes, as long as the ids are good.
+// Caches it, with a copy of its bytes, as long as the ids are valid.
 void keep_payload(const PayloadKey& key, Said said);
 
 }  // namespace warpsight::nvtx

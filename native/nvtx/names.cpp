@@ -7,7 +7,7 @@
 namespace warpsight::nvtx {
 namespace {
 
-std::atomic<uint32_t> g_domains{0};  // domains made beside the default one; relaxed: a number, no more
+std::atomic<uint32_t> g_domains{0};  // domains created besides the default one; relaxed: just a number
 
 }  // namespace
 

@@ -98,18 +98,18 @@ struct Field {
 struct Schema {
   std::vector<Field> fields;
   size_t size = 0;
-  bool plain = true;  // the bytes say it all: no field points at text, which the program may change
+  bool plain = true;  // the bytes are complete: no field points to text, which the program might change
 };
 
 constexpr size_t kMostKnown = 4096;  // bytes of a payload that is remembered
 
 using Schemas = std::map<uint64_t, const Schema*>;
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // one registration at a time
-// Replaced as a whole by each registration, so that events need no lock; those before it stay, for threads
-// that look at them: a program registers some dozens. Release and acquire publish what is in it.
+// Replaced as a whole by each registration, so that events need no lock; earlier versions stay, for threads
+// that still read them: a program registers a few dozen. Release and acquire publish the contents.
 std::atomic<const Schemas*> g_schemas{nullptr};
 std::atomic<uint64_t> g_next_id{kFirstDynamicId};  // a number, no more
-std::atomic<uint32_t> g_payloads{0};               // relaxed: a count; the one who reaches the limit says so
+std::atomic<uint32_t> g_payloads{0};               // relaxed: a count; whoever reaches the limit reports it
 
 const Schema* schema_of(uint64_t id) {
   const Schemas* schemas = g_schemas.load(std::memory_order_acquire);

@@ -19,7 +19,7 @@ Function cast(F* function) {
   return reinterpret_cast<Function>(function);
 }
 
-// Fills the places that the program's tables have; false when they are none that we know.
+// Fills the entries that the program's tables have; false if the tables are unknown.
 template <size_t count>
 bool fill_tables(GetExportTable get_export_table, const Entry (&entries)[count]) {
   const auto* callbacks = static_cast<const CallbacksTable*>(get_export_table(kCallbacksTable));

@@ -43,7 +43,7 @@ void DeviceClock::narrow(int64_t lower, int64_t upper, uint64_t when, uint64_t d
 bool DeviceClock::learn(const DeviceTimes& device, const HostTimes& host) {
   if (!device.start || device.end < device.start) return false;
   LockGuard guard(lock_);
-  // Without the queued stamp: it began after the call did, and ended before we heard of it.
+  // Without the queued stamp: it began after the call did, and ended before we were notified.
   int64_t lower = difference(host.entry, device.start);
   int64_t upper = difference(host.completed, device.end);
   if (lower > upper) return true;  // a device clock that is not in ns, or too coarse: nothing to learn

@@ -33,7 +33,7 @@ class DeviceClock {
   bool learn(const DeviceTimes& device, const HostTimes& host);
   // Asks the driver's timer, when it has one.
   void read_timer();
-  // Writes a Clock row when something was learnt since the last and a second has passed (or `now`).
+  // Writes a Clock row if something has been learned since the last one and a second has passed (or `now`).
   void report(bool now);
 
   uint64_t to_host(uint64_t device_time) const {

@@ -11,7 +11,7 @@ std::atomic<int32_t> g_outstanding{0};
 
 std::atomic<int32_t> g_cold{0};
 
-// Launches (kernel and shape) that have ended once.
+// Launches (kernel and shape) that have completed once.
 HandleMap<bool>& warm_launches() {
   static auto& map = *new HandleMap<bool>;
   return map;
@@ -100,7 +100,7 @@ bool read_times(cl_event event, DeviceTimes* times) {
          read(CL_PROFILING_COMMAND_START, &times->start) && read(CL_PROFILING_COMMAND_END, &times->end);
 }
 
-// Writes the row of a command that has ended.
+// Writes the row of a completed command.
 void write_work(const Command& command, cl_event event, cl_int status) {
   uint64_t heard = now_ns();
   DeviceTimes times{};

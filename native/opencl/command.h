@@ -10,7 +10,7 @@
 
 namespace warpsight {
 
-// Which row a command leaves when it has ended.
+// The row that a completed command leaves.
 enum class Work : uint8_t { none, kernel, copy, fill };
 
 // CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind, which the layout uses for every backend.
@@ -35,14 +35,14 @@ enum MemoryKind : uint8_t {
   kManaged = 5
 };
 
-// What a wrapper knows about its call.
+// A wrapper's knowledge about its call.
 struct Request {
   ClFunction function;
   cl_command_queue queue;
   cl_uint wait_count = 0;
   const cl_event* waits = nullptr;
   bool blocking = false;
-  bool ends_before_return = false;  // a blocking call after which the command has ended
+  bool ends_before_return = false;  // a blocking call that returns after the command has completed
   Work work = Work::none;
   uint64_t bytes = 0;
   uint32_t value = 0;  // pattern of a fill
@@ -60,7 +60,7 @@ class EnqueueCall {
  public:
   EnqueueCall(const Request& request, cl_event* program_event);
 
-  // Where the event of the command goes: the program's place, ours, or nowhere.
+  // Where the command's event goes: the program's variable, ours, or nowhere.
   cl_event* event() { return place_; }
   // To be called with the result; `result` is returned to the program unchanged.
   void finish(cl_int result);
@@ -106,12 +106,12 @@ struct HostCall {
 void write_sync(uint32_t type, uint32_t correlation, const ClQueue* queue, uint64_t start, uint64_t end,
                 cl_int result);
 
-// Dependencies: which command an event stands for.
+// Dependencies: the command that an event represents.
 void mark_event(cl_event event, uint32_t correlation);
 void write_flows(cl_uint count, const cl_event* events, uint32_t correlation);
 
 int32_t outstanding_commands();
-// Of them, launches of a kernel and shape that have not ended once: the driver may be compiling for them.
+// Of these, launches of a kernel and shape that have never completed: the driver may be compiling for them.
 int32_t cold_commands();
 
 }  // namespace warpsight

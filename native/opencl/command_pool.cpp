@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kChunk = 128;
 
-SpinLock g_idle_lock;  // protects the pools whose thread has ended
+SpinLock g_idle_lock;  // protects the pools of threads that have exited
 CommandPool* g_idle = nullptr;
 
 void pool_left_behind(void* pool) {

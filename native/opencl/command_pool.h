@@ -1,5 +1,5 @@
-// Commands that are under way, recycled without locks: the launching thread takes, the driver's callback
-// thread gives back.
+// Commands in progress, recycled without locks: the launching thread takes them, the driver's callback thread
+// returns them.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ using ClFunction = uint16_t;
 constexpr size_t kFunctions = sizeof(cl_icd_dispatch) / sizeof(void*);
 #define WS_CL(name) (static_cast<::warpsight::ClFunction>(offsetof(cl_icd_dispatch, name) / sizeof(void*)))
 
-// What is below us: another layer or the loader. Only entries the loader knows are not null. We never call
-// the loader's exported functions, which would come back to us.
+// The layer below us: another layer or the loader. Only entries known to the loader are not null. We never
+// call the loader's exported functions, which would call us again.
 extern cl_icd_dispatch g_cl;
 
 // Set in a forked child, where every entry of ours only passes on: our state may have been torn by the fork.

@@ -1,4 +1,4 @@
-// The OpenCL layer: what a loader with OPENCL_LAYERS finds in this library.
+// The OpenCL layer: the entry points for a loader with OPENCL_LAYERS.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -74,7 +74,7 @@ WS_EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_
     *table_out = target;
     return CL_SUCCESS;
   }
-  // An older loader knows fewer entries than our headers: the rest stays empty. A newer one fills its own up.
+  // An older loader has fewer entries than our headers: the rest stays empty. A newer one fills in its own.
   cl_uint known = std::min<cl_uint>(entries, kFunctions);
   memcpy(&g_cl, target, known * sizeof(void*));
   g_table = g_cl;

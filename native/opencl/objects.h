@@ -1,5 +1,5 @@
-// What we know of the program's OpenCL objects. Kept also while nothing is recorded, so that a recording that
-// begins late can describe what already exists.
+// What we know about the program's OpenCL objects. Also maintained while nothing is recorded, so that a
+// recording that begins late can describe existing ones.
 #pragma once
 
 #include <atomic>
@@ -38,9 +38,9 @@ struct ClQueue {
   uint32_t context;
   ClDevice* device;
   bool profiled;                             // its events carry timestamps
-  bool hidden;                               // we asked for them, the program did not
+  bool hidden;                               // requested by us, not by the program
   cl_command_queue_properties properties;    // as the program asked
-  std::vector<cl_queue_properties>* listed;  // the program's property list; nullptr: it gave none
+  std::vector<cl_queue_properties>* listed;  // the program's property list; nullptr: none given
   int32_t references;                        // the program's, protected by the map's lock
   std::atomic<int32_t> pending;              // commands whose end we have not heard of
   uint32_t announced;
@@ -50,11 +50,11 @@ struct ClKernel {
   char* name;
   uint32_t module;
   bool wanted;                       // by WARPSIGHT_KERNELS
-  std::atomic<uint32_t> warm_shape;  // shape of its newest launch that has ended
+  std::atomic<uint32_t> warm_shape;  // shape of its newest completed launch
   cl_device_id measured;             // device that the three sizes below are for
   uint32_t local_static;             // bytes
   uint32_t private_bytes;
-  uint32_t required[3];                                       // reqd_work_group_size, 0 none
+  uint32_t required[3];                                       // reqd_work_group_size, 0: none
   uint32_t local_dynamic;                                     // sum over __local arguments
   std::vector<std::pair<cl_uint, uint32_t>> local_arguments;  // index, bytes
 };
@@ -77,7 +77,7 @@ ClQueue* known_queue(cl_command_queue queue);
 bool hides_timestamps(cl_command_queue queue);
 void show_timestamps(ClQueue* queue);
 void retain_queue(cl_command_queue queue);
-// To be called before the program's own release is passed on. Keeps the queue until its events have ended.
+// Call before passing on the program's own release. Keeps the queue until its events have completed.
 void release_queue(cl_command_queue queue);
 // Gives back queues that only we still held. Not from an event callback.
 void reap_queues();

@@ -1,4 +1,4 @@
-// Programs: what they are called in rows.
+// Programs: their names in rows.
 #pragma once
 
 #include "functions.h"

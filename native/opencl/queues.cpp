@@ -1,4 +1,4 @@
-// Queues the program made: what it asked for, what we added, and how long they must stay.
+// Queues the program created: the properties it requested, those we added, and how long they must stay.
 #include <pthread.h>
 
 #include <algorithm>
@@ -141,7 +141,7 @@ void release_queue(cl_command_queue queue) {
     return;
   }
   g_cl.clRetainCommandQueue(queue);
-  g_cl.clFlush(queue);  // what the last release would have done
+  g_cl.clFlush(queue);  // the action of the last release
   LockGuard guard(g_orphans_lock);
   orphans().push_back(last);
 }

@@ -24,7 +24,7 @@ constexpr long kPollNs = 500000;
 
 std::atomic<uint32_t> g_correlation{kFirstCorrelation};
 
-// WARPSIGHT_TRACE: names of record kinds; none means all of these.
+// WARPSIGHT_TRACE: names of record kinds; empty means all of these.
 bool kind_wanted(const char* name) {
   const auto& wanted = settings().trace;
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
@@ -130,7 +130,7 @@ void start_opencl() {
 }
 
 void wait_first_at_exit() {
-  // After so many kernels the driver's compiler has made what it makes once.
+  // After this many kernels, the driver's compiler has finished its one-time work.
   static std::atomic<int> registered{0};
   if (registered.fetch_add(1, std::memory_order_relaxed) < kExitHandlers) atexit(at_exit);
 }

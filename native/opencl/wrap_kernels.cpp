@@ -40,7 +40,7 @@ void measure(cl_kernel handle, ClKernel* kernel, cl_device_id device) {
   auto ask = [&](cl_kernel_work_group_info what, size_t size, void* value) {
     return g_cl.clGetKernelWorkGroupInfo(handle, device, what, size, value, nullptr) == CL_SUCCESS;
   };
-  // It includes what the program has set for __local arguments so far.
+  // Includes what the program has set for __local arguments so far.
   if (ask(CL_KERNEL_LOCAL_MEM_SIZE, sizeof(bytes), &bytes)) {
     kernel->local_static =
         static_cast<uint32_t>(bytes > kernel->local_dynamic ? bytes - kernel->local_dynamic : 0);

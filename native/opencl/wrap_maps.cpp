@@ -1,6 +1,6 @@
-// Mapping buffers and images into the host's memory and back. A map is a copy towards the host, an unmap one
-// towards the device; `bytes` is what the mapping makes visible, 0 where the program said that contents do
-// not matter.
+// Mapping buffers and images into the host's memory and back. A map is a copy to the host, an unmap one to
+// the device; `bytes` is what the mapping makes visible, 0 if the program said that the contents do not
+// matter.
 #include "command.h"
 #include "wrappers.h"
 

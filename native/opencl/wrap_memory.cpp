@@ -1,4 +1,5 @@
-// Buffers, images and pipes: when they come and go. `address` is the cl_mem handle; OpenCL has no other.
+// Buffers, images and pipes: their creation and release. `address` is the cl_mem handle, since OpenCL has no
+// other address.
 #include "memory.h"
 #include "wrappers.h"
 

@@ -1,4 +1,4 @@
-// What orders commands: waits, finishes, markers, barriers, events of the program's own.
+// Calls that order commands: waits, finishes, markers, barriers, the program's own events.
 #include "command.h"
 #include "wrappers.h"
 
@@ -81,14 +81,14 @@ cl_int CL_API_CALL layer_clSetUserEventStatus(cl_event event, cl_int status) {
   if (!recording()) return g_cl.clSetUserEventStatus(event, status);
   HostCall call(WS_CL(clSetUserEventStatus), reinterpret_cast<uint64_t>(event));
   write_flows(1, &event, call.correlation);
-  // From here on the event stands for this call, which is what lets its waiters go.
+  // From here on the event represents this call, which releases its waiters.
   mark_event(event, call.correlation);
   cl_int result = g_cl.clSetUserEventStatus(event, status);
   call.finish(result);
   return result;
 }
 
-// Timestamps of a queue on which only we asked for profiling stay hidden, as they would be without us.
+// Timestamps of a queue on which only we requested profiling stay hidden, as they would be without us.
 cl_int CL_API_CALL layer_clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t size,
                                                  void* value, size_t* size_out) {
   cl_command_queue queue = nullptr;

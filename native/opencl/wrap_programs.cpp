@@ -1,4 +1,4 @@
-// Builds of programs: how long they took, with which options, how they ended.
+// Program builds: their duration, options and results.
 #include <cstdio>
 #include <memory>
 
@@ -16,7 +16,7 @@ HandleMap<uint32_t>& modules() {
 
 using Notify = void(CL_CALLBACK*)(cl_program, void*);
 
-// A build under way, when the program wants a notification of its end.
+// A build in progress, if the program wants a notification when it ends.
 struct PendingBuild {
   Notify notify;
   void* data;
@@ -111,8 +111,8 @@ void CL_CALLBACK on_built(cl_program program, void* data) {
   build->notify(program, build->data);
 }
 
-// Runs a build through `pass`, which takes the callback to hand down. With a callback of the program's the
-// build ends when that is called, else when the call returns.
+// Runs a build through `pass`, which takes the callback to hand down. If the program passed a callback, the
+// build ends when it is called, otherwise when the call returns.
 template <class Pass>
 auto record_build(ClFunction function, const char* options, const cl_device_id* devices, Notify notify,
                   void* data, Pass pass) {

@@ -63,7 +63,7 @@ cl_command_queue CL_API_CALL layer_clCreateCommandQueue(cl_context context, cl_d
   cl_int code = CL_SUCCESS;
   cl_command_queue queue = g_cl.clCreateCommandQueue(
       context, device, add ? properties | CL_QUEUE_PROFILING_ENABLE : properties, &code);
-  if (!queue && add) {  // what the program asked for decides, not what we did
+  if (!queue && add) {  // the program's request decides, not our addition
     add = false;
     queue = g_cl.clCreateCommandQueue(context, device, properties, &code);
   }
@@ -76,7 +76,7 @@ cl_command_queue CL_API_CALL layer_clCreateCommandQueue(cl_context context, cl_d
   return queue;
 }
 
-// The program's property list with profiling added; empty when nothing is to be added.
+// The program's property list with profiling added; empty if nothing needs to be added.
 std::vector<cl_queue_properties> with_profiling(const cl_queue_properties* given,
                                                 cl_command_queue_properties asked) {
   constexpr cl_command_queue_properties leave = CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE;

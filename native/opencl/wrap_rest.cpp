@@ -58,8 +58,8 @@ const char* const kNames[] = {
 };
 static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFunctions, "the headers' dispatch table has grown");
 
-// Recorded unless WARPSIGHT_API says otherwise: what takes time or makes something. Not the queries, retains
-// and releases, which programs call by the thousand.
+// Recorded unless WARPSIGHT_API says otherwise: calls that take time or create something. Excludes queries,
+// retains and releases, which programs call by the thousand.
 bool by_default(const char* name) {
   for (const char* pattern :
        {"clEnqueue*", "clCreate*", "clFinish", "clFlush", "clWaitForEvents", "clBuildProgram",
@@ -103,7 +103,7 @@ struct Timed<Member, Result(CL_API_CALL*)(Arguments...)> {
 template <auto Member, class Result, class... Arguments>
 ClFunction Timed<Member, Result(CL_API_CALL*)(Arguments...)>::number = 0;
 
-// Entries that no other file wraps, save those for which the headers have no type on Linux.
+// Entries that no other file wraps, except those without a type in the Linux headers.
 template <auto Member, class Signature>
 void time_entry(cl_icd_dispatch* table, Signature* signature, ClFunction number) {
   if (!(table->*Member) || table->*Member != g_cl.*Member || !g_cl_wanted[number]) return;

@@ -17,7 +17,7 @@ void wrap_svm(cl_icd_dispatch* table);
 void wrap_order(cl_icd_dispatch* table);
 void wrap_memory(cl_icd_dispatch* table);
 void wrap_programs(cl_icd_dispatch* table);
-// Times every function that has no wrapper of its own but was requested (WARPSIGHT_API=all, or by name).
+// Times every function without a wrapper of its own that was requested (WARPSIGHT_API=all, or by name).
 void wrap_rest(cl_icd_dispatch* table);
 
 #define WS_WRAP(table, name) \

@@ -24,8 +24,8 @@ bool find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-// Loads the recorder and connects it to the launcher. The driver does not do it here: with
-// CUDA_INJECTION64_PATH in the environment, whatever it names, it writes no core dumps.
+// Loads the recorder and connects it to the launcher. The driver cannot do it here: with
+// CUDA_INJECTION64_PATH set to any value, it writes no core dumps.
 const Library* find_library() {
   const char* path = getenv("WARPSIGHT_SOCKET") != nullptr ? getenv("WARPSIGHT_LIBRARY") : nullptr;
   void* handle = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;

@@ -24,7 +24,7 @@ const Library* recording_library();
 // The dynamic linker's own dlsym.
 void* real_dlsym(void* handle, const char* name);
 
-// A driver function that is not wrapped, found once; nullptr when the driver has none.
+// A driver function that is not wrapped, looked up once; nullptr if the driver does not have it.
 void* driver_function(const char* name);
 
 }  // namespace warpsight

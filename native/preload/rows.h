@@ -13,7 +13,7 @@ struct Dimensions {
   unsigned grid[3], block[3], cluster[3], shared;
 };
 
-// A call that is being made: construct before it, then say how it ended.
+// A call in progress: construct before it, then report how it ended.
 class Call {
  public:
   explicit Call(uint32_t cbid);

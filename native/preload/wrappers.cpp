@@ -43,8 +43,7 @@ struct Entry {
 
 Entry* exported_entry(const char* name);
 
-// Told of each launch before it is made, as CUPTI's callback would be; null: nobody wants to know. Read on
-// the launch path.
+// Called before each launch, as CUPTI's callback would be; null without a listener. Read on the launch path.
 using LaunchHook = void (*)(uint32_t cbid, const void* params);
 std::atomic<LaunchHook> g_before_launch{nullptr};
 
@@ -255,7 +254,7 @@ Entry g_entries[] = {
 #undef ENTRY
 
 constexpr int kProcAddress2 = 12000;
-// A later major version may give any function other arguments; its callers get the driver's own.
+// A later major version may change any function's arguments; its callers get the driver's own function.
 constexpr int kFirstUnknown = (CUDA_VERSION / 1000 + 1) * 1000;
 
 Entry* exported_entry(const char* name) {
@@ -265,20 +264,20 @@ Entry* exported_entry(const char* name) {
   return nullptr;
 }
 
-// What cuGetProcAddress means by a symbol, for a caller that was built with `version` of CUDA.
+// The function that cuGetProcAddress returns for a symbol, for a caller built with `version` of CUDA.
 Entry* meant_entry(const char* symbol, int version, bool per_thread) {
   Entry* meant = nullptr;
   if (version >= kFirstUnknown) return nullptr;
   for (Entry& entry : g_entries) {
     if (strcmp(entry.symbol, symbol) != 0 || version < entry.since) continue;
-    // functions without a stream have no twin
+    // functions without a stream have no variant
     if (entry.per_thread == per_thread || (!entry.per_thread && (meant == nullptr || !meant->per_thread)))
       meant = &entry;
   }
   return meant;
 }
 
-// The driver and its debugger look functions up too, for purposes of their own: they get what they ask for.
+// The driver and its debugger also look up functions for their own purposes: they get the unwrapped ones.
 bool is_drivers(const void* caller) {
   Dl_info place;
   if (caller == nullptr || dladdr(caller, &place) == 0 || place.dli_fname == nullptr) return false;

@@ -67,7 +67,7 @@ struct Driver {
   WARPSIGHT_DRIVER_FUNCTIONS(WARPSIGHT_MEMBER)
 #undef WARPSIGHT_MEMBER
 
-  // False, with the name of what is missing, when the machine has no driver or one that is too old.
+  // False, with the name of the missing function, if the machine has no driver or too old a driver.
   bool load(const char** missing);
 };
 

@@ -36,7 +36,7 @@ struct Script {
 
   bool has(Flag flag) const { return (header->flags & flag) != 0; }
   const char* text(uint32_t offset) const { return reinterpret_cast<const char*>(bytes.first + offset); }
-  // Null, or what is wrong.
+  // Null, or the problem.
   const char* open(const char* script_path, const char* data_path);
 };
 

@@ -1,5 +1,5 @@
-// warpsight-replay SCRIPT DATA FOLDER: runs recorded operations again, at the addresses they had, and writes
-// what came of it to FOLDER. `warpsight replay` makes the script of a capsule that it has checked.
+// warpsight-replay SCRIPT DATA FOLDER: runs recorded operations again, at their original addresses, and
+// writes the results to FOLDER. `warpsight replay` creates the script from a checked capsule.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -144,6 +144,6 @@ int main(int count, char** arguments) {
   const int code = warpsight::replay::replay(arguments[1], arguments[2], arguments[3]);
   fflush(stdout);
   if (code == warpsight::replay::kDone)
-    return code;  // what is injected writes its results as the process ends
+    return code;  // injected tools write their results as the process exits
   _Exit(code);    // after a fault the driver's own exit handlers can hang
 }

@@ -15,14 +15,14 @@ class Memory {
   Memory(const Driver& driver, const Script& script, Report* report)
       : driver_(driver), script_(script), report_(report) {}
 
-  // The addresses must be reserved between cuInit and the context: at cuInit the driver takes note of what is
-  // in use, and the context leaves it a part of the address space alone (seen with driver 580). Keeps the
-  // addresses free while libcuda and what it needs is loaded.
+  // The addresses must be reserved between cuInit and the context: the driver checks at cuInit what is in
+  // use, and the context leaves only a part of the address space alone (seen with driver 580). Keeps the
+  // addresses free while libcuda and its dependencies are loaded.
   bool hold();
   // Ends that; called before cuInit.
   void release();
-  // Reserves the addresses of device memory; called after cuInit and before there is a context. What the
-  // driver does not give then is tried again when there is one.
+  // Reserves the addresses of device memory; called after cuInit and before there is a context. Addresses
+  // that the driver refuses then are tried again once there is one.
   bool reserve();
   // Maps memory there; the context is current.
   bool map(CUdevice device);
@@ -31,7 +31,7 @@ class Memory {
   bool restore(int run = 0);
   // The contents of all pieces, one after another.
   bool download(unsigned char* contents);
-  // Checks that what no piece covers still holds the poison; false on errors of the driver alone.
+  // Checks that memory not covered by any piece still holds the poison; false only on driver errors.
   bool check_gaps(int run);
   uint64_t piece_bytes() const { return piece_bytes_; }
 

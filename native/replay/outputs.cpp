@@ -11,7 +11,7 @@
 namespace warpsight::replay {
 namespace {
 
-// FNV-1a, eight bytes at a time: tells contents of the same size apart within one replay.
+// FNV-1a, eight bytes at a time: distinguishes contents of the same size within one replay.
 uint64_t hash_of(const unsigned char* bytes, uint64_t size) {
   uint64_t hash = 14695981039346656037ull;
   uint64_t word = 0;

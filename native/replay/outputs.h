@@ -1,4 +1,4 @@
-// What the memory holds after a run, compared with the recording and with other runs.
+// The memory's contents after a run, compared with the recording and with other runs.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ class Outputs {
   bool open();
   // After a run of a variant.
   bool compare(int run, unsigned variant);
-  // After an operation, in a run one by one: which pieces it changed. `operation` -1: none yet.
+  // After an operation of a run in single steps: the pieces it changed. `operation` -1: none yet.
   bool compare_step(int run, long long operation);
 
  private:

@@ -29,8 +29,8 @@ bool Program::load_functions() {
       return false;
     for (uint32_t i = 0; i < function.attributes; ++i) {
       const auto which = static_cast<CUfunction_attribute>(function.attribute[i].attribute);
-      // The driver refuses some values that are in force already; a launch that needs another one says so
-      // itself.
+      // The driver refuses some values that are already in force; a launch that needs another value reports
+      // it.
       driver_.set_attribute(found, which, function.attribute[i].value);
     }
     functions_.push_back(found);
@@ -91,8 +91,8 @@ bool Program::patch_operations() {
 bool Program::make_streams() {
   for (const Stream& stream : script_.streams) {
     CUstream made = nullptr;
-    // Never the legacy default stream: that one waits for all others, which the recorded events say where it
-    // matters.
+    // Never the legacy default stream: that one waits for all others, and recorded events express this where
+    // it matters.
     if (!report_->check(driver_,
                         driver_.stream_create(&made, CU_STREAM_NON_BLOCKING | stream.flags, stream.priority),
                         "making a stream"))
@@ -285,7 +285,7 @@ bool Program::make_graphs(unsigned variant) {
 // Each node is captured on one stream, whose dependencies are first set to the nodes that it waits for.
 bool Program::capture_nodes(const Graph& graph, unsigned variant, CUstream stream) {
   std::vector<std::vector<CUgraphNode>> made(
-      graph.count);  // an empty node stands for the nodes that it waits for
+      graph.count);  // an empty node represents the nodes that it waits for
   std::vector<CUgraphNode> all;
   size_t waits = 0;
   for (uint64_t i = 0; i < graph.count; ++i) {

@@ -22,10 +22,10 @@ class Program {
   bool issue(size_t operation, unsigned variant) { return issue_on(operation, variant, stream(operation)); }
   size_t operations() const { return script_.header->sequence; }
   CUstream stream(size_t operation) const { return streams_[operations_[operation].stream]; }
-  // Puts what the recording had in place of pointers to globals that were mended and are still there.
+  // Restores the recorded values of pointers to globals that were relocated and are still there.
   void unmend(uint64_t address, uint64_t size, uint64_t before, unsigned char* contents) const;
   bool mends_memory() const { return mends_memory_; }
-  // Every graph of a variant that the operations launch; made at most once, outside of what is timed.
+  // Every graph of a variant that the operations launch; created at most once, outside the timed part.
   bool make_graphs(unsigned variant);
   const std::vector<CUstream>& streams() const { return streams_; }
 
@@ -63,7 +63,7 @@ class Program {
   std::vector<CUlaunchAttribute> attributes_;
   bool mends_memory_ = false;
   void* scratch_ = nullptr;          // where downloads of the program go
-  unsigned char* pinned_ = nullptr;  // what it uploads from pinned memory
+  unsigned char* pinned_ = nullptr;  // uploads from pinned memory
 };
 
 }  // namespace warpsight::replay

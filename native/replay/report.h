@@ -1,4 +1,4 @@
-// What a replay tells: lines of words in the file `results` of the output folder, the last of them `end` or
+// A replay's output: lines of words in the file `results` of the output folder, the last of them `end` or
 // `failed`.
 #pragma once
 #include <cuda.h>
@@ -16,8 +16,8 @@ class Report {
  public:
   bool open(const char* folder);
   void line(const char* format, ...) __attribute__((format(printf, 2, 3)));
-  // Whether a call succeeded; else says what was being done, to which operation (-1: none), and the driver's
-  // name for it.
+  // Whether a call succeeded; otherwise reports the action, its operation (-1: none), and the driver's name
+  // for it.
   bool check(const Driver& driver, CUresult result, const char* what, long long operation = -1);
   // An address of the program is in use here; another process may have it free. Returns false.
   bool taken(unsigned long long address, const char* by);

@@ -1,8 +1,6 @@
-// What a replay does, as the Python side writes it (src/warpsight/replay/script.py) after it has checked the
-// capsule.
-//
-// One file: a Header, then the sections it names, arrays of the structs below. Numbers are little-endian.
-// Contents are in a second file, the data, at the offsets given; `kNone` stands for "no contents".
+// The actions of a replay, written by the Python side (src/warpsight/replay/script.py) after checking the
+// capsule. One file: a Header, then the sections it names, arrays of the structs below. Numbers are
+// little-endian. Contents are in a second file, the data, at the given offsets; `kNone` means "no contents".
 #pragma once
 #include <cstdint>
 
@@ -14,12 +12,12 @@ constexpr uint64_t kNone = ~0ull;
 
 enum Flag : uint32_t {
   kTimeOperations = 1,  // events around each operation, in runs of their own
-  kStepwise = 2,        // after each operation: wait, and say which pieces changed
+  kStepwise = 2,        // after each operation: wait, and report which pieces changed
   kOriginalTiming = 4,  // each operation is issued no sooner than it was
   kGraph = 8,           // the operations become one CUDA graph
   kGate = 16,           // the device begins when all operations are issued
   kServe = 32,          // a debugger steps through the operations (serve.cpp)
-  kCheckGaps = 64,      // what no piece covers must keep its poison
+  kCheckGaps = 64,      // memory not covered by any piece must keep its poison
   kTellIssued = 128,    // when the host issued each operation of the last whole run
 };
 
@@ -33,11 +31,11 @@ struct Header {
   uint32_t version;
   uint32_t flags;
   uint32_t device;
-  uint32_t runs;        // of each variant, compared and timed as a whole
+  uint32_t runs;        // of each variant, compared and timed as one
   uint32_t timed_runs;  // of each variant, with events around each operation
   uint32_t variants;    // 1, or 2 when functions are swapped
   uint32_t first;       // operations before it only prepare the memory and are not timed
-  uint32_t poison;      // byte that fills what no piece covers
+  uint32_t poison;      // byte that fills memory not covered by any piece
   Section mappings, pieces, modules, functions, globals, patches, streams, operations, graphs, edges,
       attributes, bytes;
   uint64_t sequence;     // operations that are issued in turn; those behind them are nodes of graphs

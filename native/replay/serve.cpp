@@ -18,7 +18,7 @@ bool inside(const Script& script, uint64_t address, uint64_t size) {
   return false;
 }
 
-// The next line, with its end cut off where it is too long for any command; false: there is none.
+// The next line, truncated if it is too long for any command; false at the end.
 bool read_line(char (&line)[128]) {
   size_t length = 0;
   int next = 0;

@@ -51,7 +51,7 @@ bool Timing::gated(bool timed) const {
   return gate_ != nullptr && count * (timed ? 3 : 1) <= kMostGated;
 }
 
-// What a faulting kernel or an error leaves behind a closed gate would wait for ever.
+// Work left behind a closed gate by a faulting kernel or an error would wait forever.
 void Timing::open_gate() {
   if (gate_ == nullptr) return;
   __sync_synchronize();

@@ -1,4 +1,4 @@
-// Running the operations and timing them: as a whole, or one by one.
+// Running the operations and timing them, together or one by one.
 #pragma once
 #include <vector>
 

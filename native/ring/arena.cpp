@@ -30,7 +30,7 @@ namespace {
 
 constexpr uint32_t kFewestBlocks = 128;
 constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescriptorBytes;
-// What a tmpfs must have free for arenas to be files there.
+// Free space that a tmpfs must have for arenas to be files in it.
 constexpr uint64_t kFreeBytes = 256ull << 20;
 
 const ArenaMap* g_map = nullptr;         // atomic; nullptr without an arena
@@ -125,12 +125,11 @@ void remove_file() {
   g_path[0] = 0;
 }
 
-// Maps a file that was just made, closed for good when that fails: nullptr with errno set.
+// Maps a new file; on failure, closes it and returns nullptr with errno set.
 char* map_file(int fd, bool named, uint32_t* blocks) {
   void* map = fd < 0 ? MAP_FAILED : size_and_map(fd, blocks);
   struct stat status;
-  // A memfd is sealed, so that whoever drains it can trust its length; the seals themselves cannot be
-  // removed.
+  // A memfd is sealed, so that the drainer can trust its length; the seals themselves cannot be removed.
   const bool sound = map != MAP_FAILED && fstat(fd, &status) == 0 &&
                      (named ? populate(map, kFixedBytes)
                             : fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
@@ -216,7 +215,7 @@ void retire_arena() {
   __atomic_store_n(&g_epoch, ((g_epoch >> 32) + 1) << 32, __ATOMIC_RELEASE);
   __atomic_store_n(&g_map, nullptr, __ATOMIC_RELEASE);
   g_path[0] = 0;
-  // A thread may be in the middle of a row: what it writes goes to private memory from here on. Nothing is
+  // A thread may be in the middle of a row: from here on its writes go to private memory. Nothing is
   // unmapped.
   mmap(map->header, bytes_of(*map), PROT_READ | PROT_WRITE,
        MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

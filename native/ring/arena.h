@@ -21,18 +21,18 @@ extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an ar
 
 uint64_t monotonic_ns();
 
-// Gives `bytes` at `address` of an arena their memory; false where there is none, and a store would end the
+// Allocates memory for `bytes` at `address` of an arena; false if that fails, and a store would kill the
 // process with SIGBUS.
 bool populate(const void* address, uint64_t bytes);
 
-// ring.cpp: what a new arena or a forked child must make it forget.
+// ring.cpp: what a new arena or a forked child must make it drop.
 void reset_ring_state(bool forked);
 // intern.cpp: writes every logged definition to the arena that was just made; forgets all of them in a forked
 // child.
 void replay_definitions();
 void forget_definitions();
 
-// What one thread keeps: where its next rows go, and the ids of names and shapes it used lately.
+// A thread's state: where its next rows go, and the ids of names and shapes it used recently.
 struct CachedName {
   const char* address;  // the caller's
   const char* text;     // ours, to compare with
@@ -48,11 +48,11 @@ struct ThreadState {
 ThreadState* thread_state();  // nullptr only without memory
 
 // Appends to the shared ring of a definition kind: `row`, then `text` padded with zeros to a multiple of 8.
-// Never waits; a row that was dropped is counted if `count`.
+// Never waits; a dropped row is counted if `count`.
 bool append_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text, bool count);
 // Waits, bounded, until the shared ring of that kind has room. The caller holds no lock.
 void wait_for_definitions(uint16_t kind, OnFull on_full);
-// Keeps a definition for later arenas; returns where its text is kept.
+// Keeps a definition for later arenas; returns where its string is kept.
 const char* log_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text);
 
 }  // namespace warpsight

@@ -61,8 +61,8 @@ WARPSIGHT_CLMUL __m128i load(const unsigned char* bytes) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
 }
 
-// The remainder of `value` moved on by as many bits as the pair of `powers` stands for, plus what comes
-// there.
+// The remainder of `value` shifted by the number of bits that the pair of `powers` represents, plus the new
+// bits.
 WARPSIGHT_CLMUL __m128i fold(__m128i value, __m128i powers, __m128i next) {
   const __m128i low = _mm_clmulepi64_si128(value, powers, 0x00);
   const __m128i high = _mm_clmulepi64_si128(value, powers, 0x11);

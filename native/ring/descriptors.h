@@ -7,8 +7,8 @@
 
 namespace warpsight {
 
-// Moves a descriptor that was just opened to a high number; the same one where there is none. Never to one of
-// the standard three: a program that was started without them must not find them open.
+// Moves a newly opened descriptor to a high number; the same one if there is none. Never to one of the
+// standard three: a program started without them must not find them open.
 inline int out_of_the_way(int low) {
   if (low < 0) return -1;
   rlimit limit;

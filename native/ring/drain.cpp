@@ -88,7 +88,7 @@ Drainer::Drainer(char* map, uint64_t bytes, int directory, uint64_t segment_byte
   const uint32_t writer = 0x80000000u | next_segment_ << 1;
   own_strings_.identify(*header(), writer);
   own_losses_.identify(*header(), writer + 1);
-  losses_.reserve();  // what is lost on a full disk is still said
+  losses_.reserve();  // report losses even if the disk is full
   add_sentences();
   __atomic_store_n(&header()->drainer, static_cast<uint32_t>(getpid()), __ATOMIC_RELEASE);
   __atomic_store_n(&header()->heartbeat, monotonic_ns(), __ATOMIC_RELEASE);
@@ -110,7 +110,7 @@ const char* Drainer::block_address(const Ring& ring, uint64_t sequence) const {
   return map_ + kFixedBytes + (ring.first_block + sequence % ring.block_count) * kBlockBytes;
 }
 
-// Learns the owner of a descriptor; false when there is none or its numbers make no sense.
+// Reads the owner of a descriptor; false if there is none or its numbers are invalid.
 bool Drainer::recognise(uint32_t index, Ring* ring) {
   const RingDescriptor* shared = descriptor(index);
   ring->state = load_acquire(&shared->state);
@@ -152,7 +152,7 @@ void Drainer::learn_count() {
 }
 
 // Definitions refer to definitions of lower kinds only (stack to frame to string), so noting the kinds in
-// descending order gives a set in which nothing refers to what is missing.
+// descending order gives a set without dangling references.
 void Drainer::note_definitions() {
   std::vector<std::pair<uint16_t, uint32_t>> found;
   for (uint32_t i = 0; i < known_; ++i) {
@@ -265,8 +265,7 @@ void Drainer::count_unwritten(uint32_t index, uint64_t sequence) {
   if (shared->unwritten_block == sequence + 1) return;
   Ring* ring = &rings_[index];
   const uint32_t committed = reinterpret_cast<BlockHeader*>(buffer_.data())->committed;
-  const bool partly =
-      ring->slot.file && ring->slot_sequence == sequence;  // what an earlier visit wrote is there
+  const bool partly = ring->slot.file && ring->slot_sequence == sequence;  // written by an earlier visit
   const uint32_t bytes = committed - (partly ? std::min(ring->slot_bytes, committed) : 0);
   const uint64_t rows = ring->row_bytes ? bytes / ring->row_bytes : 1;
   if (shared->unwritten == ring->unwritten_told) ring->unwritten_since = visit_time_;
@@ -358,7 +357,7 @@ int Drainer::poll(bool checkpoint) {
 }
 
 void Drainer::rotate() {
-  definitions_.close();  // first: whoever sees a closed data segment finds its definitions closed too
+  definitions_.close();  // first: a reader that sees a closed data segment finds its definitions closed too
   data_.close();
   losses_.renew();
   __atomic_store_n(&header()->next_segment, next_segment_, __ATOMIC_RELAXED);

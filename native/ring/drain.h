@@ -22,12 +22,12 @@ T load_acquire(const T* value) {
 class OwnBlocks {
  public:
   OwnBlocks(uint16_t kind, uint32_t row_bytes);
-  // Appends a row (for strings with its text); begins another block when this one is full and written.
-  // False when that block could not be written: the row is not taken.
+  // Appends a row (for strings, with its text); begins another block when this one is full and written. False
+  // if that block could not be written: the row is not taken.
   bool append(const void* row, uint32_t row_bytes, std::string_view text, SegmentFile* file);
-  // Writes what is new; the errno of the write, 0 when all is written.
+  // Writes new data; the errno of the write, 0 once everything is written.
   int write(SegmentFile* file);
-  // The row appended last for which `matches` holds, to be changed; nullptr when there is none in this block.
+  // The last appended row for which `matches` holds, to be changed; nullptr if there is none in this block.
   template <class Row, class Predicate>
   Row* last(Predicate matches) {
     Row* rows = reinterpret_cast<Row*>(bytes_.data() + kBlockHeaderBytes);
@@ -62,12 +62,12 @@ class Drainer {
   void rotate();
   // The last visit: everything committed, open blocks too.
   int finish();
-  // The same for an arena that nobody writes to: what cannot be written stays in it. 0 or -errno.
+  // The same for an arena without writers: data that cannot be written stays in it. 0 or -errno.
   int adopt();
   uint64_t statistic(int which) const;
 
  private:
-  // What we know of a descriptor's present owner; `writer` 0 = nothing yet.
+  // What we know about a descriptor's present owner; `writer` 0 = nothing yet.
   struct Ring {
     uint32_t writer = 0;
     uint16_t kind = 0;
@@ -77,17 +77,17 @@ class Drainer {
     Slot slot;  // where the block `slot_sequence` was written while it was open
     uint64_t slot_sequence = 0;
     uint32_t slot_bytes = 0;        // committed bytes written there
-    uint64_t next_sequence = 0;     // of the block that comes after what was written
+    uint64_t next_sequence = 0;     // of the block after the written ones
     uint64_t partial_sequence = 0;  // a block that was written while it was open and is not ours yet
-    uint32_t partial_bytes = 0;     // committed bytes of it, 0 none
+    uint32_t partial_bytes = 0;     // committed bytes of it, 0: none
     uint64_t surplus = 0;           // rows that its producer counts as lost although they were written
     uint64_t lost_told = 0;         // of `lost`, in rows that may not be on disk yet
     uint64_t lost_told_at = 0;      // when its last Loss row was written
     uint64_t lost_until = 0;        // lost_last of that row
-    uint64_t unwritten_told = 0;    // of `unwritten`, likewise
+    uint64_t unwritten_told = 0;    // of `unwritten`
     uint64_t unwritten_since = 0;   // when the first unreported row of `unwritten` was given up
     uint64_t produced = 0;          // the note of this visit
-    uint32_t committed = 0;         // of block `produced`, likewise
+    uint32_t committed = 0;         // of block `produced`
     uint32_t state = 0;
     bool noted = false;
     bool stuck = false;  // a write failed; its blocks wait in the ring

@@ -50,8 +50,8 @@ WARPSIGHT_EXPORT int ws_drain_close(void* handle) {
   return result;
 }
 
-// Writes all rows of an arena that nobody uses any more. 0, -EINVAL when it is none, or -errno: then the rows
-// that could not be written are still there.
+// Writes all rows of an unused arena. Returns 0, -EINVAL if it is not an arena, or -errno: then the rows that
+// could not be written are still in it.
 WARPSIGHT_EXPORT int ws_drain_adopt(int arena_fd, const char* directory) {
   warpsight::Drainer* drainer = warpsight::Drainer::open(arena_fd, directory, kDefaultSegmentBytes);
   if (!drainer) return -errno;
@@ -66,8 +66,8 @@ WARPSIGHT_EXPORT uint64_t ws_drain_statistic(void* handle, int which) {
   return handle ? drainer_of(handle)->statistic(which) : 0;
 }
 
-// For the reader of segments: what the CRC of each of `count` blocks must be, as far as its header says that
-// it reaches.
+// For the reader of segments: the expected CRC of each of `count` blocks, over the length given in its
+// header.
 WARPSIGHT_EXPORT void ws_block_crcs(const void* blocks, uint64_t count, uint32_t* crcs) {
   using warpsight::crc32;
   const char* block = static_cast<const char*>(blocks);

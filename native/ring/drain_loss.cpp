@@ -1,4 +1,4 @@
-// What the drainer reports about losses, in rows of its own.
+// The drainer's reports of losses, as rows of its own.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -110,7 +110,7 @@ void Drainer::add_sentences() {
   }
 }
 
-// Takes up a loss, always: where there is no room for another row, a row with the same cause grows.
+// Records a loss in any case: if there is no space for another row, a row with the same cause grows.
 void Drainer::tell(const Loss& loss) {
   if (own_losses_.append(&loss, sizeof(loss), {}, &losses_)) return;
   const auto same_cause = [&](const Loss& row) { return row.cause == loss.cause && row.kind == loss.kind; };
@@ -175,8 +175,8 @@ void Drainer::tell_losses(bool all) {
   }
 }
 
-// These rows are on disk: from here on nobody reports them again. A drainer that dies just before it gets
-// here leaves rows that the next one's replace.
+// These rows are on disk and are not reported again. If a drainer dies just before this point, the next one's
+// rows replace its rows.
 void Drainer::note_told() {
   for (uint32_t i = 0; i < known_; ++i) {
     if (!rings_[i].noted) continue;

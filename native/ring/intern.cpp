@@ -25,7 +25,7 @@ LogChunk* g_first_chunk = nullptr;
 LogChunk* g_last_chunk = nullptr;
 SpinLock g_log_lock;  // protects the chunks
 
-// Room for a text and at least one zero behind it.
+// Space for a string and at least one zero after it.
 size_t kept_bytes(size_t text_bytes) { return (text_bytes + 8) & ~size_t{7}; }
 
 // An open-addressing table of one shard; grows by doubling, never shrinks.
@@ -45,7 +45,7 @@ constexpr uint32_t kShards = 64;
 StringShard g_strings[kShards];
 uint32_t g_next_string = kFirstStringId;  // atomic
 
-uint32_t g_event_limit = 0;  // atomic; texts of events that are remembered at most, 0 all
+uint32_t g_event_limit = 0;  // atomic; maximum number of event strings that are remembered, 0: all
 uint32_t g_event_texts = 0;  // atomic; of those, how many are
 uint32_t g_next_once = 0;    // atomic; the next once-id above kFirstOnceString, wraps within its range
 
@@ -119,7 +119,7 @@ void insert(StringShard* shard, const StringSlot& slot) {
   ++shard->used;
 }
 
-// The id and our copy of `text`; defines it when it is new. Id 0 when it could not be defined.
+// The id and our copy of `text`, which is defined if it is new. Id 0 if it could not be defined.
 StringSlot intern_slot(std::string_view text) {
   const uint64_t hash = hash_bytes(text.data(), text.size());
   StringShard& shard = g_strings[hash % kShards];
@@ -127,7 +127,7 @@ StringSlot intern_slot(std::string_view text) {
     {
       LockGuard guard(shard.lock);
       if (const StringSlot* known = find(shard, text, hash)) return *known;
-      // Published before the lock is released: nobody can write a row with an id that readers do not know.
+      // Published before the lock is released: no row can use an id that readers do not know.
       const String row = {__atomic_fetch_add(&g_next_string, 1u, __ATOMIC_RELAXED),
                           static_cast<uint32_t>(text.size())};
       if (append_definition(String::kKind, &row, sizeof(row), text, attempt == 1)) {
@@ -141,7 +141,7 @@ StringSlot intern_slot(std::string_view text) {
   return StringSlot{};
 }
 
-// Writes a text under an id of its own that nothing remembers.
+// Writes a string under a new id that is not remembered.
 uint32_t write_once(std::string_view text) {
   constexpr auto kFirst = static_cast<uint32_t>(kFirstOnceString);
   constexpr uint32_t kOnceIds = 0x7fffffff - kFirst;
@@ -240,7 +240,7 @@ void set_event_text_limit(uint32_t texts) { __atomic_store_n(&g_event_limit, tex
 
 namespace {
 
-// The slot of a text of an event; `text` is null in it when nothing remembers the id.
+// The slot of an event's string; its `text` is null if the id is not remembered.
 StringSlot event_slot(std::string_view text) {
   const uint32_t limit = __atomic_load_n(&g_event_limit, __ATOMIC_RELAXED);
   if (limit == 0) return intern_slot(text);

@@ -18,7 +18,7 @@ class SpinLock {
     }
   }
   void unlock() { held_.store(false, std::memory_order_release); }
-  // In a forked child: whoever held it does not exist any more.
+  // In a forked child: whoever held it no longer exists.
   void reset() { held_.store(false, std::memory_order_relaxed); }
 
  private:

@@ -108,7 +108,7 @@ uint32_t take(uint32_t* counter, uint32_t count, uint64_t limit) {
   return have;
 }
 
-// A ring the drainer has freed, with `blocks` blocks (0: any number); nullptr when there is none.
+// A ring released by the drainer, with `blocks` blocks (0: any number); nullptr if there is none.
 RingDescriptor* recycled_ring(const ArenaMap& map, uint32_t blocks) {
   if (load(&g_closed_rings, __ATOMIC_RELAXED) == 0) return nullptr;
   const uint32_t count = load(&map.header->ring_count, __ATOMIC_RELAXED);
@@ -136,8 +136,8 @@ RingDescriptor* fresh_ring(const ArenaMap& map, uint32_t blocks) {
   const uint32_t index = take(&header->ring_count, 1, kRingCapacity);
   if (index == ~0u) return nullptr;  // lost a race for the very last descriptor
   RingDescriptor* ring = &map.rings[index];
-  // New descriptors are zero, so free, but without blocks nobody takes them. Whoever sees the blocks must see
-  // that this one is taken, too.
+  // New descriptors are zero, so free, but cannot be claimed without blocks. Whoever sees the blocks must
+  // also see that this one is claimed.
   store(&ring->state, uint32_t{kClaiming}, __ATOMIC_RELAXED);
   ring->first_block = first;
   store(&ring->block_count, blocks);
@@ -150,7 +150,7 @@ BlockHeader* block_at(const ArenaMap& map, const RingDescriptor* ring, uint64_t 
   return reinterpret_cast<BlockHeader*>(map.blocks + index * kBlockBytes);
 }
 
-// Makes sure that block `sequence` has memory; the drainer touches none that has not.
+// Makes sure that block `sequence` has memory; the drainer touches only blocks that do.
 bool make_ready(const ArenaMap& map, RingDescriptor* ring, uint64_t sequence) {
   const uint64_t index = ring->block_count ? sequence % ring->block_count : 0;
   if (index < ring->ready) return true;
@@ -244,8 +244,8 @@ bool has_room(const RingDescriptor* ring) {
   return ring->produced - load(&ring->drained) < ring->block_count;
 }
 
-// Drops the oldest block that the drainer has not taken. Whoever moves `drained` past a block decides its
-// fate, so a row is either drained or counted here, never both.
+// Drops the oldest block that the drainer has not taken. Only the side that moves `drained` past a block
+// handles it, so a row is either drained or counted here, never both.
 void drop_oldest(const ArenaMap& map, RingDescriptor* ring) {
   uint64_t drained = load(&ring->drained);
   if (ring->produced - drained < ring->block_count) return;
@@ -337,7 +337,7 @@ bool next_block(Cursor* cursor, uint64_t epoch, FullPolicy policy) {
   return true;
 }
 
-// Makes `cursor` point at room for the row, in a block of the present epoch; false when there is none.
+// Points `cursor` at space for the row, in a block of the present epoch; false if there is none.
 bool make_room(Cursor* cursor, const Piece& piece, FullPolicy policy) {
   const uint64_t epoch = load(&g_epoch);
   if (!cursor->ring || cursor->epoch >> 32 != epoch >> 32) {

@@ -47,8 +47,8 @@
 
 namespace warpsight {
 
-// What a writer does when its ring is full: application threads follow the process's policy (FullPolicy), our
-// own threads wait (bounded) for the drainer.
+// What happens to a row if its ring is full: application threads follow the process's policy (FullPolicy);
+// our own threads wait (for a limited time) for the drainer.
 enum class OnFull { drop, wait };
 
 // WARPSIGHT_ON_FULL: what `OnFull::drop` means in this process.
@@ -59,13 +59,13 @@ void set_full_policy(FullPolicy policy);
 // drain.
 void set_wait_handler(void (*handler)());
 
-// Makes the arena of this process or returns the one that exists; nullptr with errno set on failure. It is a
-// file of `folder`, which outlives this process and whoever drains it, where that is a tmpfs with room; else
-// a sparse memfd. Not for forked children: `forget_arena` runs there first.
+// Creates the arena of this process, or returns the existing one; nullptr with errno set on failure. The
+// arena is a file in `folder` if that is a tmpfs with room, and then outlives this process and its drainer;
+// otherwise it is a sparse memfd. Do not call this in forked children before `forget_arena`.
 ArenaHeader* create_arena(const char* folder, uint32_t most_blocks = kBlockCapacity);
 ArenaHeader* arena();      // nullptr before create_arena and in a forked child
 int arena_fd();            // -1 likewise
-void remove_arena_file();  // its rows are safe elsewhere, or nobody wants them
+void remove_arena_file();  // its rows are safe elsewhere, or no longer needed
 uint32_t arena_blocks();   // blocks of this arena; fewer than kBlockCapacity under RLIMIT_FSIZE or RLIMIT_AS
 void forget_arena();       // after fork, in the child: drops every reference, writes nothing
 

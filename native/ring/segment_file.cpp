@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kOpenSuffix[] = ".open";
 
-// Writes all of it or says why not: a short write is followed by one that fails with the reason.
+// Writes all of it or returns the error: after a short write, the next write fails with the reason.
 int write_all(int fd, const char* bytes, size_t count, off_t offset) {
   while (count) {
     const ssize_t written = pwrite(fd, bytes, count, offset);
@@ -83,7 +83,7 @@ int SegmentFile::write(const void* block, uint32_t bytes, Slot* slot) {
 bool SegmentFile::has_room() {
   const off_t end = static_cast<off_t>(slots_) * static_cast<off_t>(kBlockBytes);
   const bool reserved = fallocate(fd_, FALLOC_FL_KEEP_SIZE, end, static_cast<off_t>(kBlockBytes)) == 0;
-  // File systems that know no reservations refuse for another reason, and take what there is room for.
+  // File systems without reservations fail with a different error, and accept data until they are full.
   return reserved || (errno != ENOSPC && errno != EDQUOT);
 }
 

@@ -21,9 +21,9 @@ class SegmentFile {
   SegmentFile(const SegmentFile&) = delete;
   SegmentFile& operator=(const SegmentFile&) = delete;
 
-  // Writes `bytes` bytes of a block at `slot` when that is in the open file, else at a new slot, which `slot`
-  // becomes. 0, or the errno of the write; the file then is as before. A kill in between leaves it as before,
-  // too.
+  // Writes `bytes` bytes of a block at `slot` if that is in the open file, otherwise at a new slot, and sets
+  // `slot` to it. Returns 0, or the errno of the write. If the write fails or the process is killed during
+  // it, the file stays as before.
   int write(const void* block, uint32_t bytes, Slot* slot);
   bool in_open_file(const Slot& slot) const { return slot.file == file_ && fd_ >= 0; }
   // Gives the slot that was written last back, to be overwritten.
@@ -31,7 +31,7 @@ class SegmentFile {
   // Reserves the next slot; false when the disk is full.
   bool has_room();
   bool is_full() const { return uint64_t{slots_} * 65536 >= segment_bytes_; }
-  // Begins a file with room on disk for its first block; without effect where there is none.
+  // Begins a file with disk space for its first block; does nothing if there is no space.
   void reserve();
   // Goes on in another such file; stays in the present one while that is empty, or there is no room.
   void renew();

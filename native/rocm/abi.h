@@ -35,7 +35,7 @@ struct Dim3 {
   uint32_t x, y, z;
 };
 
-// Kinds of both services. Their numbers are the same in all versions we serve; their names are checked.
+// Kinds of both services. Their numbers are the same in all supported versions; their names are checked.
 constexpr int kHipRuntimeApi = 5, kMarkerCoreApi = 7, kCodeObject = 10, kKernelDispatchCallback = 12;
 constexpr int kMemoryCopy = 10, kKernelDispatch = 11;
 constexpr int kRequestMemoryCopy = 11, kRequestKernelDispatch = 12;  // of external correlation ids

@@ -24,7 +24,7 @@ constexpr uint32_t kOwnHeaps = 2;             // heaps 1 and 2 are the device's 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the containers
 struct Known {
   std::unordered_map<uint64_t, uint16_t> device_of_agent;  // constant after load_agents
-  std::vector<Device> devices;                             // texts are added when rows are written
+  std::vector<Device> devices;                             // strings are added when rows are written
   std::vector<std::string> names, uuids, addresses;
   std::unordered_map<uint64_t, uint32_t> streams, queues;  // by handle
   uint32_t last_stream = 0;
@@ -34,8 +34,8 @@ Known& known() {
   static Known* const value = new Known;  // never destroyed: callbacks outlive static destructors
   return *value;
 }
-// Makes threads forget the handle they looked up last. Released under the lock with what has changed: a
-// thread that reads the number before it looks up can only take an id for older than it is.
+// Makes threads drop the handle they looked up last. Released under the lock together with the change: a
+// thread that reads the number before its lookup can only consider an id older than it is.
 std::atomic<uint32_t> g_stream_changes{0};
 bool g_devices_written = false;  // under the runtime's recorder lock
 
@@ -51,7 +51,7 @@ std::string pci_address(const Agent& agent) {
   return text;
 }
 
-// The kernel's own number of the device, which `warpsight devices` shows as well; "" where there is none.
+// The kernel's own number of the device, which `warpsight devices` shows as well; "" if there is none.
 std::string unique_id(const Agent& agent) {
   char path[96], line[128];
   snprintf(path, sizeof path, "/sys/class/kfd/kfd/topology/nodes/%u/properties", agent.node);

@@ -20,12 +20,12 @@ inline uint32_t context_of(uint16_t device) { return device == kNoDevice ? 0 : d
 // Rows of the devices and their contexts.
 void write_devices();
 
-// The id of a HIP stream by its handle: 0 the default stream, else a number that a destroyed stream takes
-// along.
+// The id of a HIP stream by its handle: 0 for the default stream, otherwise a number that is not reused after
+// the stream is destroyed.
 uint32_t stream_id(uint64_t handle);
 void forget_stream(uint64_t handle);
 
-// The stream id that stands for a hardware queue.
+// The stream id of a hardware queue.
 uint32_t queue_stream(uint64_t queue);
 
 // Writes the row of a device's stream, once. On the thread that reads records.

@@ -28,7 +28,7 @@ enum class ObjectAt : uint8_t {
   nowhere,
   value,
   pointed
-};  // pointed: what the call stored through the pointer
+};  // pointed: the value that the call stored through the pointer
 enum class BytesAt : uint8_t {
   nowhere,
   bytes,
@@ -51,7 +51,7 @@ struct ApiRule {
   uint8_t source_offset = kNowhere;  // of the address that a copy reads
 };
 
-// What is known of one operation of the loaded library.
+// What is known about an operation of the loaded library.
 struct Operation {
   const ApiRule* rule;
   uint16_t function;  // our number of it (warpsight_plugins/rocm/hip_functions.txt)
@@ -63,7 +63,7 @@ void index_operations();
 // Rows that name the functions our list does not have; when a recording begins.
 void write_function_names();
 
-// Of an operation that index_operations() has seen; others are nobody's.
+// The operation with this number; an unlisted one for numbers out of range.
 const Operation& operation_of(int number);
 
 // What to subscribe to: by settings().api ("default", "launches", "all", "off" or names, which may be

@@ -203,7 +203,7 @@ void on_dispatch(const Heard& heard) {
 
 int on_request(uint64_t, ContextId, int, int, uint64_t, UserData* external, void*) {
   const ThreadCalls& t = t_calls;
-  if (t.depth == 0 || !t.open[t.depth - 1].has_stream || !recording()) return 1;  // nothing to say
+  if (t.depth == 0 || !t.open[t.depth - 1].has_stream || !recording()) return 1;  // nothing to report
   const OpenCall& call = t.open[t.depth - 1];
   external->value = kOurs | (call.asynchronous ? kAsync : 0) | call.stream;
   return 0;

@@ -24,7 +24,8 @@ void on_marker(const Heard& heard);  // markers.cpp
 // Once, before the service of markers is configured.
 void prepare_markers();
 
-// Asked for each dispatch and copy, on the thread that makes it: the stream of the call it belongs to.
+// Called for each dispatch and copy, on the thread that makes it, to find the stream of the call it belongs
+// to.
 int on_request(uint64_t thread, ContextId context, int kind, int operation, uint64_t internal,
                UserData* external, void* data);
 // What an external correlation id says, when it is one that we gave.

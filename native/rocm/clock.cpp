@@ -40,7 +40,7 @@ void measure_clock() {
     width = after - before;
     offset = static_cast<int64_t>(time - (before + width / 2));
   }
-  // On a machine that has never slept the two are one clock, and what was measured before still holds until
+  // On a machine that has never slept, the two clocks are equal, and earlier measurements remain valid until
   // it sleeps.
   if (distance(offset, 0) <= width) offset = 0;
   if (distance(offset, g_offset.load(std::memory_order_relaxed)) > width)

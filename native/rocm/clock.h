@@ -1,4 +1,4 @@
-// rocprofiler-sdk's clock (CLOCK_BOOTTIME in all versions seen) as CLOCK_MONOTONIC.
+// rocprofiler-sdk's clock (CLOCK_BOOTTIME in all known versions) as CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,7 @@ void on_records(ContextId, BufferId, RecordHeader** headers, size_t count, void*
     if (header.kind == kKernelDispatch) kernel(*static_cast<const DispatchRecord*>(header.payload));
     if (header.kind == kMemoryCopy) copy(*static_cast<const CopyRecord*>(header.payload));
   }
-  // The library counts on for as long as the buffer lives.
+  // The library relies on it for the buffer's lifetime.
   uint64_t before = g_dropped.load(std::memory_order_relaxed);
   while (before < dropped && !g_dropped.compare_exchange_weak(before, dropped, std::memory_order_relaxed)) {
   }

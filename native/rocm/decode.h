@@ -1,4 +1,4 @@
-// Records of finished work, as rocprofiler-sdk hands them over on a thread of its own: late, in any order.
+// Records of finished work. rocprofiler-sdk hands them over on its own thread, late and in any order.
 #pragma once
 
 #include <cstddef>

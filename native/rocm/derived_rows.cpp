@@ -14,7 +14,7 @@ constexpr uint8_t kPinned = 2, kDevice = 3, kManaged = 5;  // CUpti_ActivityMemo
 
 bool named(const ApiRule& rule, const char* part) { return strstr(rule.name, part) != nullptr; }
 
-// Event handles are pointers; rows have 32 bits for an id, and the whole handle beside it.
+// Event handles are pointers; rows have 32 bits for an id, and a separate field for the whole handle.
 uint32_t event_id(uint64_t handle) { return static_cast<uint32_t>(handle >> 4 ^ handle >> 36); }
 
 void write_sync(const Api& call, uint32_t type, uint32_t stream, uint64_t event) {

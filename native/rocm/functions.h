@@ -23,7 +23,7 @@ namespace warpsight::rocm {
     Status (*)(int, OperationFunction, void*))                                    \
   X(timestamp, "rocprofiler_get_timestamp", Status (*)(uint64_t*))
 
-// A loss row says what is missing without one of these.
+// Without one of these, a loss row says what is missing.
 #define WARPSIGHT_ROCM_OPTIONAL(X)                                                                      \
   X(query_agents, "rocprofiler_query_available_agents", Status (*)(int, AgentsFunction, size_t, void*)) \
   X(request_service, "rocprofiler_configure_external_correlation_id_request_service",                   \

@@ -1,5 +1,5 @@
-// What a HIP call's arguments say: stream, object, size, launch shape. `arguments` is the struct that
-// rocprofiler-sdk hands over.
+// What a HIP call's arguments contain: stream, object, size, launch shape. `arguments` is the struct that
+// rocprofiler-sdk passes.
 #pragma once
 
 #include "ring/ring.h"
@@ -14,7 +14,8 @@ struct CallArguments {
   uint64_t object, bytes;
   uint64_t source;  // address that a copy reads, 0 none
 };
-// `done`: the call has returned without an error, so what it stored through its pointers can be read.
+// `done`: the call has returned without an error, so the values that it stored through its pointers can be
+// read.
 CallArguments call_arguments(const ApiRule& rule, const void* arguments, bool done);
 
 // The shape a launch asks for; false when its arguments do not have it.

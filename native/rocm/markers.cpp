@@ -1,5 +1,4 @@
-// ROCTx ranges and marks. No stack, as with NVTX: a range says itself where it is, and programs push
-// millions.
+// ROCTx ranges and marks. No stack, as with NVTX: a range names its place, and programs push millions.
 #include <cstring>
 
 #include "rocm/api_rules.h"

@@ -26,7 +26,7 @@ constexpr uint32_t kClockTicks = 50;     // between comparisons of the clocks
 constexpr uint32_t kLastDrainMs = 1000;  // for kernels still running when a recording ends
 constexpr uint32_t kDrainStepMs = 5;
 
-// Callbacks get their record by value, in one of two layouts; both say the same to us.
+// Callbacks receive their record by value, in one of two layouts, which are equivalent for us.
 template <class Correlation, void (*hear)(const Heard&)>
 void heard(CallbackRecord<Correlation> record, UserData*, void*) {
   hear({record.correlation.internal, record.operation, record.phase, record.payload});
@@ -172,7 +172,7 @@ void RocmRecorder::begin() {
   prepare_stacks();
 }
 
-// Hands over what is complete; `milliseconds` is the longest wait for kernels that still run.
+// Delivers complete records; `milliseconds` is the longest wait for running kernels.
 bool RocmRecorder::drain(uint32_t milliseconds) {
   const uint64_t made = dispatches_made();
   const uint64_t until = now_ns() + milliseconds * 1000000ull;

@@ -18,7 +18,7 @@ class RocmRecorder : public Recorder {
   // when nothing can be recorded; table loss says why.
   bool configure();
 
-  // What the library still held at its own end. Not under the runtime's lock.
+  // The records that the library still held when it was unloaded. Not under the runtime's lock.
   void finish();
 
  private:

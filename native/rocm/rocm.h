@@ -4,9 +4,8 @@
 
 namespace warpsight {
 
-// For a recording that starts inside a running program: makes us a tool of rocprofiler-sdk when that is still
-// possible and this process was asked to record ROCm; says so when it is not. Nothing but the beginning
-// matters.
+// For a recording that begins inside a running program: reports a loss if ROCm should be recorded and
+// rocprofiler-sdk no longer accepts tools. Does nothing unless `beginning`.
 void register_rocm_backend(bool beginning);
 
 }  // namespace warpsight

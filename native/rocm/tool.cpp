@@ -24,8 +24,8 @@ constexpr char kOurName[] = "warpsight";
 // rocprofiler-sdk has called us, or is about to. Of several callers one exchanges false for true, and goes
 // on.
 std::atomic<bool> g_configured{false};
-// The process that was configured; its forked children are none of ours. Stored once, before the library
-// knows what to call at its end.
+// The configured process; its forked children are not recorded. Stored once, before the library knows what to
+// call at its end.
 std::atomic<pid_t> g_owner{0};
 
 RocmRecorder& recorder() {
@@ -59,8 +59,8 @@ int count_one(void*, void* count) {
   return 0;
 }
 
-// Whether a ROCm runtime has started in this process, so that rocprofiler-sdk has looked for its tools: as
-// rocprofiler-register knows since ROCm 7, before that by the driver's device.
+// Whether a ROCm runtime has started in this process, so that rocprofiler-sdk has looked for its tools: known
+// from rocprofiler-register since ROCm 7, and from the driver's device before that.
 bool too_late() {
   void* library = loaded("librocprofiler-register.so.0");
   using Iterate = int (*)(int (*)(void*, void*), void*);

@@ -29,7 +29,7 @@ uint32_t intern_text(const char* text) { return text ? intern_event(text) : 0; }
 
 int written(bool ok) { return ok ? 0 : -ENOBUFS; }
 
-std::atomic<uint64_t> g_steps{0};  // iterations that the program has ended
+std::atomic<uint64_t> g_steps{0};  // iterations that the program has completed
 
 // Records or rests from now on: our thread follows the control word, and the caller waits until it has.
 void switch_now(ArenaHeader* header, uint32_t control) {
@@ -66,7 +66,7 @@ WARPSIGHT_EXPORT int ws_stop() {
 
 WARPSIGHT_EXPORT int ws_recording() { return recording(); }
 
-// Hands over what is complete, waiting `ms` milliseconds at most.
+// Delivers complete records, waiting at most `ms` milliseconds.
 WARPSIGHT_EXPORT int ws_flush(uint32_t ms) {
   flush_all(false, ms);
   return 0;
@@ -90,8 +90,8 @@ WARPSIGHT_EXPORT int ws_emit(const char* name, uint64_t start, uint64_t duration
   return written(write(row));
 }
 
-// An iteration of the program has ended: marks it, and begins or ends recording where the launcher asked for
-// it at this step, so that every rank of a job does it at the same one. The number of iterations so far.
+// Ends an iteration of the program: marks it, and starts or stops recording if the launcher requested it at
+// this step, so that all ranks of a job do so at the same one. Returns the number of iterations so far.
 WARPSIGHT_EXPORT uint64_t ws_step() {
   const uint64_t number = g_steps.fetch_add(1, std::memory_order_relaxed) + 1;
   ArenaHeader* header = arena();
@@ -135,7 +135,7 @@ WARPSIGHT_EXPORT int ws_pop() {
   return written(write(row));
 }
 
-// One moment, named. In the domain "warpsight.trigger" it asks the recording for what its triggers do.
+// A named instant. In the domain "warpsight.trigger", it triggers the recording's triggers.
 WARPSIGHT_EXPORT int ws_instant(const char* name, const char* domain) {
   if (!recording()) return 0;
   Marker row = marker(kInstant);
@@ -172,7 +172,7 @@ WARPSIGHT_EXPORT uint64_t ws_statistics(int which) {
   return which == 2 && here ? now_ns() - here->start_monotonic : 0;
 }
 
-// Few kinds, and none of them comes fast: half a gigabyte of addresses instead of two.
+// Few kinds, none of them frequent: half a gigabyte of addresses instead of two.
 constexpr uint32_t kOwnBlocks = 8192;
 
 // An arena without a connection, for the launcher's own rows, as a file of `folder` where that can be (NULL:

@@ -20,10 +20,10 @@ namespace warpsight {
 namespace {
 
 int g_listener = -1;  // under runtime().lock, or in a forked child without other threads
-char g_path[108];     // of the socket, likewise; empty without one
+char g_path[108];     // of the socket; empty without one
 pid_t g_owner = 0;    // the process that made it
 
-// A folder that only this user can enter: whoever can open the socket may have the process recorded.
+// A folder that only this user can enter: anyone who can open the socket may have the process recorded.
 bool own_folder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return false;
   struct stat status;

@@ -3,8 +3,8 @@
 
 namespace warpsight {
 
-// Listens at /tmp/warpsight-attach-UID/PID from a thread of its own, once per process; false when it cannot.
-// A process that nobody attaches to pays for a thread that sleeps in the kernel.
+// Listens at /tmp/warpsight-attach-UID/PID from its own thread, once per process; false if that fails. As
+// long as no one attaches, this costs only a thread that sleeps in the kernel.
 bool await_attach();
 
 // At exit: removes the socket.

@@ -13,9 +13,9 @@ struct Connection {
   std::string raw_directory;  // where to drain to when the launcher is gone; empty when it did not say
 };
 
-// Connects, says hello with the arena and waits (at most 5 s) for the answer. 0, or an errno: ECONNREFUSED
-// when nobody listens, EPERM when the launcher answered no (its reason is in `reason`). Leaves nothing open
-// when it fails.
+// Connects, sends a hello with the arena and waits (at most 5 s) for the answer. Returns 0 or an errno:
+// ECONNREFUSED if there is no listener, EPERM if the launcher refused (its reason is in `reason`). On
+// failure, nothing stays open.
 int connect_to_launcher(const std::string& path, int arena_fd, uint64_t arena_id, Connection* connection,
                         std::string* reason);
 

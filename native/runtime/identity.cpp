@@ -73,7 +73,7 @@ std::string read_file(const char* path, size_t most) {
   return text;
 }
 
-// The first of the variables that holds a number; -1 when none does.
+// The number in the first of the variables that has one; -1 if none does.
 int32_t first_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* value = getenv(name);
@@ -115,7 +115,7 @@ void write_process_row() {
   row.executable = intern(executable);
   row.host = intern(host);
   row.environment = intern(allowed_environment());
-  // In the order of src/warpsight/recorder/ranks.py: what is set nearest to the program comes first.
+  // In the order of src/warpsight/recorder/ranks.py: variables set closest to the program come first.
   row.rank = first_number({"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
                            "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX"});
   row.local_rank =
@@ -152,7 +152,7 @@ void refresh_thread_rows() {
     now.emplace(static_cast<uint32_t>(thread), std::move(name));
   }
   closedir(tasks);
-  g_names->swap(now);  // threads that ended are forgotten: their ids may come again
+  g_names->swap(now);  // drop threads that have exited: their ids may be reused
 }
 
 void forget_thread_names(bool forked) {

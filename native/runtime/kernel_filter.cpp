@@ -12,7 +12,7 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kRemembered = 1 << 16;  // name ids beyond it are decided anew each time
+constexpr uint32_t kRemembered = 1 << 16;  // name ids beyond it are decided again each time
 constexpr size_t kMostPatterns = 64;       // bits of g_matched
 
 enum Decision : uint8_t { kUnknown, kWanted, kUnwanted };

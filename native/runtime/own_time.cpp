@@ -3,7 +3,7 @@
 namespace warpsight {
 namespace {
 
-// A longer stay is rare (the thread lost its processor, or the ring was full) and stands for itself alone.
+// A longer stay is rare (the thread was preempted, or the ring was full) and counts only as itself.
 constexpr uint64_t kUsualMost = 50'000;
 
 }  // namespace
@@ -18,7 +18,7 @@ void OwnTime::add() {
   ArenaHeader* header = arena();
   if (!header) return;
   const auto site = static_cast<uint32_t>(site_);
-  // Relaxed: sums that the launcher reads when the process has ended; nothing is published by them.
+  // Relaxed: sums that the launcher reads after the process has exited; they publish nothing.
   __atomic_fetch_add(&header->own_calls[site], stays, __ATOMIC_RELAXED);
   __atomic_fetch_add(&header->own_ns[site], took * (took < kUsualMost ? stays : 1), __ATOMIC_RELAXED);
 }

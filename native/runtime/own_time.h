@@ -12,7 +12,7 @@ namespace warpsight {
 // In the order of layout.py's OWN_SITES.
 enum class OwnSite : uint32_t { cuda, range, opencl };
 
-// Stands for one stay in the recorder, from construction to destruction.
+// Represents one stay in the recorder, from construction to destruction.
 class OwnTime {
  public:
   // The distances between timed stays vary around kOwnSampled: stays come in pairs (the start and the end of

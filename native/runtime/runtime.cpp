@@ -31,7 +31,7 @@ WARPSIGHT_HOT_DATA volatile bool g_recording = false;
 namespace {
 
 constexpr uint32_t kExitFlushMs = 2000;
-constexpr uint32_t kRingEventTexts = 65536;  // of a flight recorder; what comes after is written each time
+constexpr uint32_t kRingEventTexts = 65536;  // of a flight recorder; later strings are written each time
 uint32_t g_forks = 0;  // generations of processes since the library was loaded; invalidates cached thread ids
 
 Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it until the process is gone
@@ -49,7 +49,7 @@ void publish_state() {
 
 void set_phase(Runtime& r, Phase phase) { r.phase.store(phase, std::memory_order_release); }
 
-// Waits under `lock` until our thread has served request `number`, or has ended; false after `ms`.
+// Waits under `lock` until our thread has served request `number`, or has exited; false after `ms`.
 bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
   const timespec until = deadline_after(ms);
   while (r.requests.served < number && r.thread_alive) {
@@ -58,7 +58,8 @@ bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
   return true;
 }
 
-// Waits until the thread of a recording that has ended is gone, with what CUPTI and the driver keep for it.
+// Waits until the thread of an ended recording has exited, along with the state that CUPTI and the driver
+// keep for it.
 void join_ended(Runtime& r) {
   pthread_mutex_lock(&r.lock);
   const bool ended = r.joinable && !r.thread_alive;
@@ -68,7 +69,7 @@ void join_ended(Runtime& r) {
   if (ended) pthread_join(thread, nullptr);
 }
 
-// Waits for what a recorder is doing at this moment, and until recorders have left.
+// Waits for a recorder's current operation, and until recorders have left.
 void leave() {
   Runtime& r = runtime();
   if (r.pid != getpid() || r.leaving) return;
@@ -102,8 +103,8 @@ void at_exit() {
     fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
 }
 
-// In a forked child: the parent's recording is none of ours. A child that uses a GPU itself starts its own,
-// unless the parent's recorders were at work: CUDA does not survive a fork, and neither does what they know.
+// In a forked child: the parent's recording does not apply. A child that uses a GPU itself starts its own,
+// unless the parent's recorders were active: neither CUDA nor their state survives a fork.
 void after_fork() {
   set_recording(false);
   Runtime& old = runtime();
@@ -161,7 +162,7 @@ void say_refused(const std::string& path, int error, const std::string& reason) 
   }
 }
 
-// Where a launcher has arenas, beside its socket.
+// The folder of a launcher's arenas, next to its socket.
 std::string arena_folder(const std::string& socket) {
   return socket.substr(0, socket.rfind('/') + 1) + "arenas";
 }
@@ -191,7 +192,7 @@ int start(Runtime& r, const std::string& path) {
   write_clock_row();
   report_start_problems();
   prepare_stacks();
-  // A dormant process follows its launcher's control word from here on, and records when that says so.
+  // From here on, a dormant process follows its launcher's control word, and records when told to.
   if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
   const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
   r.wants_record = (control & kControlRecord) && !(control & kControlStop);
@@ -294,7 +295,7 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, r.wants_record);
-  register_backends(true);  // before CUDA: a vendor's SDK may bring a libcuda of its own
+  register_backends(true);  // before CUDA: a vendor's SDK may bring its own libcuda
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   return 0;
 }

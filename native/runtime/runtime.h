@@ -31,12 +31,12 @@ class Recorder {
   virtual const char* name() const = 0;
   virtual void start() = 0;             // begin recording; called again after stop
   virtual void stop() = 0;              // disable, flush, leave no cost behind
-  virtual void flush(bool forced) = 0;  // hand over what is complete; forced: at exit, everything there is
+  virtual void flush(bool forced) = 0;  // hand over complete blocks; forced (at exit): everything
   virtual void leaving() {}             // exit() begins: libraries that were used may be gone when it ends
   virtual void exiting() {}             // the program exits; the last flush follows
   virtual void tick() {}                // every flush period while recording
-  // The program's own range (Settings::capture_range) began or ended, between start and stop: called on the
-  // thread of the program that said so, inside of its call.
+  // The program's own range (Settings::capture_range) began or ended, between start and stop. Called on the
+  // program's thread, inside the call that began or ended it.
   virtual void range(bool /*open*/) {}
 };
 
@@ -51,8 +51,8 @@ std::string recording_folder();
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
 void add_recorder(Recorder* recorder);
 
-// With Settings::capture_range: begins or ends recording at once, on the calling thread, when the program
-// says so. False when a recorder was busy for longer than `ms`.
+// With Settings::capture_range: begins or ends recording immediately, on the calling thread, when the program
+// requests it. False if a recorder was busy for longer than `ms`.
 bool switch_range(bool open, uint32_t ms);
 bool in_range();  // for recorders, inside of their methods
 

@@ -13,7 +13,7 @@ WARPSIGHT_HOT_DATA std::atomic<uint64_t> g_tick_length{0};
 #if defined(__x86_64__)
 namespace {
 
-constexpr uint64_t kShortestNs = 20'000'000;    // a comparison over less says little
+constexpr uint64_t kShortestNs = 20'000'000;    // a comparison over less is not meaningful
 constexpr uint64_t kLongestNs = 1'000'000'000;  // then a new one begins
 constexpr uint64_t kReadingNs = 500;            // a pair of readings further apart was interrupted
 constexpr uint64_t kAgree = 1000;  // lengths that differ by more than one part in this do not agree

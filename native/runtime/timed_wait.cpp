@@ -7,12 +7,12 @@
 namespace warpsight {
 namespace {
 
-// glibc has them from 2.30 on; without them these waits know the wall clock only.
+// glibc has them since 2.30; without them, these waits use the wall clock.
 using LockUntil = int (*)(pthread_mutex_t*, clockid_t, const timespec*);
 using WaitUntil = int (*)(sem_t*, clockid_t, const timespec*);
 
 void* newer(const char* name) {
-#ifdef __SANITIZE_THREAD__  // which would take what it does not intercept for no lock at all
+#ifdef __SANITIZE_THREAD__  // which would not recognize a lock it does not intercept
   (void)name;
   return nullptr;
 #else

@@ -80,7 +80,7 @@ void sleep_until_woken(Runtime& r) {
 
 void drain_ourselves() { runtime().drainer->poll(false); }
 
-// A launcher that closed the connection after a last visit of its drainer wants no more.
+// A launcher that closed the connection after its drainer's last visit needs nothing more.
 bool launcher_finished(const ArenaHeader* header) {
   return load(&header->drainer) == 0 && load(&header->heartbeat) != 0;
 }
@@ -106,7 +106,7 @@ void take_over(Runtime& r, uint64_t now) {
     fprintf(stderr, "warpsight: the launcher is gone, draining to %s\n", r.connection.raw_directory.c_str());
 }
 
-// Follows the control word; true when it says to stop for good.
+// Follows the control word; true if it requests a permanent stop.
 bool follow_control(Runtime& r, ArenaHeader* header) {
   const uint32_t control = load(&header->control);
   if (control == load(&header->control_ack)) return false;
@@ -123,7 +123,7 @@ void answer_flush(Runtime& r, ArenaHeader* header) {
   __atomic_store_n(&header->flush_done, asked, __ATOMIC_RELEASE);
 }
 
-// Serves what other threads asked for; true when this thread is to end.
+// Serves the requests of other threads; true if this thread should end.
 bool serve(Runtime& r) {
   pthread_mutex_lock(&r.lock);
   const Requests requests = r.requests;
@@ -169,8 +169,8 @@ void wait_to_take_over(Runtime& r, const ArenaHeader* header) {
   }
 }
 
-// Everything the recording still needs, then says to whoever waits that this thread is done. False when it
-// must not end before the process does.
+// Does everything the recording still needs, then notifies waiters that this thread is done. False if it must
+// not exit before the process does.
 bool wind_up(Runtime& r, bool exiting, bool stopped) {
   ArenaHeader* header = arena();
   if (!exiting) apply_record(r, false);
@@ -231,8 +231,8 @@ void* worker_main(void*) {
   const bool exiting = r.requests.exit;
   pthread_mutex_unlock(&r.lock);
   const bool may_end = wind_up(r, exiting, stop);
-  // CUPTI and the driver keep something for every thread that calls them, and take it down when that thread
-  // ends. While the process exits they take down the rest: so this thread stays until there is no process.
+  // CUPTI and the driver keep state for every thread that calls them, and free it when that thread exits.
+  // While the process exits they free the rest, so this thread stays until the process is gone.
   while (!may_end) pause();
   return nullptr;
 }

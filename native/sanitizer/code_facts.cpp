@@ -146,7 +146,7 @@ uint32_t scope_of(const Instruction& one) {
   return atomic ? kDevice : 0;
 }
 
-// What an instruction without a patch adds to the next one that has.
+// The contribution of an instruction without a patch to the next one that has one.
 uint32_t adds(const Instruction& one) {
   switch (one.operation()) {
     case kMembar: {
@@ -203,7 +203,7 @@ bool falls_through(const Instruction& one, uint32_t architecture) {
 uint32_t arrives(const Instruction& one) {
   if (!is_one_way(one)) return 0;
   const uint32_t barrier = one.form() == 0xb1d ? one.low >> 54 & 15 : 0;
-  if (barrier == 0 || barrier > 10) return kBehind;  // in a register, or beyond what the word holds
+  if (barrier == 0 || barrier > 10) return kBehind;  // in a register, or too large for the field
   return 1u << (20 + barrier);
 }
 
@@ -264,7 +264,7 @@ bool loops(const std::vector<Instruction>& code, int64_t at, uint32_t architectu
   return false;
 }
 
-// A load whose value is what a compare-and-swap in a loop expects is strong as the swap: what the two do is
+// A load whose value is expected by a compare-and-swap in a loop is as strong as the swap: together they form
 // one atomic.
 void mark_expected(const std::vector<Instruction>& code, uint32_t architecture, uint32_t* facts) {
   for (int64_t at = 0; at < static_cast<int64_t>(code.size()); ++at) {
@@ -281,8 +281,8 @@ void mark_expected(const std::vector<Instruction>& code, uint32_t architecture, 
   }
 }
 
-// What is passed on the ways from the patched instructions before to each one, and from each one to those
-// behind.
+// Facts propagated along the paths from the patched instructions before to each one, and from each one to
+// those after it.
 void follow(const std::vector<Instruction>& code, uint32_t architecture, uint32_t* facts) {
   const int64_t count = static_cast<int64_t>(code.size());
   std::vector<uint32_t> before(code.size(), 0), behind(code.size(), 0);

@@ -11,7 +11,7 @@
 #define WS_BOTH static inline
 #endif
 
-// What a plan says of every delay.
+// A plan's parameters for all delays.
 struct WsRule {
   unsigned long long seed;
   unsigned long long threshold;  // a word of 32 bits below it: the occurrence waits

@@ -1,4 +1,4 @@
-// The delays of one context: where its points are on the device, and what is counted for them.
+// The delays of one context: where its points are on the device, and the counts kept for them.
 #pragma once
 
 #include <cuda.h>
@@ -33,8 +33,8 @@ class Delays {
   void change();
   // Whether the plan delays the launches of a stream; called for each launch of a function with points.
   bool stream_waits(CUstream stream);
-  // What a launch's description on the device needs, copied there in the order of its stream. The result is
-  // the memory's.
+  // Copies the data that a launch's description needs to the device, in the order of its stream. Returns the
+  // result of the memory operations.
   int describe(CUstream stream, void* handle, uint64_t warps, WsLaunch* launch);
 
  private:

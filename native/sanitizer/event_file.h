@@ -22,7 +22,7 @@ class EventFile {
   // Records as they lay in a ring: their lengths in words, and the words.
   void add_events(uint32_t ring, uint64_t sequence, const std::vector<uint8_t>& lengths,
                   const std::vector<uint64_t>& words);
-  // What a probe's map holds after a launch: words.
+  // The contents of a probe's map after a launch: words.
   void add_map(uint32_t launch, uint32_t map, const uint64_t* words, uint64_t count);
   // Says that something is missing.
   void lose(const std::string& cause, uint64_t count);

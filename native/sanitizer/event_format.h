@@ -26,7 +26,7 @@
 #define WS_OFFSETS 2     // base word, then a signed 32-bit offset for each active lane, two to a word
 #define WS_LIST 3        // a word for each active lane
 #define WS_VALUE_ONE 1   // one value for all lanes: 1 word, or 2 for 16 bytes
-#define WS_VALUE_EACH 2  // 4 bytes each (two to a word) up to 4 bytes, else 8 or 16
+#define WS_VALUE_EACH 2  // 4 bytes each (two to a word) up to 4 bytes, otherwise 8 or 16
 
 // Linear addresses: the base in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's
 // number. Bits 6-7 of the encodings say it of operand A, whose bits 0-1 are then 0 for sums and 1 for
@@ -66,13 +66,13 @@ struct WsBlocks {
 
 struct WsProbe;
 
-// What a patch is given (userdata): one for each launch that is recorded, in device memory.
+// A patch's argument (userdata): one for each recorded launch, in device memory.
 struct WsLaunch {
   unsigned long long* ring;                 // words, a power of two of them, in host memory
   unsigned long long mask;                  // words of the ring less one
   unsigned long long* head;                 // device: words handed out so far
   const volatile unsigned long long* tail;  // host: words drained so far
-  unsigned long long zero;  // what stands for a word of zero: random, so that no other word equals it
+  unsigned long long zero;                 // replaces a word of zero: random, so that no other word equals it
   volatile unsigned long long* tail_seen;  // device: the tail as it was last looked at
   unsigned long long* counter;  // device: records that passed the other conditions, for `every` and `first`
   unsigned long long first;     // records of this launch at most

@@ -1,4 +1,4 @@
-// How event traces get into a process: the CUDA driver loads this library as CUDA_INJECTION64_PATH says.
+// Loads event tracing into a process: the CUDA driver loads this library through CUDA_INJECTION64_PATH.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ namespace warpsight {
 namespace {
 
 std::atomic<uint64_t> g_graphs{0};       // launches of graphs so far
-thread_local uint64_t t_graph = 1;       // number of the one that this thread is making
+thread_local uint64_t t_graph = 1;       // number of the call that this thread is making
 std::atomic<Tracer*> g_tracer{nullptr};  // null before the start and in a forked child
 std::atomic<MemoryStress*> g_stress{nullptr};
 constexpr int kNotStressed = 125;  // exit code of a run that cannot be judged
@@ -138,9 +138,9 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   return 1;
 }
 
-// Begins a trial in a process that makes several: launches count from 0 again, and delays follow from this
-// seed; `on` 0: patched code runs, and nothing waits. False when this process has no plan. Kernels that were
-// launched before keep what they have.
+// Begins a trial in a process that runs several: launches count from 0 again, and delays are drawn from this
+// seed; with `on` 0, patched code runs without waiting. False if this process has no plan. Kernels launched
+// earlier are unaffected.
 extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_t seed, int on) {
   if (warpsight::MemoryStress* const stress = warpsight::g_stress.load()) {
     stress->begin_trial(seed, on != 0);
@@ -150,8 +150,8 @@ extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_
   return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
 }
 
-// Another plan for what is launched from now on, with no code but that of the first. False when this process
-// has none, or the file is not there.
+// Sets another plan for later launches, limited to the code of the first one. False if this process has none,
+// or the file is missing.
 extern "C" __attribute__((visibility("default"))) int warpsight_race_plan(const char* path) {
   warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
   return tracer != nullptr && tracer->change_plan(path) ? 1 : 0;

@@ -158,7 +158,8 @@ bool MemoryStress::launch_next(CUdevice number, Device* device, uint64_t stream)
                        kStressCounter};
   ws_philox(x, static_cast<unsigned int>(rule.seed), static_cast<unsigned int>(rule.seed >> 32));
   if ((x[3] & ~3u) >= rule.threshold) return false;
-  // What did most on GPUs: many threads that read a few lines, as long as the program's kernels last.
+  // The pattern that had most effect on GPUs: many threads reading a few lines, for as long as the program's
+  // kernels run.
   WsStress stress = {};
   stress.ns = rule.floor_ns + (x[0] * (static_cast<uint64_t>(rule.ceiling_ns) - rule.floor_ns + 1) >> 32);
   stress.seed = x[0] ^ x[1];

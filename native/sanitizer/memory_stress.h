@@ -22,7 +22,7 @@ class MemoryStress {
   void start();
   // A trial begins: kernels count from 0 again; `on` false: none is launched.
   void begin_trial(uint64_t seed, bool on);
-  // Ends the thread; false when stress was asked for and no kernel was launched.
+  // Ends the thread; false if stress was requested and no kernel was launched.
   bool stop();
 
  private:
@@ -42,7 +42,7 @@ class MemoryStress {
   std::mutex mutex_;  // protects what follows up to the threshold
   WsRule rule_;
   uint64_t next_ = 0;  // kernel
-  bool wanted_;        // kernels, in a trial or, where there are none, in the process
+  bool wanted_;        // kernels, in a trial or, outside of trials, in the process
   bool trials_ = false;
   const unsigned long long threshold_;  // of the plan as it was read
   std::atomic<bool> stopping_{false};

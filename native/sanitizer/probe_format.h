@@ -1,4 +1,4 @@
-// What a probed launch shares with the device code of its probes: probes.cu, and what
+// What a probed launch shares with the device code of its probes: probes.cu, and the code that
 // warpsight/sass/probes/ptx.py writes.
 #pragma once
 

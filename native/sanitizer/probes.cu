@@ -47,8 +47,8 @@ DEVICE u64* element(const void* userdata, u32 map, u32 scope, u64 words, i64 key
   return nullptr;
 }
 
-// How many lanes this one stands for: where all lanes at work here bring one value to one element, the first
-// brings it for all, and the others nothing.
+// How many lanes this lane represents: if all active lanes bring one value to one element, the first brings
+// it for all of them.
 DEVICE u32 lanes_for(const u64* at, u64 value) {
   const u32 lanes = __activemask();
   int same_place, same_value;
@@ -71,7 +71,8 @@ DEVICE void raise(u64* at, u64 value) {
 
 }  // namespace
 
-// The launch that an instruction belongs to, which the kernels of a graph look for; null where there is none.
+// The launch that an instruction belongs to (found by searching, for the kernels of a graph); null if there
+// is none.
 PROBE const void* wsp_launch(const void* userdata, u64 pc) {
   const auto* launch = static_cast<const WsLaunch*>(userdata);
   while (launch != nullptr && launch->probe->bytes != 0 && pc - launch->probe->pc >= launch->probe->bytes)
@@ -107,7 +108,7 @@ PROBE i64 wsp_sectors(u32 lanes, u64 address) {
   return __popc(__ballot_sync(lanes, (same & below) == 0));
 }
 
-// Half of what a lane stores, or of the memory that it loads from just before it does; 0 where it is unknown.
+// Half of what a lane stores, or of the memory that it loads from, read just before the load; 0 if unknown.
 PROBE i64 wsp_value(const void* data, u32 what, u32 half) {
   const u32 size = what >> 16 & 255;
   const auto* bytes = static_cast<const volatile unsigned char*>(data);

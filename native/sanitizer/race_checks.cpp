@@ -96,7 +96,8 @@ SanitizerResult RaceChecks::upload(Kernel* kernel, Sanitizer_StreamHandle stream
   return result;
 }
 
-// Gives the launch rows and numbers of blocks. Where these begin again, what was noted by them is forgotten.
+// Assigns rows and block numbers to the launch. When these start over, everything noted under them is
+// dropped.
 SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* race) {
   const uint64_t threads = 1ull * data.blockDim_x * data.blockDim_y * data.blockDim_z;
   const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;

@@ -1,4 +1,5 @@
-// Race detection in one context: its memory on the device, and what the patches are told of each launch.
+// Race detection in one context: its memory on the device, and the information that the patches get about
+// each launch.
 #pragma once
 
 #include <map>

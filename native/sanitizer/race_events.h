@@ -1,4 +1,4 @@
-// What the classes of instructions mean to the detector, by the Sanitizer's numbers.
+// How the detector interprets the classes of instructions, by the Sanitizer's numbers.
 #pragma once
 
 #include "sanitizer/race_mbarriers.h"
@@ -86,7 +86,7 @@ WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared,
     check_bytes(me, access, size);
 }
 
-// A barrier, or what is waited for. `word`: what is in an mbarrier.
+// A barrier, or the object of a wait. `word`: the contents of an mbarrier.
 WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 word) {
   const u32 action = flags & 127, address = static_cast<u32>(a);
   if (kind == 6) barrier_arrive(me, address, b);

@@ -42,7 +42,7 @@
 #define WS_COMPONENTS 64u    // of a clock: 32 warps, 28 mbarriers, and of the clock of releases:
 #define WS_KNOWN_BLOCK 60u   // what was acquired within the block
 #define WS_KNOWN_DEVICE 61u  // and from other blocks
-#define WS_FOUND_DEVICE 62u  // what the next fence acquires, as a flag was found that another block wrote
+#define WS_FOUND_DEVICE 62u  // acquired by the next fence, because a flag was found that another block wrote
 #define WS_LARGEST_EPOCH 0xffffu
 
 // What is known of an instruction before it runs, one word each (code_facts.h):

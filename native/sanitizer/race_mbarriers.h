@@ -36,7 +36,7 @@ WS_HERE u32 own_word(const WsMe& me, const u64* at) {
 
 WS_HERE void set_word(const WsMe& me, u64* at, u32 value) { exchange(at, block_number(me) | value); }
 
-// Adds to a word of this block's; what it was.
+// Adds to a word of this block and returns the old value.
 WS_HERE u32 add_word(const WsMe& me, u64* at, u32 value) {
   const u64 number = block_number(me);
   for (u64 found = load(at);;) {
@@ -47,7 +47,7 @@ WS_HERE u32 add_word(const WsMe& me, u64* at, u32 value) {
   }
 }
 
-// Arrivals of a phase, by what is in an mbarrier as sm_90 lays it out; 0 when that is not known.
+// Arrivals of a phase, from the contents of an mbarrier as sm_90 lays it out; 0 if that is not known.
 WS_HERE u32 expected_arrivals(const WsMe& me, u64 word) {
   return me.race->phases != 0 && !in_cluster(me.race) ? (0x100000u - (static_cast<u32>(word) >> 1)) & 0xfffff
                                                       : 0;

@@ -6,7 +6,7 @@ typedef unsigned int u32;
 
 #ifdef __CUDACC__
 #define WS_HERE static __device__ __forceinline__
-#define WS_APART static __device__ __noinline__  // what is rare: its registers are not everyone's
+#define WS_APART static __device__ __noinline__  // rare cases: their registers should not burden all others
 
 WS_HERE u64 load(const u64* at) {
   u64 value;

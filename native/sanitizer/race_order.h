@@ -12,7 +12,7 @@
 #include "sanitizer/race_layout.h"
 #include "sanitizer/race_memory.h"
 
-// Counts what is not looked at, and tells of it whenever the count has doubled; the includer defines it.
+// Counts skipped accesses, and reports them whenever the count has doubled; the including file defines it.
 struct WsMe;
 WS_APART void leave_out(WsMe me, u32 cause);
 
@@ -33,7 +33,7 @@ WS_HERE u32 from_first(const WsMe& me, u32 value) {
   return __shfl_sync(me.lanes, value, __ffs(me.lanes) - 1);
 }
 WS_HERE void meet(const WsMe& me) { __syncwarp(me.lanes); }
-// Shared memory of a block, with what the driver reserves of it.
+// Shared memory of a block, including the driver's reserved part.
 WS_HERE u32 shared_bytes() {
   u32 bytes;
   asm("mov.u32 %0, %%total_smem_size;" : "=r"(bytes));
@@ -182,7 +182,7 @@ WS_HERE void release(const WsMe& me, bool to_device) {
   fence();
 }
 
-// What the fences do that are between this instruction and the one before.
+// The effect of the fences between this instruction and the one before.
 WS_HERE void pass_fences(const WsMe& me) {
   WsWarp* warp = me.warp;
   const u32 releases = WS_RELEASES(me.facts), acquires = WS_ACQUIRES(me.facts);
@@ -229,7 +229,7 @@ WS_HERE void barrier_arrive(const WsMe& me, u32 number, u32 threads) {
   next_epoch(me);
 }
 
-// Takes over what the warps of the block know now: for barriers whose arrivals are not seen.
+// Takes over what the warps of the block know now, for barriers whose arrivals are not visible.
 WS_HERE void take_everything(const WsMe& me) {
   const WsWarp* warps = slot_of(me.race, me.block)->warps;
   for (u32 i = me.rank; i < me.race->warps; i += me.count)

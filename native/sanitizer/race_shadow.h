@@ -199,7 +199,7 @@ WS_HERE void check_found(const WsMe& me, const WsAccess& access, u64* reads, u64
   }
   if (warp_of(me, access, other) == ~0u) return;
   if (compare(me, access, other, false) && (other & 15 & ~access.bytes) == 0)
-    swap_if(reads, other, 0ull);  // whoever is after this write is after those reads
+    swap_if(reads, other, 0ull);  // a thread ordered after this write is ordered after those reads
 }
 
 // That several blocks read a word stays with it where no order with them can be known: what is added to the
@@ -210,7 +210,7 @@ WS_HERE u64 also_others(const WsRace* race, const WsWarp* own, u64 read) {
   return stays ? static_cast<u64>(kOtherBlocks) << 4 : 0;
 }
 
-// Takes note of an access to a word, and looks for what it races with.
+// Notes an access to a word, and looks for accesses that race with it.
 WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* writes, u64* reads) {
   u64 mine = packed(me, access, access.whole ? kSameWarp : kAlone);
   if (!access.write) mine |= also_others(me.race, me.warp, load(reads));
@@ -219,14 +219,14 @@ WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* writes, u64
   if (of_launch(me.race, before) || of_launch(me.race, other)) check_found(me, access, reads, before, other);
 }
 
-// What is noted of a line as of one of its words.
+// A note about a line, as a note about one of its words.
 WS_HERE u64 of_word(u64 line, u64 address) {
   if (line == 0) return 0;
   const u64 lane = static_cast<u32>(address) >> (2 + lane_of(line)) & 31;
   return (line & ~(31ull << 22)) | lane << 22;
 }
 
-// A word that is accessed by itself: what is noted of its line.
+// For a word that is accessed by itself: checks the note about its line.
 WS_HERE void check_line_of_word(const WsMe& me, const WsAccess& access, u64* line) {
   const u64 tag = me.race->tag;
   if (load(line + 1) != tag) {
@@ -268,5 +268,5 @@ WS_HERE void check_line_found(const WsMe& me, WsAccess access, u64* line, u64* w
   if (!access.write)
     mark_readers(me, access, line + 3, before);
   else if (ordered && warp_of(me, access, other) != ~0u)
-    swap_if(line + 3, other, 0ull);  // whoever is after this write is after those reads
+    swap_if(line + 3, other, 0ull);  // a thread ordered after this write is ordered after those reads
 }

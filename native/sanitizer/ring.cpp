@@ -44,7 +44,7 @@ size_t EventRing::drain(EventFile* file) {
     if (position_ - told >= kTailEvery) {
       told = position_;
       __atomic_store_n(tail_, position_,
-                       __ATOMIC_RELEASE);  // what was taken is zeroed before it is handed out
+                       __ATOMIC_RELEASE);  // zero memory before handing it out
     }
   }
   // Far ahead where the ring is damaged: no kernel waits for us.

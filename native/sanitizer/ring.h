@@ -12,8 +12,8 @@ namespace warpsight {
 // that is not there yet is zero.
 class EventRing {
  public:
-  // `words`: `mask` + 1 of them, zeroed; `tail`: where the device reads how far we are.
-  // `zero`: stands for a word of zero.
+  // `words`: `mask` + 1 words, zeroed; `tail`: where the device reads our progress. `zero`: replaces a word
+  // of zero.
   EventRing(uint32_t number, uint64_t* words, uint64_t mask, volatile uint64_t* tail, uint64_t zero)
       : number_(number), words_(words), mask_(mask), tail_(tail), zero_(zero) {}
 

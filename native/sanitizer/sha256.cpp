@@ -50,7 +50,7 @@ std::string sha256(std::string_view data) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
   size_t left = data.size();
   for (; left >= 64; left -= 64, bytes += 64) take(state, bytes);
-  unsigned char last[128] = {};  // what is left, a bit, zeros, and the length in bits
+  unsigned char last[128] = {};  // the remainder, a bit, zeros, and the length in bits
   if (left > 0) memcpy(last, bytes, left);
   last[left] = 0x80;
   const size_t size = left < 56 ? 64 : 128;

@@ -1,7 +1,7 @@
-// What a stressing kernel is asked for, shared by stress.cu and memory_stress.cpp.
+// The parameters of a stressing kernel, shared by stress.cu and memory_stress.cpp.
 #pragma once
 
-// What a warp does at each of four steps, over and over: two bits of `pattern` each.
+// A warp's repeated four steps: two bits of `pattern` each.
 #define WS_STRESS_LOAD 0
 #define WS_STRESS_STORE 1
 #define WS_STRESS_STORE_SAME 2  // all warps of a line write one word

@@ -183,8 +183,8 @@ bool Tracer::patch(CUmodule handle) {
   return result == SANITIZER_SUCCESS;
 }
 
-// Whether the module has code with points. A function that the plan knows with other code ends the program:
-// what its offsets mean there is not known.
+// Whether the module has code with points. If the plan knows a function with different code, the program
+// ends: its offsets would be meaningless there.
 bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* module) {
   struct Search {
     const DelayPlan* plan;
@@ -257,14 +257,14 @@ void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
   }
 }
 
-// Reads a kernel's code, and that of the module's functions that are none: it may call them.
+// Reads the code of a kernel, and of the module's other functions, which it may call.
 void Tracer::read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel) {
   if (context->races->knows(handle, kernel)) return;
   std::vector<PlacedCode> codes;
   const auto place = [&](const std::string& name, const std::string& code) {
     uint64_t pc = 0, size = 0;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) == SANITIZER_SUCCESS && size != 0)
-      codes.push_back({pc, code});  // with functions of its own behind it
+      codes.push_back({pc, code});  // its own functions follow
   };
   const auto own = module.codes.find(kernel);
   if (own != module.codes.end()) place(kernel, own->second);
@@ -273,7 +273,7 @@ void Tracer::read_code(CUmodule handle, Context* context, const Module& module, 
   context->races->read(handle, kernel, std::move(codes), module.architecture);
 }
 
-// Tells the device where the points of a kernel are, and those of functions that are none.
+// Sends the device the addresses of the points in a kernel and in other functions.
 void Tracer::place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel) {
   for (auto& [name, delayed] : module->delayed) {
     uint64_t pc = 0, size = 0;
@@ -284,8 +284,8 @@ void Tracer::place_points(CUmodule handle, Context* context, Module* module, con
   }
 }
 
-// Writes where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet,
-// and to ask where they are would load them, for which the driver waits for ever inside of a launch.
+// Writes the addresses of a kernel and of the module's other functions. Other kernels may not be loaded yet,
+// and asking for their addresses would load them, which deadlocks in the driver during a launch.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;
   if (functions_.function_pc(handle, kernel.c_str(), &begin, &bytes) != SANITIZER_SUCCESS) begin = 0;
@@ -321,7 +321,7 @@ void Tracer::describe_launch(const Sanitizer_LaunchData& data, const Module& mod
       ",\"graph\":" + std::to_string(graph) + "}");
 }
 
-// What the launch's patches are to do.
+// The actions of the launch's patches.
 SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint64_t index, uint64_t graph,
                              Sanitizer_StreamHandle stream, Context* context, WsLaunch* launch) {
   launch->mode = request_.mode;
@@ -430,7 +430,7 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   return true;
 }
 
-// Whether the plan may delay a launch: it has points itself, or its module has some in functions that are no
+// Whether the plan may delay a launch: it has points itself, or its module has some in functions other than
 // kernels.
 bool Tracer::delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name,
                           uint64_t graph, uint64_t* index) {
@@ -444,7 +444,7 @@ bool Tracer::delay_wanted(const Sanitizer_LaunchData& data, Module* module, cons
   return context->delays->stream_waits(graph != 0 ? data.apiStream : data.stream);
 }
 
-// How long the host waits before it launches; kNoDelay where it has no such point.
+// How long the host waits before it launches; kNoDelay if it has no such point.
 uint64_t Tracer::host_delay(const Module& module, const std::string& name, uint64_t index) const {
   const auto own = module.delayed.find(name);
   if (own == module.delayed.end()) return kNoDelay;
@@ -476,8 +476,7 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
     uint64_t index = 0;
     const bool recorded = wanted(data, &module->second, name, graph, &index) &&
                           record(data, &module->second, name, index, graph);
-    // The kernels of one launch of a graph share what their patches are given: what the last of them says
-    // holds.
+    // The kernels of one graph launch share their patches' arguments: those of the last one apply.
     if (!recorded)
       functions_.set_launch_data(data.hLaunch, data.function, data.hStream,
                                  graph != 0 && graph == recorded_graph_ ? recorded_slot_ : nullptr);
@@ -513,8 +512,8 @@ size_t Tracer::drain_all() {
   return records;
 }
 
-// Where nothing comes for a while, what waits to be a whole block is written: a program that hangs is ended
-// without its exit handlers.
+// If nothing arrives for a while, partial blocks are written: a hung program is killed without running its
+// exit handlers.
 void Tracer::drain_loop() {
   uint32_t idle = 0;
   while (!stopping_.load(std::memory_order_acquire)) {

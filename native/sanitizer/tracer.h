@@ -43,7 +43,7 @@ class Tracer {
   bool begin_trial(uint64_t seed, bool delays);
   // See warpsight_race_plan.
   bool change_plan(const std::string& path);
-  // Drains what is there and ends the file.
+  // Drains the remaining records and ends the file.
   void stop();
   EventFile& file() { return file_; }
 
@@ -136,7 +136,7 @@ class Tracer {
   std::set<std::string> troubles_;                          // already reported
   uint32_t modules_seen_ = 0;
   uint32_t recorded_ = 0;                 // launches
-  const void* recorded_slot_ = nullptr;   // what the patches of the last recorded launch are given
+  const void* recorded_slot_ = nullptr;   // the arguments of the patches of the last recorded launch
   uint64_t recorded_graph_ = 0;           // the last launch of a graph with a recorded kernel
   uint64_t matching_ = 0;                 // launches of requested kernels so far
   std::set<uint64_t> graph_kernels_;      // where the probed kernels of that graph begin

@@ -19,7 +19,7 @@ DEVICE bool first_note(const WsLaunch* launch, u64 pc, u32 kind) {
   return true;
 }
 
-// The plan's point at an instruction; null where there is none.
+// The plan's point at an instruction, or null.
 DEVICE const WsPoint* point_at(const WsLaunch* launch, u64 pc, u32 kind) {
   const u64 wanted = (pc & 0xffffffffull) << 32 | kind;
   u32 low = 0, high = launch->point_count;

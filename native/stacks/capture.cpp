@@ -23,7 +23,7 @@ WARPSIGHT_HOT_DATA uint32_t g_depth = 128;
 WARPSIGHT_HOT_DATA uint32_t g_unloads = 0;
 constexpr PythonLayout k310 = compiled_layout(10), k311 = compiled_layout(11);
 constexpr PythonLayout k312 = compiled_layout(12), k313 = compiled_layout(13);
-WARPSIGHT_HOT_DATA uint32_t g_compiled = 0;  // which of these is the interpreter's layout, 0 none
+WARPSIGHT_HOT_DATA uint32_t g_compiled = 0;  // the index of the interpreter's layout, 0: none
 SpinLock g_ids_lock;                         // protects g_frame_ids and the tables of native_frames.cpp
 FrameIds* g_frame_ids = nullptr;  // never freed: other threads may be launching while the process exits
 
@@ -99,8 +99,8 @@ bool shows_loop(const Taken& taken) {
   return false;
 }
 
-// Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
-// Where they cannot be distinguished, all Python frames are between what they called and the interpreter's
+// Native frames, with each activation of the interpreter's loop replaced by the Python frames that ran in it.
+// If they cannot be told apart, all Python frames go between the functions they called and the interpreter's
 // innermost function.
 void add_native(const Taken& taken, FrameList* frames) {
   OwnMemory memory;
@@ -146,7 +146,7 @@ WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t threa
          walk_frames(layout, memory, frame, g_depth, false, chain);
 }
 
-// Reads the thread's Python frames into `chain`; false when there is nothing to be had.
+// Reads the thread's Python frames into `chain`; false if it has none.
 WARPSIGHT_HOT bool take_python(Chain* chain) {
   const Interpreter& python = g_interpreter;
   if (__builtin_expect(python.now() != Interpreter::State::ready, 0) && !check_interpreter()) return false;
@@ -203,9 +203,9 @@ __attribute__((noinline)) uint32_t waiters_stack(ThreadCache* cache, bool* final
   return id;
 }
 
-// The same, found once per pass where PyTorch numbers them. Where it does not (before 2.0), and while the one
-// who waits moves, looking again and again takes at most a part of the thread's time; launches between have
-// no stack.
+// The same, found once per pass if PyTorch numbers them. If it does not (before 2.0), and while the waiting
+// thread changes, repeated lookups are limited to a share of the thread's time; launches in between have no
+// stack.
 uint32_t stack_of_pass(ThreadCache* cache) {
   constexpr uint64_t kPart = 20;
   const int64_t pass = current_pass();
@@ -218,8 +218,8 @@ uint32_t stack_of_pass(ThreadCache* cache) {
   cache->look_again = begun + kPart * (now_ns() - begun);
   cache->pass_tried = pass;
   if (pass == kUnknownPass) {
-    // Somebody waits in PyTorch's backward, so it is there; most threads without frames are none of its
-    // engine.
+    // A thread waits in PyTorch's backward pass, so it exists; most threads without frames do not belong to
+    // its engine.
     if (id) {
       tell(&g_unnumbered_told,
            "PyTorch does not number its backward passes; only some launches of its engine have a stack");

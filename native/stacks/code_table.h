@@ -124,7 +124,7 @@ template <class Memory>
 bool instruction_offset(const PythonLayout& o, Memory& memory, const Place& place, uint64_t* offset) {
   *offset = place.instruction - (place.code + o.code_bytes);
   if (!o.code_copies) return true;
-  constexpr uint64_t kUnit = 2;  // an instruction pointer may stand one unit before the first instruction
+  constexpr uint64_t kUnit = 2;  // an instruction pointer may be one unit before the first instruction
   uint64_t units, copies, count, copy;
   if (!load(memory, place.code + o.object_size, &units)) return false;
   const uint64_t bytes = (units + 1) * kUnit;

@@ -20,9 +20,9 @@ class ElfFile {
   bool open(const char* path);
   bool is_open() const { return bytes_ != nullptr; }
 
-  // Value of a defined symbol, from .dynsym and, if `static_too`, .symtab. 0 when there is none.
+  // Value of a defined symbol, from .dynsym and, if `static_too`, .symtab; 0 if there is no such symbol.
   uint64_t symbol(std::string_view name, bool static_too) const;
-  // Name of the function that contains a virtual address (of the file); empty when there is none.
+  // Name of the function that contains a virtual address (of the file); empty if no function does.
   std::string_view function_at(uint64_t address) const;
   // Calls visit(name, start, size) for every function of both tables.
   template <class Visit>
@@ -30,7 +30,7 @@ class ElfFile {
 
   // The virtual address that file offset `offset` is loaded at; ~0 when it is not loaded.
   uint64_t address_of_offset(uint64_t offset) const;
-  std::string build_id() const;  // hexadecimal, empty when there is none
+  std::string build_id() const;  // hexadecimal, empty if the file has none
 
  private:
   struct Table {

@@ -1,4 +1,4 @@
-// An open-addressing table from a plain struct to an id: what the definition tables are made of.
+// An open-addressing table from a plain struct to an id: the basis of the definition tables.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class FlatTable {
   static_assert(sizeof(Key) % 8 == 0, "hashed as 64-bit words");
 
  public:
-  // The id kept under `key`, 0 when there is none.
+  // The id stored under `key`, or 0.
   uint32_t find(const Key& key) const {
     if (!capacity_) return 0;
     for (uint32_t at = slot_of(key);; at = (at + 1) & (capacity_ - 1)) {

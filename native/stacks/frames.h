@@ -32,8 +32,8 @@ constexpr uint64_t kMixA = 0x9e3779b97f4a7c15ull, kMixB = 0xbf58476d1ce4e5b9ull,
 constexpr uint64_t kMixD = 0xd6e8feb86659fd93ull, kMixE = 0xa0761d6478bd642full,
                    kMixF = 0xe7037ed1a0b428dbull;
 
-// A mark of what a str says: its hash where Python has computed it, else made from (at most 512 bytes of) the
-// text.
+// A fingerprint of a str's contents: its hash if Python has computed it, otherwise derived from the text (at
+// most 512 bytes).
 template <class Memory>
 WARPSIGHT_INLINE bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* mark) {
   uint64_t length, hash;

@@ -4,7 +4,7 @@ namespace warpsight {
 
 namespace {
 
-// A number in groups of six bits, lowest first; bit 6 says that more follow. The sign is the lowest bit.
+// A number in groups of six bits, lowest first; bit 6 means that more follow. The sign is the lowest bit.
 int signed_varint(const uint8_t* table, size_t bytes, size_t at) {
   uint32_t value = 0;
   for (int shift = 0; at < bytes && shift < 30; ++at, shift += 6) {

@@ -1,5 +1,5 @@
-// What the frame walker reads from: this process directly, another one (or this one, safely) through a system
-// call.
+// The source that the frame walker reads from: this process directly, or another one (or this one, safely)
+// through a system call.
 #pragma once
 
 #include <sys/types.h>

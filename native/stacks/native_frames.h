@@ -9,7 +9,7 @@ namespace warpsight {
 // has done it before.
 uint32_t return_addresses(uint64_t* addresses, uint32_t limit);
 
-// What the merge needs to know of an address.
+// The facts about an address that the merge needs.
 enum class AddressKind { plain, ours, interpreter, evaluator };
 
 // Addresses seen in this process. Not thread-safe: the caller holds the lock of stack definitions.

@@ -16,23 +16,22 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(time.tv_sec) * 1000000000u + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// What the program does between two launches: uses the caches for itself.
+// What the program does between two launches: it fills the caches with its own data.
 void use_caches(volatile uint8_t* memory, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; i += 64) memory[i] = static_cast<uint8_t>(memory[i] + 1);
 }
 
 }  // namespace
 
-// The calling thread's stack as a launch would take it, defined in this process's arena; 0 when there is
-// none.
+// The calling thread's stack as a launch would take it, defined in this process's arena; 0 if there is none.
 WARPSIGHT_EXPORT uint32_t ws_stack_take() {
   warpsight::prepare_stacks();
   return warpsight::capture_stack(1);
 }
 
-// Median time in ns of taking the calling thread's stack, over `times` times after the first; before each one
-// `beside` bytes of other memory are used (0: the stack stays in the nearest cache). The median clock reading
-// is subtracted.
+// Median time in ns of taking the calling thread's stack, over `times` times after the first; before each
+// one, `beside` bytes of other memory are touched (0: the stack stays in the nearest cache). The median clock
+// reading is subtracted.
 WARPSIGHT_EXPORT uint64_t ws_stack_cost(uint32_t times, uint32_t beside) {
   ws_stack_take();
   auto* memory = static_cast<uint8_t*>(calloc(1, beside + 64));

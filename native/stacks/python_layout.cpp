@@ -87,7 +87,7 @@ void read_objects(Words* words, PythonLayout* o) {
   o->text_ascii_bytes = words->next();
 }
 
-// What is not described but follows from what is: the fields around it have kept their order since 3.11.
+// Offsets that are not described but can be derived: the surrounding fields have kept their order since 3.11.
 void derive_rest(PythonLayout* o) {
   o->text_hash = o->text_length + 8;
   o->text_compact_bytes = o->text_ascii_bytes + 16;

@@ -50,7 +50,7 @@ constexpr uint32_t kNewestPython = 14;
 constexpr size_t kDebugOffsetsBytes =
     1024;  // enough of _PyRuntime to hold the newest _Py_DebugOffsets we know
 
-// Offsets of CPython 3.`minor` from the table; false where there are none.
+// Offsets of CPython 3.`minor` from the table; false if the table does not have that version.
 constexpr bool set_compiled_offsets(uint32_t minor, PythonLayout* o) {
   switch (minor) {
 #include "stacks/python_offsets.inc"
@@ -66,7 +66,7 @@ constexpr PythonLayout compiled_layout(uint32_t minor) {
 }
 
 // The complete layout of 3.`minor`. `runtime` is the start of _PyRuntime, at least kDebugOffsetsBytes, and is
-// only read for 3.13 and later. On failure returns why, else nullptr.
+// read only for 3.13 and later. Returns nullptr, or the reason for a failure.
 const char* python_layout(uint32_t minor, const uint8_t* runtime, PythonLayout* layout);
 
 // PY_VERSION_HEX as _PyRuntime describes itself, 0 before 3.13.

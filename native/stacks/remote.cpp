@@ -1,8 +1,7 @@
-// The host sampler: Python stacks of another process's threads, read from outside without stopping it.
-//
-// The launcher's thread calls this at a fixed rate. The process goes on running, so whatever is read may be
-// changing: a stack counts only when every frame runs inside its own bytecode, and usually only when the
-// thread was in the same frame after the walk as before it.
+// The host sampler: Python stacks of another process's threads, read from outside without stopping it. The
+// launcher's thread calls this at a fixed rate. The process keeps running, so the data may change during the
+// read: a stack counts only if every frame is inside its own bytecode, and usually only if the thread was in
+// the same frame before and after the walk.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,14 +76,14 @@ Sampler::~Sampler() {
   frame_ids_.clear();
 }
 
-// What a failed read means for the caller.
+// The meaning of a failed read for the caller.
 int Sampler::failure() const {
   if (kill(pid_, 0) != 0 && errno == ESRCH) return -ESRCH;
   char path[64];
   snprintf(path, sizeof(path), "/proc/%d/exe", pid_);
   char target[8];
   return readlink(path, target, sizeof(target)) < 0 ? -ESRCH
-                                                    : -EAGAIN;  // a zombie has no executable any more
+                                                    : -EAGAIN;  // a zombie no longer has an executable
 }
 
 int Sampler::sample() {
@@ -152,7 +151,7 @@ bool Sampler::sample_thread(uint64_t thread_state) {
   return true;
 }
 
-// Every code object's page with one call, and one more for their texts where fingerprints need them.
+// Every code object's page with one call, and one more for their strings if fingerprints need them.
 void Sampler::fetch_code(uint64_t frame) {
   uint64_t codes[kMostDepth] = {}, texts[3 * 128] = {};
   uint32_t count = 0;
@@ -233,8 +232,8 @@ uint32_t Sampler::thread_of(uint64_t thread_state) {
   return load(memory_, thread_state + o_.thread_ident, &thread) ? thread_from_pthread(thread) : 0;
 }
 
-// Before 3.11 Python knows only the pthread_t, the address of a descriptor in which the C library keeps the
-// id. Where, follows from the main thread, whose id is the process's.
+// Before 3.11, Python only knows the pthread_t, the address of a descriptor in which the C library keeps the
+// id. Its offset is derived from the main thread, whose id is the process's.
 uint32_t Sampler::thread_from_pthread(uint64_t pthread) {
   if (!thread_id_offset_ && !find_thread_id_offset(pthread)) return 0;
   uint32_t thread = 0;
@@ -256,7 +255,7 @@ bool Sampler::find_thread_id_offset(uint64_t pthread) {
   return false;
 }
 
-// R, S, D, T, Z …; 0 when the process has no such thread.
+// R, S, D, T, Z …; 0 if the process has no such thread.
 char Sampler::state_of(uint32_t thread) {
   auto known = state_files_.find(thread);
   if (known == state_files_.end()) {
@@ -272,7 +271,7 @@ char Sampler::state_of(uint32_t thread) {
   }
   char text[256];
   const ssize_t length = pread(known->second, text, sizeof(text) - 1, 0);
-  if (length <= 0) {  // it ended
+  if (length <= 0) {  // it exited
     close(known->second);
     state_files_.erase(known);
     return 0;
@@ -286,7 +285,7 @@ char Sampler::state_of(uint32_t thread) {
 
 }  // namespace warpsight
 
-// A sampler of the process's Python threads, or NULL when it has no interpreter that can be read (yet).
+// A sampler of the process's Python threads, or NULL if it has no readable interpreter (yet).
 WARPSIGHT_EXPORT void* ws_sampler_open(int pid) {
   warpsight::RemoteMemory memory(pid);
   warpsight::RemotePython python = {};

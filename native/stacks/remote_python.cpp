@@ -36,7 +36,7 @@ bool parse_mapping(const char* line, Mapping* mapping) {
 
 const char* base_name(const std::string& path) { return path.c_str() + path.rfind('/') + 1; }
 
-// 3.10 has no symbol with its version; the file is called libpython3.10.so or python3.10.
+// 3.10 has no symbol with its version; the file name is libpython3.10.so or python3.10.
 uint32_t minor_from_name(const std::string& path) {
   const char* name = strstr(base_name(path), "python3.");
   return name ? static_cast<uint32_t>(atoi(name + strlen("python3."))) : 0;

@@ -1,4 +1,4 @@
-// Host stacks of the calling thread, interned: what a launch row's `stack` column holds.
+// Host stacks of the calling thread, interned: the values of a launch row's column `stack`.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@ namespace warpsight {
 // late.
 void prepare_stacks();
 
-// The stack of the calling thread as settings().stacks asks for; 0 when there is none. Never takes the GIL,
-// never allocates after warm-up, never throws. `skip_native`: innermost native frames that belong to us.
+// The stack of the calling thread as configured by settings().stacks; 0 if it is empty. Never takes the GIL,
+// never allocates after warm-up, never throws. `skip_native`: the number of innermost native frames that
+// belong to us.
 uint32_t capture_stack(int skip_native = 1);
 
 struct ThreadCache;

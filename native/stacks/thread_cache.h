@@ -43,7 +43,7 @@ struct ThreadCache {
   uint64_t scratch[kMostDepth * kPlaceWords + kMostAddresses + 1];
   uint64_t log[kLogWords];
 
-  // The id kept for scratch[0:words]; 0 when there is none.
+  // The id stored for scratch[0:words], or 0.
   uint32_t find(uint64_t hash, uint32_t words) const;
   // The same by hash and length alone. For hashes of Chain::hash's kind: each step is a bijection of the hash
   // so far, so stacks that differ in one place never meet, and others do once in 2^64.

@@ -6,7 +6,7 @@
 
 namespace warpsight {
 
-// Appends one code point; lone surrogates and what is none become U+FFFD.
+// Appends one code point; lone surrogates and invalid code points become U+FFFD.
 void append_utf8(std::string* out, uint32_t point);
 std::string utf8(const wchar_t* text);
 

@@ -69,7 +69,7 @@ bool Waiter::is_backward(const Place& place) {
   return ends_with(file, now ? "torch/autograd/graph.py" : "torch/autograd/__init__.py");
 }
 
-// Only what it takes to know the function: most threads are not in this one.
+// Only enough to identify the function: most threads are not in this one.
 bool Waiter::waits(uint64_t thread) {
   const PythonLayout& o = python_.layout;
   uint64_t frame;

@@ -93,6 +93,9 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "top": ("warpsight.api.live", "top"),
 }
 
+#: Form of a value -> module that draws it.
+_DRAWERS = {"text": "warpsight.ui.render.answers", "html": "warpsight.ui.jupyter.display"}
+
 __all__ = [*_PUBLIC]
 
 
@@ -101,6 +104,13 @@ def load_ipython_extension(shell: object) -> None:
     from importlib import import_module
 
     import_module("warpsight.ui.jupyter").load_ipython_extension(shell)
+
+
+def _drawn(value: object, form: str) -> str:
+    """A value as `text` or `html`, for classes in layers below the modules that draw them (see `_display.py`)."""
+    from importlib import import_module
+
+    return str(import_module(_DRAWERS[form]).drawn(value))
 
 
 def __getattr__(name: str) -> object:

@@ -34,7 +34,7 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-#: What to say then, after what was being done.
+#: The message to add after the description of the failed action.
 NO_MEMORY = (
     "needs more memory than there is: choose a part (--from, --to, --device), or use a machine with more"
 )

@@ -1,4 +1,4 @@
-"""The backends of this package: a row here and a folder each, below native/ too where warpsight records in the process.
+"""The backends of this package: a row here and a folder each (also in native/ if warpsight records in the process).
 
 The core finds this table through the entry point `warpsight.backends`, as it finds any other package's.
 """

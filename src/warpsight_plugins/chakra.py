@@ -78,7 +78,7 @@ def _metadata(trace: StoredTrace, process: int) -> bytes:
 
 
 def _int64(field: int, value: int) -> bytes:
-    """A member of a oneof: written also when it is 0."""
+    """A member of a oneof, which is written even if it is 0."""
     return encode_one(field << 3) + encode_one(value)
 
 
@@ -145,7 +145,7 @@ def _kind(name: str) -> tuple[int, int]:
 
 
 def _dependencies(nodes: pa.Table) -> list[Column]:
-    """The node before on the same thread or stream, and the call that launched device work; -1 for none."""
+    """The previous node on the same thread or stream, and the call that launched device work; -1 for none."""
     count = len(nodes)
     host, track = nodes["host"].to_numpy(), nodes["track"].to_numpy().astype(np.int64)
     context = nodes["context"].to_numpy().astype(np.int64)

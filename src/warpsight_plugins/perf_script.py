@@ -34,7 +34,7 @@ _HEAD = (
     r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?:\[\d+\]\s+)?(?:[\w.]{4,6}\s+)?"
     r"(?P<seconds>\d+)\.(?P<fraction>\d{6,9}):\s+(?:\d+\s+)?(?P<event>\S+):(?:\s.*)?$"
 )
-#: Bytes of a sample's first line at most: the expression goes over a line of blanks again and again.
+#: Maximum bytes of a sample's first line: the expression rescans a line of spaces.
 _LONGEST_HEAD = 4096
 _SNIFF = re.compile(_HEAD.encode())
 _FRAME = re.compile(r"^\s*([0-9a-f]+)\s+(.*?)(?:\s+\(([^()]*(?:\([^()]*\))?[^()]*)\))?\s*$")
@@ -88,7 +88,7 @@ def parse_stacks(data: bytes) -> Samples:
 
 
 def _frames(body: str) -> tuple[Frame, ...]:
-    """Frames of a block from the outermost inwards; perf lists the innermost first."""
+    """Frames of a block, outermost first; perf lists the innermost first."""
     frames: list[Frame] = []
     for line in body.splitlines():
         match = _FRAME.match(line)

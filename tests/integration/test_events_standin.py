@@ -177,7 +177,7 @@ def test_races_of_the_device_are_told_with_their_places(programs: Programs, tmp_
     assert race.first.place == race.second.place
     assert race.first.place.function == programs.kernel
     assert notes == (
-        "accesses were not looked at, as there was no memory for their shadow: more with --shadow-mib (at least 4)",
+        "accesses were not checked for lack of shadow memory; --shadow-mib adds some (at least 4)",
     )
 
 

@@ -306,7 +306,7 @@ def test_a_difference_is_folded_with_both_weights(made, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(("--weight", "hours"), "there is no weight"), (("-o", "p.bmp"), "does not say the form"), (("--to", "bmp"), "no form"),
+    [(("--weight", "hours"), "there is no weight"), (("-o", "p.bmp"), "does not imply a form"), (("--to", "bmp"), "no form"),
      (("--rank", "7"), "has no rank 7"), (("--iteration", "100000"), "there is no iteration"), (("--by", "node"), "no split")],
 )  # fmt: skip
 def test_wrong_options_are_told_in_one_line(made, arguments, told, tmp_path):

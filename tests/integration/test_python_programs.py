@@ -99,7 +99,7 @@ def test_a_core_dump_prints_as_its_verb_does(tmp_path: Path) -> None:
     printed = subprocess.run([sys.executable, "-m", "warpsight", "core", "--top", "0", str(path)], capture_output=True, text=True,
                              check=True)  # fmt: skip
     assert str(ws.core(path, top=0)) == printed.stdout.rstrip()
-    assert report.document["places"] and "<pre>" in report._repr_html_()
+    assert report.document["places"] and "<pre " in report._repr_html_()
 
 
 def test_a_job_is_judged() -> None:

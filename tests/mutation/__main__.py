@@ -34,7 +34,11 @@ TESTS = {
     "model": ["tests/unit/model", "tests/unit/capture", "tests/unit/device_code", "tests/unit/api"],
     "kineto": ["tests/unit/formats/kineto"],
     "formats": ["tests/unit/formats", "--ignore=tests/unit/formats/kineto"],
-    "above": [f"tests/unit/{name}" for name in ("ui", "simulate", "sass", "replay", "cluster", "debug")],
+    "above": [
+        f"tests/unit/{name}"
+        for name in ("ui", "simulate", "sass", "replay", "cluster", "debug", "race", "machine")
+    ],
+    "recorder": ["tests/unit/recorder"],
     "truth": ["tests/truth"],
     "integration": ["tests/integration"],
 }

@@ -1,11 +1,10 @@
-// Loads the recorder into programs that use MACA. Preloaded (LD_PRELOAD) by `warpsight record --backend
-// maca`, and never otherwise: nothing is known to load a tool into such a program from outside.
-//
-// MCPTI has to know us before the program's first context. A program that links to the runtime has it loaded
-// when this library's constructor runs, after the runtime's own. One that loads it later (Python, say) comes
-// by here with its first call: the functions below are what programs begin with, found before the runtime's
-// because preloaded libraries come first, and dlsym for those who look functions up. Each is passed on as it
-// came.
+// Loads the recorder into programs that use MACA. Preloaded (LD_PRELOAD) by `warpsight record --backend maca`
+// only: there is no known way to load a tool into such a program from outside. MCPTI must know us before the
+// program creates its first context. If a program links to the runtime, the runtime is loaded when this
+// library's constructor runs, after the runtime's own. If it loads the runtime later (as Python does), its
+// first call passes through here: the functions below are those that programs begin with. They are found
+// before the runtime's because preloaded libraries come first, and dlsym covers programs that look functions
+// up. Each call is forwarded unchanged.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ int take_runtime(dl_phdr_info* info, size_t, void* path) {
   return 1;
 }
 
-// MACA's runtime, whatever version its file name ends with; nullptr while it is not loaded.
+// MACA's runtime, whatever version its file name ends with; nullptr until it is loaded.
 void* runtime() {
   const char* path = nullptr;
   return dl_iterate_phdr(take_runtime, &path) != 0 ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
@@ -54,7 +53,7 @@ void* runtime() {
 // Tells the recorder, once, that the runtime is there.
 void start() {
   if (g_started.load(std::memory_order_acquire) || t_starting || runtime() == nullptr) return;
-  t_starting = true;  // what the recorder itself calls comes by here too
+  t_starting = true;  // the recorder's own calls pass through here too
   const char* path = getenv("WARPSIGHT_LIBRARY");
   void* library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
   auto* loaded =
@@ -66,7 +65,7 @@ void start() {
 
 __attribute__((constructor)) void at_load() { start(); }
 
-// The runtime's function, also when the runtime is in nobody's global scope.
+// The runtime's function, even if the runtime is in no global scope.
 void* real_of(const char* name) {
   if (void* next = real_dlsym(RTLD_NEXT, name)) return next;
   void* library = runtime();

@@ -1,4 +1,4 @@
-"""Finding and loading libwarpsight.so; nothing else in the package knows where it is.
+"""Finds and loads libwarpsight.so. No other module knows where it is.
 
 A build without compiled parts still reads traces: only :func:`load` fails, with what to do about it.
 """
@@ -16,11 +16,11 @@ ENVIRONMENT = "WARPSIGHT_LIBRARY"
 
 
 class NativeMissingError(WarpsightError):
-    """There is no libwarpsight.so for this installation."""
+    """This installation has no libwarpsight.so."""
 
 
 def library_path() -> Path | None:
-    """Path of libwarpsight.so: WARPSIGHT_LIBRARY when set, else beside this module, or None."""
+    """Path of libwarpsight.so: WARPSIGHT_LIBRARY if set, otherwise next to this module, or None."""
     override = os.environ.get(ENVIRONMENT)
     path = Path(override) if override else Path(__file__).with_name("libwarpsight.so")
     return path.resolve() if path.is_file() else None

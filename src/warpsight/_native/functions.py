@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         c_int,
         c_int,
         c_char_p,
-    ),  # arena fd, directory: all at once, of an arena nobody uses; 0 or -errno
+    ),  # arena fd, directory: writes everything in an arena that is no longer used; 0 or -errno
     "ws_drain_statistic": (c_uint64, c_void_p, c_int),
     # ^ 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings, 4 rows lost to write errors, 5 errno of the last,
     #   6 rows lost in rings, 7 damaged blocks

@@ -1,4 +1,4 @@
-"""The selecting options that most questions share, as values from Python or texts from the command line."""
+"""The selection options that most questions share, as Python values or command-line strings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
     from warpsight.model.selection import Rows
 
-#: A time since the trace's start: a text with a unit (`"1.5s"`, `"200ms"`), or seconds.
+#: A time since the trace's start: a string with a unit (`"1.5s"`, `"200ms"`), or seconds.
 Time = str | float
 Numbers = int | Sequence[int]
 Words = str | Sequence[str]
 _TIME = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|min|h)?\s*$")
-#: Numbers that a message lists.
+#: Maximum numbers listed in a message.
 _MOST_LISTED = 20
-#: Tables whose rows name a stream or process, beside the one that defines it.
+#: Tables whose rows name a stream or process, besides the one that defines it.
 _NAMING = {
     "stream": ("kernel_ids", "memcpy", "memset", "sync", "event", "memory"),
     "process": (
@@ -74,7 +74,7 @@ def numbers(value: Numbers | None) -> tuple[int, ...]:
 
 
 def words(value: Words | None) -> tuple[str, ...]:
-    """One text or several as a tuple; None becomes an empty one."""
+    """One string or several as a tuple; None becomes an empty tuple."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 

@@ -1,8 +1,7 @@
-"""`ws.core("core.gpu")`: what `warpsight core` says of a GPU core dump, from Python."""
+"""`ws.core("core.gpu")`: the answer of `warpsight core` on a GPU core dump, from Python."""
 
 from __future__ import annotations
 
-import html
 import io
 import os
 from collections.abc import Sequence
@@ -10,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsight._display import HtmlShown
+
 
 @dataclass(frozen=True)
-class CoreReport:
-    """What a GPU core dump says; prints as `warpsight core` does. `document` is what `warpsight core --json` prints."""
+class CoreReport(HtmlShown):
+    """What a GPU core dump says. Prints as `warpsight core` does; `document` is the output of `warpsight core --json`."""
 
     document: dict[str, Any]
 
@@ -24,9 +25,6 @@ class CoreReport:
         stream = io.StringIO()
         summary.show(self.document, stream, len(self.document["places"]))
         return stream.getvalue().rstrip()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -61,7 +61,7 @@ def diff(
 
 
 def _read(side: Side, device: Numbers, process: Numbers) -> ReducedRun:
-    """One run; a trace that was opened here is closed at once: a run keeps what a comparison needs."""
+    """Read one run; a trace opened here is closed immediately, since a run keeps everything a comparison needs."""
     from warpsight.analysis.diff import runs
     from warpsight.formats.importing import open_any
 
@@ -72,7 +72,7 @@ def _read(side: Side, device: Numbers, process: Numbers) -> ReducedRun:
 
 
 def _expanded(side: Side | Sequence[Side]) -> list[Side]:
-    """The runs of a side, folders of traces as what is in them.
+    """The runs of one side; a folder of traces stands for the traces in it.
 
     Raises:
         UsageError: when it does not exist.
@@ -87,7 +87,7 @@ def _expanded(side: Side | Sequence[Side]) -> list[Side]:
 
 
 def _in_folder(path: str) -> list[str]:
-    """The traces in a folder; a path that is no such folder is itself the run."""
+    """The traces in a folder; a path to anything else is itself the run."""
     from warpsight.formats import registry
     from warpsight.formats.source import Source
 
@@ -119,7 +119,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _check_distinct(side: Sequence[Side]) -> None:
-    """Refuse a run that is given twice: it would look like a second run with identical times."""
+    """Refuse a run that is given twice, which would look like a second run with identical times."""
     seen: set[object] = set()
     for one in side:
         key = os.path.realpath(os.fspath(one)) if not isinstance(one, StoredTrace) else str(one.folder)

@@ -1,4 +1,4 @@
-"""New private files and folders: they get their name when complete, and never replace anything unasked."""
+"""New private files and folders: they get their name when complete, and never replace anything unless asked to."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import IO
 from warpsight.errors import WarpsightError
 from warpsight.model import private_files
 
-#: Errors of writing that do not say which file it was.
+#: Write errors that do not name the file.
 _NO_ROOM = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Refuse a place for a new file.
+    """Check that a new file may be created at a path.
 
     Raises:
         WarpsightError: when something is there and `force` is not set, or something that is not a file.
@@ -31,13 +31,13 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
-    """A new file of mode 0600 for bytes, removed when it was not finished.
+    """A new file of mode 0600 for bytes, removed if it is not completed.
 
     Raises:
         WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
     """
     check_free(path, force)
-    # A short name of its own: that of the file may be as long as names can be.
+    # A short name of its own, because the file's name may already have the maximum length.
     temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         descriptor = private_files.create(temporary, new=True)
@@ -56,7 +56,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
-    """A new folder of mode 0700 that gets its name when everything is in it.
+    """A new folder of mode 0700 that gets its name once everything is in it.
 
     With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
     """

@@ -65,7 +65,7 @@ class FlameOptions:
 
 @dataclass(frozen=True)
 class FlameChoice:
-    """Which rows the options mean, in a given trace: times and iterations differ from trace to trace."""
+    """The rows that the options select in a given trace: times and iterations differ between traces."""
 
     device: Sequence[int]
     stream: Sequence[int]
@@ -144,13 +144,13 @@ def form_of(to: str | None, out: Path | None) -> str:
     if out is None or named is not None:
         return named or "html"
     raise UsageError(
-        f"{out}: the name does not say the form: end it with .html, .svg, .png, .folded, .speedscope.json or .cpuprofile, or "
+        f"{out}: the name does not imply a form: use the suffix .html, .svg, .png, .folded, .speedscope.json or .cpuprofile, or "
         "use --to"
     )
 
 
 def redacted(trace: StoredTrace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
-    """The graph without private data: paths unless wanted, names of people and hosts, secrets."""
+    """The graph without private data: private paths (unless wanted), user and host names, secrets."""
     from warpsight.model.sharing.redaction import Redactor
 
     redactor = Redactor.of(trace, include=("paths",) if include_paths else ())
@@ -205,5 +205,5 @@ def _check_not_empty(trace: StoredTrace, graph: FlameGraph) -> None:
     samples = 0 if graph.weight == "samples" else count(trace)
     other = f"; --weight samples draws its {samples:,} samples of host threads" if samples else ""
     raise WarpsightError(
-        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} among what was asked for, so there is nothing to draw{other}"
+        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} in the requested part, so there is nothing to draw{other}"
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import io
 import time
 from collections.abc import Iterator
 from dataclasses import fields
 
+from warpsight._display import HtmlShown
 from warpsight.recorder.live.recording import Live, Snapshot, find
 
 
-class TopSnapshot(Snapshot):
-    """What `warpsight top` shows at one moment; prints as it does in a pipe."""
+class TopSnapshot(HtmlShown, Snapshot):
+    """One snapshot of `warpsight top`; prints as it does in a pipe."""
 
     def __str__(self) -> str:
         """The rates, kernels, counters and losses as lines."""
@@ -22,14 +22,11 @@ class TopSnapshot(Snapshot):
         view.write(self, stream)
         return stream.getvalue().rstrip()
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
 
 def top(
     recording: str | None = None, *, interval: float = 1.0, window: float = 5.0, count: int = 15
 ) -> Iterator[TopSnapshot]:
-    """Look at a running recording again and again: rates, how busy the GPUs are, kernels, stacks, counters, loss.
+    """Watch a running recording: rates, GPU utilization, kernels, stacks, counters and loss, refreshed repeatedly.
 
     `next(ws.top("run.warp"))` is one look. The iteration ends with the recording, whose end is the last snapshot. Only what the
     recording has written is read, and nothing disturbs it.
@@ -48,7 +45,7 @@ def top(
 
 
 def _looks(live: Live, interval: float, count: int) -> Iterator[TopSnapshot]:
-    shown: Snapshot = live.look(count)  # takes up what is there: rates need two looks
+    shown: Snapshot = live.look(count)  # reads the current state first: rates need two readings
     while shown.recording:
         time.sleep(interval)
         shown = live.look(count, count)

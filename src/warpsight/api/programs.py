@@ -5,7 +5,6 @@ Those that supervise a program do it in a process of their own, as `ws.run` does
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import HtmlShown
 from warpsight.api.run import Run
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder.child import python_command
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HangReport:
+class HangReport(HtmlShown):
     """What a process was doing; prints as `warpsight dump` does. `document` is what `warpsight dump --json` prints."""
 
     document: dict[str, Any]
@@ -37,9 +37,6 @@ class HangReport:
 
         return hang_page.text(self.document)
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return self.document
@@ -47,7 +44,7 @@ class HangReport:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """A watched run: how the program ended (128 + signal, 127, 126), and the report of each hang or crash, the first first.
+    """A watched run: how the program ended (128 + signal, 127, 126), and a report of each hang or crash in order.
 
     `path` holds the reports as pages, texts and JSON, with the last seconds as a trace; None where nothing happened.
     """
@@ -256,7 +253,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
 
 
 def _answer(arguments: Sequence[str]) -> str:
-    """What a verb prints, run in a process of its own; what it says when it fails is raised."""
+    """The output of a command run in a separate process; its error message is raised if it fails."""
     child = python_command("warpsight.ui.cli", *arguments, site=True)
     done = subprocess.run(child, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -268,7 +265,7 @@ def _answer(arguments: Sequence[str]) -> str:
 
 
 def _verb(arguments: Sequence[str], environment: Mapping[str, str] | None) -> int:
-    """Run a verb in a process of its own, on this terminal; its exit code."""
+    """Run a verb in a separate process on this terminal; returns its exit code."""
     child = python_command("warpsight.ui.cli", *arguments, site=True)
     return subprocess.run(
         child, env=None if environment is None else dict(environment), check=False

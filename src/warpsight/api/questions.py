@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import HtmlShown
 from warpsight.api import choice
 from warpsight.api.choice import Numbers, Time, Words
 from warpsight.errors import UsageError, choices
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Analyzed:
+class Analyzed(HtmlShown):
     """The result of :meth:`Questions.analyze`: a verdict if no analysis was named, and the results by name."""
 
     verdict: Verdict | None
@@ -51,18 +52,12 @@ class Analyzed:
             parts.insert(0, "\n".join((found.headline, found.summary, *listed)))
         return "\n\n".join(parts)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").analyzed_html(self))
-
 
 class Questions(StoredTrace):
     """A trace whose methods are the reading verbs."""
 
     def info(self) -> dict[str, Any]:
-        """Describe what the trace holds, how it was taken and what is missing, as in `warpsight info --json` (times in ns).
+        """Describe what the trace holds, how it was recorded and what is missing, like `warpsight info --json` (times in ns).
 
         :attr:`loss` is table `loss`, with every cause.
         """
@@ -390,7 +385,7 @@ class Questions(StoredTrace):
 
 
 def _cut(result: Result, top: int | None) -> Result:
-    """The first rows of each table; all for None and 0."""
+    """The first rows of each table; all rows for None and 0."""
     if not top:
         return result
     if top < 0:
@@ -399,6 +394,6 @@ def _cut(result: Result, top: int | None) -> Result:
 
 
 def _listed(names: Words) -> Sequence[str]:
-    """Several names, also as one text with commas between them."""
+    """Several names, given as a list or as one comma-separated string."""
     parts = names.split(",") if isinstance(names, str) else names
     return tuple(part.strip() for part in parts if part.strip())

@@ -65,7 +65,7 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
 
 
 def _values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as checked values, with the arguments of a vendor's recorder as one text."""
+    """The options as checked values, with a vendor recorder's arguments joined into one string."""
     arguments = options.get("backend_args", "")
     if not isinstance(arguments, str):
         options = {**options, "backend_args": shlex.join(map(os.fspath, arguments))}

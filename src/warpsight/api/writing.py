@@ -1,4 +1,4 @@
-"""A trace that writes: reports, exports, flame graphs, the timeline as text, one packed file."""
+"""Traces with methods that write: reports, exports, flame graphs, the timeline as text, one packed file."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Writing(Questions):
         include_environment: bool = False,
         source: bool = True,
     ) -> Written:
-        """Write one HTML page that says what is wrong and shows it, and opens offline.
+        """Write one HTML page that says what is wrong and shows it. The page works offline.
 
         Args:
             out: new file or open stream; NAME.report.html by default.
@@ -171,7 +171,7 @@ class Writing(Questions):
             Its path and bytes, and counts of slices, samples and so on.
 
         Raises:
-            UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path or
+            UsageError: for a format, kind or device that does not exist, a file that is also the input, or a critical path or
                 findings in a format that has no room for them.
             WarpsightError: when the file exists or cannot be written.
         """
@@ -290,7 +290,7 @@ class Writing(Questions):
 
 @contextmanager
 def opened(out: Output, force: bool, read: str = "") -> Iterator[IO[bytes]]:
-    """A new file for bytes, or the stream that was given, which stays open; never the file `read` that it is made from."""
+    """A new file for bytes, or the given stream, which stays open; never the input file `read`."""
     _check_other(out, read)
     if _is_stream(out):
         stream = cast(IO[bytes], out)
@@ -307,12 +307,12 @@ def _check_other(out: Output, read: str) -> None:
 
 
 def _first_name(path: str) -> str:
-    """The name of a trace up to its first dot."""
+    """The part of a trace's name before the first dot."""
     return Path(path.rstrip("/")).name.split(".")[0] or "trace"
 
 
 def _trace_stem(path: str) -> str:
-    """The name of a trace without the endings of packed, compressed and foreign files."""
+    """The name of a trace without the suffixes of packed, compressed and foreign files."""
     name = Path(path.rstrip("/")).name
     for end in (".gz", ".zst", ".zstd", ".zip"):
         name = name.removesuffix(end)
@@ -322,7 +322,7 @@ def _trace_stem(path: str) -> str:
 def _overlays(
     trace: StoredTrace, processes: Sequence[int], critical_path: bool, findings: bool
 ) -> list[Overlay]:
-    """What is drawn over the exported timeline."""
+    """The overlays drawn over the exported timeline."""
     from warpsight.model.selection import Rows
 
     rows = Rows(processes=processes)
@@ -356,7 +356,7 @@ def _written(out: Output, counts: Mapping[str, int]) -> Written:
 
 
 def _check_suffix(out: Output, to: str) -> None:
-    """Refuse a name that says another format than the one asked for, or a compression that there is not.
+    """Refuse a file name that implies a different format than the requested one, or an unsupported compression.
 
     Raises:
         UsageError: for `-o run.parquet` with `--to csv`; a name that says no format is fine.
@@ -378,7 +378,7 @@ def _check_suffix(out: Output, to: str) -> None:
 
 
 def _last_suffix(name: str) -> str:
-    """The suffix of a file's content, before that of its compression."""
+    """The content suffix of a file name, before any compression suffix."""
     for ending in (".zst", ".zstd", ".clp", ".gz", ".zip"):
         name = name.removesuffix(ending)
     return Path(name).suffix
@@ -387,7 +387,7 @@ def _last_suffix(name: str) -> str:
 def _write_parts(
     trace: StoredTrace, chosen: Exporter, parts: Mapping[str, Selection], out: Output, force: bool
 ) -> Written:
-    """Write one file per part into a new folder; the counts are sums."""
+    """Write one file per part into a new folder; returns the summed counts."""
     if _is_stream(out):
         raise UsageError("several processes are several files: name a folder, or choose one process")
     path, suffix = Path(cast(Any, out)), chosen.suffix

@@ -83,7 +83,7 @@ class Arena:
         *,
         windowed: bool = False,
     ) -> None:
-        """`windowed`: the segments are a window of a longer recording, as a flight recorder's are."""
+        """`windowed`: the segments are a window of a longer recording, as in a flight recorder."""
         self.name = name
         self.windowed = windowed
         self.pid = 0
@@ -104,7 +104,7 @@ class Arena:
         self.data_blocks = BlockTracker(anywhere=windowed)
         self.definition_blocks = BlockTracker()
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
-        #: Columns of launches of this segment, and which of them expect a kernel.
+        #: Columns of launches in this segment, and which of them expect a kernel.
         self._new_expected: list[tuple[Mapping[str, Array], Array]] = []
         self._processes = processes
         self._trace_devices = devices
@@ -145,7 +145,7 @@ class Arena:
 
     @property
     def device_library(self) -> str:
-        """The source to name for lost device records: whoever hands them over in this process."""
+        """The library to name for lost device records: the one that delivers them in this process."""
         platforms = {int(row["platform"]) for rows in self.kept["Device"] for row in rows}
         backend = registry.of_platform(platforms.pop()) if len(platforms) == 1 else None
         return (backend.library if backend is not None else "") or "cupti"
@@ -262,7 +262,7 @@ class Arena:
         self._new_expected.append((launches, expected))
 
     def take_expected(self) -> dict[str, Array]:
-        """The launches whose kernels are still missing; they are no longer tracked."""
+        """Return the launches whose kernels are still missing, and stop tracking them."""
         taken = self._expected
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
         return taken
@@ -299,7 +299,7 @@ class Arena:
         return {name: pick(values, places) for name, values in launches.items()}
 
     def note_clocks(self, rows: Array) -> None:
-        """Keep pairs of monotonic and real time for the manifest's fit; no clock shows more than 63 bits."""
+        """Keep pairs of monotonic and real time for the manifest's fit; clock values fit in 63 bits."""
         rows = rows[(rows["monotonic"] | rows["realtime"]) >> 63 == 0]
         self.clocks += list(zip(rows["monotonic"].tolist(), rows["realtime"].tolist(), strict=True))
 
@@ -336,7 +336,7 @@ class Arena:
         return out | self.correlations.state() | self.addresses.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Add what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
         self.data_blocks = BlockTracker.restore(state["blocks"], anywhere=self.windowed)
         self.threads = set(state["threads"].tolist())
         self.pid = int(state["pid"][0])

@@ -1,4 +1,4 @@
-"""Arenas as files in memory: they keep what a killed recording had not yet written.
+"""Arenas as files in memory, which preserve what a killed recording had not written yet.
 
 A recording has a folder in a tmpfs, and each recorded process makes its arena there. Who drains an arena to its end
 removes it, so what is found when launcher and program are gone holds the rows that neither wrote. Not in a file on
@@ -22,7 +22,7 @@ from warpsight.errors import TraceError
 
 PREFIX = "warpsight-arenas-"
 _MEMORY = Path("/dev/shm")
-#: How long rows that a killed recording left stay in memory, for `recover`.
+#: How long rows left by a killed recording stay in memory, for `recover`.
 _KEPT_S = 24 * 3600
 
 
@@ -39,7 +39,7 @@ def create() -> Path | None:
 
 
 def _sweep(before: float) -> None:
-    """Remove this user's arenas created before a time (seconds since 1970) that no process uses."""
+    """Remove this user's arenas that were created before a time (seconds since 1970) and are not used by any process."""
     with contextlib.suppress(OSError):
         for folder in _MEMORY.glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):
@@ -82,7 +82,7 @@ def users(arenas: Path) -> Iterator[int]:
 
 
 def _ours(arenas: Path) -> bool:
-    """Whether a folder belongs to this module and this user, rather than being named by a damaged recording."""
+    """Whether a folder belongs to this module and this user, since a damaged recording might name any folder."""
     try:
         status = arenas.lstat()
     except (OSError, ValueError):  # a zero byte in the name
@@ -93,7 +93,7 @@ def _ours(arenas: Path) -> bool:
 
 @contextlib.contextmanager
 def _alone(arenas: Path) -> Iterator[None]:
-    """Keep another process from adopting the same arenas."""
+    """Lock out other processes from adopting the same arenas."""
     lock = os.open(arenas, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Do device and host clocks agree? Launches come before kernels, ends of kernels before ends of waits."""
+"""Checks whether device and host clocks agree: launches must come before kernels, kernels must end before the waits for them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def note_kernels(arena: Arena, rows: RecordColumns, start: Array, duration: Arra
 
 
 def syncs(arena: Arena, rows: Array) -> None:
-    """Count waits that ended before a kernel of their stream or context that ran when they began."""
+    """Count waits that ended before a kernel of their stream or context that was running when they began."""
     if not arena.checked_kernels or not len(rows):
         return
     context, stream, start, end = (np.concatenate(c) for c in zip(*arena.checked_kernels, strict=True))

@@ -15,11 +15,11 @@ _LEAST_STEP_NS = 1_000_000
 def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
     """Fit `realtime = monotonic + offset + drift × (monotonic - first)` to pairs of readings.
 
-    Where the wall clock was set meanwhile, the line is that of the longest time between two such steps.
+    If the wall clock was set in between, the line is fitted to the longest time between two such steps.
 
     Returns:
         The manifest's entry: `first`, `last` as [monotonic, realtime] ns, `offset` ns, `drift` in parts per
-        million and `residual`, the largest distance from the line in ns; `steps` where there were some, as [monotonic, ns
+        million and `residual`, the largest distance from the line in ns; `steps`, if there were any, as [monotonic, ns
         forward]; an empty dict without pairs.
     """
     if not pairs:
@@ -35,7 +35,7 @@ def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
 
 
 def _steps(ordered: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The readings before which the wall clock was set, and by how much."""
+    """The readings before which the wall clock was set, and the size of each step."""
     out = []
     for place, ((before, real_before), (now, real_now)) in enumerate(itertools.pairwise(ordered), 1):
         moved = (real_now - real_before) - (now - before)

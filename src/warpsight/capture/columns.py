@@ -1,4 +1,4 @@
-"""NumPy columns as Arrow arrays: nulls, enumerations and texts, each without a loop over rows."""
+"""NumPy columns as Arrow arrays: nulls, enumerations and strings, each without a loop over rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def spread(value: npt.ArrayLike, count: int, kind: npt.DTypeLike | None = None) 
 
 
 def one_value(values: object) -> bool:
-    """Whether an array holds one value for all rows, as :func:`spread` makes it (not: happens to be equal)."""
+    """Whether an array holds one value for all rows, as created by :func:`spread` (not: happens to be equal)."""
     return isinstance(values, np.ndarray) and values.strides == (0,) and len(values) > 1
 
 
 def pick(values: Array, chosen: Array | slice) -> Array:
-    """The chosen rows (indices, mask or slice); a single value for all rows stays one."""
+    """The chosen rows (indices, mask or slice); a single value for all rows stays single."""
     if one_value(values):
         if isinstance(chosen, slice):
             return np.asarray(values[chosen])
@@ -40,7 +40,7 @@ def pick(values: Array, chosen: Array | slice) -> Array:
 
 
 def bits(values: Array, mask: int) -> Array:
-    """Which rows have one of the mask's bits."""
+    """Which rows have any of the mask's bits."""
     if one_value(values):
         return spread(bool(values[0] & mask), len(values))
     return np.asarray((values & mask) != 0)
@@ -68,7 +68,7 @@ def zero_is_null(values: Array) -> Nullable:
 
 
 def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") -> pa.DictionaryArray:
-    """Small numbers as texts; numbers without a name become `other`."""
+    """Enumeration codes as strings; codes without a name become `other`."""
     known = sorted(names)
     beyond = max(known, default=-1) + 1
     lookup = np.full(beyond + 1, len(known), np.int8)
@@ -78,7 +78,7 @@ def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") 
 
 
 def constant(values: object) -> bool:
-    """Whether every row has the same number: it compresses to nothing without a dictionary."""
+    """Whether every row has the same number, which compresses to nothing without a dictionary."""
     if isinstance(values, Nullable):
         values = values.values
     if one_value(values):

@@ -51,12 +51,11 @@ from warpsight.model.pandas_import import keep_pandas_out
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import damage, manifest
 
-#: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
-#: rest.
+#: A conversion request waits for this many bytes, so that parts do not become too small; finishing takes the rest.
 ENOUGH_BYTES = 16 << 20
-#: Segments of a round: bounds what a crash repeats and how long raw data stays.
+#: Segments per round: limits the work repeated after a crash and the lifetime of raw data.
 _ROUND_SEGMENTS = 8
-#: In `raw` of a flight recorder: the segments are what is left of a longer recording, and this is why they were kept.
+#: In `raw` of a flight recorder: the segments are the remainder of a longer recording, and this is why they were kept.
 WINDOW = "window.json"
 
 
@@ -130,7 +129,7 @@ class Converter:
             path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"
         ]
         if self._log is not None:
-            enough_bytes = 0  # its readers want to see kernels while the program runs
+            enough_bytes = 0  # readers of the log want to see kernels while the program runs
         if not waiting or sum(path.stat().st_size for path in waiting) < enough_bytes:
             return {"converted": 0, "kernels": self._writer.rows["kernel"]}
         with self._recovering():
@@ -173,7 +172,7 @@ class Converter:
 
     @contextlib.contextmanager
     def _recovering(self) -> Iterator[None]:
-        """After a failure go back to the last commit: the next attempt starts from the state on disk."""
+        """After a failure, return to the last commit, so that the next attempt starts from the state on disk."""
         try:
             yield
         except BaseException:
@@ -199,7 +198,7 @@ class Converter:
             self._take_segment(arena, path)
             self._converted.append(f"{path.parent.name}/{path.name}")
             last = number == len(segments)
-            # a flight recorder's window is converted in one go: it is waited for, and can be begun anew
+            # a flight recorder's window is converted at once: someone is waiting for it, and it can be restarted
             round_ends = number % _ROUND_SEGMENTS == 0 and self._window is None
             if (last and commit_last) or (round_ends and not last):
                 self._end_round()
@@ -208,7 +207,7 @@ class Converter:
         self._settle()
 
     def _take_segment(self, arena: Arena, path: Path) -> None:
-        """Convert one segment; one with impossible contents is dropped and does not harm the trace."""
+        """Convert one segment; one with impossible contents is dropped without harming the trace."""
         segment = open_segment(path)
         try:
             arena.take_events(segment)
@@ -277,7 +276,7 @@ class Converter:
             self._settle()
 
     def _settle(self) -> None:
-        """Commit the round that ended, if one is waiting, and remove its segments."""
+        """Commit the finished round, if one is waiting, and remove its segments."""
         if self._pending is None:
             return
         commit, parts = self._pending
@@ -311,7 +310,7 @@ class Converter:
         for table, listed in rows.items():
             data, wrong = columns.table(TABLES[table], listed)
             self._writer.add_arrow(table, self._part, data)
-            cause = "a number is none that its column can hold; the program has written into the recorder's memory"
+            cause = "a number does not fit its column; the program has written into the recorder's memory"
             losses.LossLog(self._losses).count("converter", cause, wrong, table, "lost")
         clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
         for moment, forward in clocks.get("steps", ()):
@@ -381,7 +380,7 @@ def _note_unknown_functions(arena: Arena, settings: str | None) -> None:
 
 
 def _window(raw: Path) -> dict[str, Any] | None:
-    """The window of a flight recorder's segments; None for a whole recording."""
+    """The window of a flight recorder's segments; None for a complete recording."""
     try:
         content = json.loads((raw / WINDOW).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -402,7 +401,7 @@ def _segments(folder: Path, prefix: str) -> list[Path]:
 
 
 def _answer(converter: Converter, line: str) -> dict[str, Any]:
-    """Do what one request asks."""
+    """Handle one request."""
     try:
         request = json.loads(line)
         action = request.get("do")
@@ -426,7 +425,7 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
 
 
 def _awaited() -> str:
-    """The folder that the first request names; empty when there was none."""
+    """The folder named by the first request; empty if no request named one."""
     try:
         return str(json.loads(sys.stdin.readline() or "{}").get("folder", ""))
     except ValueError:

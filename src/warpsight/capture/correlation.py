@@ -16,9 +16,9 @@ import numpy.typing as npt
 from warpsight.capture.columns import one_value, pick
 
 Array = npt.NDArray[Any]
-#: Ids a window holds before its older half is closed; memory is touched only as far as ids are used.
+#: Ids a window holds before its older half is closed; only the memory of ids in use is touched.
 WINDOW_IDS = 8_000_000
-#: Ids whose calls are kept across a commit: kernels arrive within far fewer.
+#: Number of ids whose calls are kept across a commit: kernels arrive within far fewer.
 SAVED_IDS = 1_000_000
 #: The OpenCL recorder's first correlation id (native/opencl/recorder.cpp).
 FIRST_OPENCL = 0x40000000
@@ -26,7 +26,7 @@ UNKNOWN = -1
 #: `flags` of an id
 LAUNCH, SEEN = 1, 2
 _RANGE = 1 << 32
-#: `call` is the stack + 1, so that untouched memory says "no call noted".
+#: `call` is the stack + 1, so that untouched memory means "no call noted".
 _TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 
 
@@ -128,7 +128,7 @@ class CallWindow:
         self._arrays["flags"][index] |= SEEN
 
     def seen(self, ids: Array) -> Array:
-        """Which of these noted launches have device rows."""
+        """Which of these launches have device rows."""
         if not len(ids):
             return np.zeros(0, bool)
         index = ids - self.base
@@ -141,7 +141,7 @@ class CallWindow:
         return out
 
     def _cover(self, ids: Array, first: int) -> Array:
-        """Make room for ids, the lowest being `first`, and give their places; negative ones are before the window."""
+        """Make room for ids, starting at `first`, and return their indices; negative indices are before the window."""
         last = int(ids.max())
         if not self._size:
             self._move(max(first - WINDOW_IDS // 8, 0))
@@ -153,13 +153,13 @@ class CallWindow:
         return ids - self.base
 
     def _move(self, base: int) -> None:
-        """Begin anew at another id, empty."""
+        """Start over at another id, with an empty window."""
         self._arrays = {name: np.zeros(WINDOW_IDS, kind) for name, kind in _TYPES.items()}
         self.base = max(base, 0)
         self._size = 0
 
     def _close(self, upto: int) -> None:
-        """Forget ids before `upto`, except launches without a kernel."""
+        """Drop ids before `upto`, except launches without a kernel."""
         cut = min(max(upto - self.base, 0), self._size)
         if not cut:
             return
@@ -178,7 +178,7 @@ class CallWindow:
         self._size = size
 
     def state(self) -> dict[str, Array]:
-        """Everything needed to continue in another process; of old ids only launches without a kernel."""
+        """Everything needed to continue in another process; of old ids, only launches without a kernel."""
         reference = -1 if self.reference is None else self.reference
         if self._size > 2 * SAVED_IDS:
             self._close(self.base + self._size - SAVED_IDS)
@@ -188,7 +188,7 @@ class CallWindow:
 
     @classmethod
     def restore(cls, state: dict[str, Array]) -> CallWindow:
-        """The window that gave `state`."""
+        """Rebuild a window from its `state`."""
         session, reference, base = (int(v) for v in state["window"])
         window = cls(session)
         window.reference = None if reference < 0 else reference
@@ -230,7 +230,7 @@ class Correlations:
         return [(self.window(k >> 1, k & 1), np.flatnonzero(key == k)) for k in known]
 
     def full_ids(self, session: Array, low: Array) -> Array:
-        """The full correlation ids of rows that have the low half."""
+        """The full correlation ids of rows that have only the lower half."""
         full = np.zeros(len(low), np.int64)
         for window, chosen in self.split(session, low):
             full[chosen] = window.full(window.unwrap(low[chosen]))

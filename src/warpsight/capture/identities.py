@@ -16,7 +16,7 @@ _FIRST_OPENCL_DEVICE = 256
 
 
 def driver_index(number: int) -> int:
-    """The driver's index of a device that recorded rows number `number`: OpenCL's count from 256, apart from CUDA's."""
+    """The driver's index of a device whose index in recorded rows is `number`: OpenCL's count from 256, separate from CUDA's."""
     return number - _FIRST_OPENCL_DEVICE if number >= _FIRST_OPENCL_DEVICE else number
 
 
@@ -54,12 +54,12 @@ class TraceDevices:
             known = self._known[row["uuid"]] = {"device": new_id(row["index"], self._taken), **row}
             self._taken.add(known["device"])
             self.rows.append(known)
-        else:  # counters and recorders each know some columns of one device
+        else:  # each of counters and recorders knows some columns of a device
             known.update({name: value for name, value in row.items() if known.get(name) is None})
         return int(known["device"])
 
     def unknown(self, index: int) -> int:
-        """The id of a device that rows name by index but no recorder described."""
+        """The id of a device that rows refer to by index but no recorder described."""
         return self.intern(
             {
                 "uuid": f"unknown-{index}",
@@ -90,7 +90,7 @@ class DeviceIndex:
         return int(self._ids[index])
 
     def translate(self, index: Array, none: int | None = None) -> Nullable:
-        """A column of indices; `none` stands for no device."""
+        """Translate a column of indices; `none` means no device."""
         if one_value(index):
             if none is not None and int(index[0]) == none:
                 return Nullable(spread(0, len(index), np.int16), spread(True, len(index)))

@@ -43,7 +43,7 @@ class Commit:
 
 
 def damaged(path: Path, error: BaseException) -> TraceError:
-    """The error for a journal that cannot have been written as it is."""
+    """The error for a journal whose contents are impossible."""
     reason = str(error).strip().partition("\n")[0] or type(error).__name__
     return TraceError(
         f"{path} is damaged ({reason}), so the rest of the recording cannot be joined to what was converted; the files in the "

@@ -39,7 +39,7 @@ _METHODS = {
 _OURS = re.compile(r"(^|[/\\])warpsight[/\\]inside[/\\][a-z_]+\.py$")
 _BETWEEN = re.compile(r"(^|[/\\])(contextlib\.py|libpython[^/]*|python[0-9.]*)$")
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
-#: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
+#: Ids are assigned from 1 upward; a higher one is damage, and must not size a lookup array.
 _MAXIMUM_ID = 1 << 28
 
 
@@ -49,7 +49,7 @@ class _Lookup:
     def __init__(self) -> None:
         self._ids = np.full(1024, _UNRESOLVED, np.int32)
         self._ids[0] = 0
-        #: Ids far above the others: texts of a flight recorder that were written for one row each.
+        #: Ids far above the others: strings of a flight recorder that were written for a single row.
         self._once: dict[int, int] = {}
         self.missing = 0
 
@@ -119,12 +119,12 @@ class LocalIds:
         self._our_frames: set[int] = set()
         self._between_frames: set[int] = set()
         self._native_frames: set[int] = set()
-        #: Local id of a stack that ends in a reporting function of ours, and in what is between -> trace id of its caller.
+        #: Local id of a stack that ends in one of our reporting functions or their internals -> trace id of its caller.
         self._called: dict[int, int] = {}
         self._between: dict[int, int] = {}
 
     def text(self, local: int) -> str:
-        """A string; empty for id 0 and for a lost one."""
+        """A string; empty for id 0 and for a missing one."""
         return self.strings.get(local, "")
 
     def texts(self, local: Array) -> pa.Array:
@@ -147,7 +147,7 @@ class LocalIds:
         return self._names.translate(local)
 
     def name_of(self, text: str) -> int:
-        """The trace's id of a name that was made here rather than recorded."""
+        """The trace's id for a name created here rather than recorded."""
         return self._trace.name(text)
 
     def shapes(self, local: Array) -> Array:
@@ -159,7 +159,7 @@ class LocalIds:
         return self._stacks.translate(local)
 
     def callers(self, local: Array) -> Array:
-        """The same for rows that a program reports through functions of ours: those frames are left out."""
+        """The same for rows that a program reports through our functions, whose frames are left out."""
         found = self.stacks(local)
         if not self._called:
             return found
@@ -220,7 +220,7 @@ class LocalIds:
             del self._waiting[number]
 
     def _note_caller(self, number: int, parent: int, frame: int, above: int) -> None:
-        """Remember who called, where a stack ends in functions of ours; `above` is its parent in the trace."""
+        """Remember the caller if a stack ends in our functions; `above` is its parent in the trace."""
         if frame in self._our_frames:
             self._called[number] = self._called.get(parent, self._between.get(parent, above))
         elif parent in self._called and frame in self._native_frames:  # ctypes, on its way to the recorder

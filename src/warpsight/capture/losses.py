@@ -1,4 +1,4 @@
-"""Losses in the trace: the reports of the recorders and of the conversion, summed by cause."""
+"""Losses in the trace, as reported by the recorders and the conversion, summed by cause."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LossLog:
         end: int | None = None,
         worst: int = 0,
     ) -> None:
-        """Add to the row with this cause, whose text names `worst` nanoseconds."""
+        """Add to the row with this cause, whose text includes the largest value, `worst` nanoseconds."""
         if not count:
             return
         row = self._counted.get((source, cause, kind, severity))

@@ -1,4 +1,4 @@
-"""Writing parts beside the conversion: two threads sort and encode while the next segment is decoded."""
+"""Writes parts in parallel with the conversion: two threads sort and encode while the next segment is decoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warpsight.model import private_files
 from warpsight.model.schema import TABLES
 from warpsight.model.storage import store
 
-#: Parts that may wait or be in work at once: bounds memory to a few decoded segments.
+#: Maximum parts waiting or in progress: bounds memory to a few decoded segments.
 _OUTSTANDING = 4
 
 
@@ -90,7 +90,7 @@ class PartWriter:
 
 
 def wait(parts: Iterable[Future[Path]]) -> None:
-    """Wait until parts are written.
+    """Wait until parts have been written.
 
     Raises:
         OSError: when one could not be written; the others are complete or absent.
@@ -101,7 +101,7 @@ def wait(parts: Iterable[Future[Path]]) -> None:
 
 
 def keep(parts: Iterable[Future[Path]]) -> None:
-    """Wait until parts would survive a power cut: what they were made of can be removed then.
+    """Block until parts would survive a power failure, so that the files they came from can be deleted.
 
     Raises:
         OSError: when one could not be written.
@@ -113,7 +113,7 @@ def keep(parts: Iterable[Future[Path]]) -> None:
 
 
 def _order(values: columns.Nullable | columns.Array | None) -> columns.Array | None:
-    """The order that sorts a column, nulls last; None when it is sorted."""
+    """The order that sorts a column, nulls last; None if it is already sorted."""
     if isinstance(values, columns.Nullable):
         if values.null is not None and values.null.any():
             return np.lexsort((values.values, values.null))

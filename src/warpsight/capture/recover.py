@@ -56,7 +56,7 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
 
 
 def _check_ended(root: Path) -> None:
-    """Refuse while the launcher runs, or a program that outlived it still writes."""
+    """Refuse while the launcher runs, or while a program that outlived it is still writing."""
     pid = _recording(root).get("pid")
     if isinstance(pid, int) and _is_recorder(pid):
         raise TraceError(f"{root} is still being recorded by process {pid}; stop that first")
@@ -68,7 +68,7 @@ def _check_ended(root: Path) -> None:
 
 
 def _adopt(root: Path) -> list[dict[str, Any]]:
-    """Write the rows that launcher and programs still had in memory when they ended; note a loss if that fails."""
+    """Write the rows that launcher and programs still had in memory when they exited; note a loss if that fails."""
     recording = _recording(root)
     arenas = recording.get("arenas")
     if isinstance(arenas, str) and arenas:
@@ -76,12 +76,15 @@ def _adopt(root: Path) -> list[dict[str, Any]]:
         _remove_socket(recording.get("socket"), arenas)
     if arenas != "":
         return []
-    cause = "there was no room in memory that outlives a process: the last rows of one that was killed with the launcher"
+    cause = (
+        "there was no space in memory that outlives a process: the last rows of a process that was killed with "
+        "the launcher are missing"
+    )
     return [{"source": "launcher", "cause": cause, "severity": "lost"}]
 
 
 def _remove_socket(path: object, arenas: str) -> None:
-    """Remove the socket of a launcher that is gone, and its folder, which has a link to the recording's arenas."""
+    """Remove the socket of a dead launcher, and its folder, which has a link to the recording's arenas."""
     if not isinstance(path, str):
         return
     with contextlib.suppress(OSError, ValueError):
@@ -106,7 +109,7 @@ def _settings(root: Path) -> dict[str, Any]:
 
 
 def _is_recorder(pid: int) -> bool:
-    """Whether the process still runs and is warpsight, not one that got its number later."""
+    """Whether the process is still running and is warpsight, not another one that reused its pid."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Jobs of many ranks: aligned clocks, matched collectives, and which rank holds the others up.
+"""Jobs of many ranks: aligned clocks, matched collectives, and which rank delays the others.
 
 import warpsight as ws
 

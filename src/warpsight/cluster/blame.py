@@ -1,4 +1,4 @@
-"""Whose fault a late entry is: a rank may come last because it waited for another rank before, in another group.
+"""The rank to blame for a late entry: a rank may come last because it waited for another rank earlier, in another group.
 
     group A   rank 0 |== waits for 1 ==|~~|                          rank 1 works too long: rank 0 waits for it in A,
               rank 1 |---- works ------|~~|                          therefore enters B late, and rank 2 waits there
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: Blame is handed on at most so many times, and until so little of it moves.
+#: Maximum rounds of passing blame on, and the share below which it stops.
 _ROUNDS, _REST = 256, 1e-3
 
 

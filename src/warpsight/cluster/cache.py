@@ -1,4 +1,4 @@
-"""Summaries kept beside their traces: a second question reads only megabytes.
+"""Summaries cached next to their traces, so that a second question reads only megabytes.
 
 `.NAME.summary.zip` is beside NAME, or in the user's cache folder where that place cannot be written to. It counts for as long
 as the trace has the size and the time of change that it was made from.
@@ -80,7 +80,7 @@ def _read(place: Path, stamp: str) -> list[RankSummary] | None:
 
 
 def _write(place: Path, stamp: str, made: Sequence[RankSummary]) -> bool:
-    """Whether the summaries could be kept there; a reader sees all of them or none."""
+    """Store the summaries so that a reader sees all of them or none; returns whether that worked."""
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,11 +18,11 @@ from warpsight.cluster.steps import Steps
 from warpsight.model.naming import kernel_names
 
 Column = NDArray[Any]
-#: Kernels run at one speed of a rank where this share of their time is that much slower by about the same factor.
+#: Kernels share one slowdown if this share of their time is at least this much slower by about the same factor.
 _UNIFORM, _SLOWER = 0.7, 1.04
-#: A device's clock is low where it is below the other ranks' by this factor.
+#: A device's clock is low if it is below the other ranks' by this factor.
 _LOW_CLOCK = 0.97
-#: The share that is most of something; counts are alike when they differ by so little, and times by more are longer.
+#: The share that counts as most; counts within this difference are equal; times beyond this factor are longer.
 _MOST, _ALIKE, _LONGER = 0.5, 0.02, 1.1
 
 
@@ -92,7 +92,7 @@ def cause(job: Job, steps: Steps, rank: int, chosen: Column) -> Cause | None:
 
 
 def _host_place(job: Job, steps: Steps, rank: int, chosen: Column, named: tuple[int, int, int, str]) -> str:
-    """What the host of a rank runs while the others' do not: the most specific place that most of its additional time is at.
+    """What a rank's host runs that the others' do not: the most specific place that accounts for most of its extra time.
 
     `named` is what the account has most of: its time, how much of that is more than the others', how much of the whole class is,
     and its name. Places are those on the stacks of samples, which all contain the program's entry; that one has as much on
@@ -229,7 +229,7 @@ def _instead(mine: _Sums, others: Sequence[_Sums]) -> str:
 
 
 def _slowdown(job: Job, rank: int) -> tuple[float, float, tuple[str, ...]]:
-    """By which factor its kernels are slower than the other ranks', which share of their time is about that, and examples.
+    """How much slower its kernels are than the other ranks', as a factor; the share of their time affected; and examples.
 
     Only kernels that it ran as often as the others count: a name that it launches more often may stand for other shapes.
     """

@@ -1,4 +1,4 @@
-"""The offset between two clocks from events that both saw, with an error bound that holds.
+"""The offset between two clocks, computed from events that both saw, with a guaranteed error bound.
 
 No rank leaves an all-reduce before the last rank has entered it. With `offset` taken to be what turns the other clock's time
 into ours, every collective that both clocks saw gives an interval:
@@ -26,28 +26,29 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: Clocks do not drift faster than this against each other (ns per ns); crystal oscillators stay below 1e-4.
+#: Maximum drift between clocks (ns per ns); crystal oscillators stay below 1e-4.
 MOST_DRIFT = 5e-4
-#: Uncertainty of timestamps where the source has none (ns), and what is always allowed for.
+#: Uncertainty of timestamps if the source states none (ns), and the minimum always allowed for.
 _UNKNOWN_NOISE, _LEAST_SLACK = 1_000.0, 100.0
 #: How much an oscillator wanders off a straight line per second of a stretch (ns): 0.01 ppm.
 _WANDER = 10.0
-#: Stretches without a known change are cut no further than this many constraints or this length (ns).
+#: Stretches without a known change are not split below this many constraints or this length (ns).
 _FEW, _SHORT = 16, 1e9
 _BUCKETS = 512
-#: Ends on each side of a change; how much likelier two lines must be than one (natural logarithm), and how far from it (ns).
+#: Minimum ends on each side of a change; how much likelier two lines must be than one (natural logarithm), and how far apart
+#: (ns).
 _SIDE, _LIKELIER, _LEAST_BEND = 4, 20.0, 1_000.0
-#: It is no smaller than so many times the scatter of ends: what is smaller lies within the bounds.
+#: A change must be at least this many times the scatter of ends: smaller ones lie within the bounds.
 _APART = 3.0
-#: Of more ends than twice this, the medians of so many parts show first whether there is a change.
+#: With more than twice this many ends, the medians of this many buckets first show whether there is a change.
 _GLANCE = 1_024
-#: A change may be at every row where it is at most so much less likely than where it is likeliest (natural logarithm).
+#: A change may be at every row where it is at most this much less likely than at the likeliest (natural logarithm).
 _AS_LIKELY = 8.0
-#: Residuals count fully up to so many times their scatter; rounds until lines and scatter agree; rows of the first look.
+#: Residuals count fully up to this many times their scatter; rounds until lines and scatter agree; rows of the first look.
 _OUTLIER, _ROUNDS, _LOOK = 3.0, 6, 7
-#: At most so many constraints, and one in so many, are left out: more of them are a clock that was set.
+#: Maximum constraints dropped, in total and as one in so many: more of them mean that the clock was set.
 _MOST_LEFT_OUT, _LEFT_OUT = 32, 10
-#: Limits that touch are apart by rounding (ns).
+#: Rounding may separate touching limits by this much (ns).
 _ROUNDING = 1e-3
 _ALWAYS = -(2**62), 2**62
 
@@ -267,7 +268,7 @@ def _change(found: Constraints) -> _Change | None:
     back = max(lines.rise, 0.0)
     first = min(float(found.at[before[-1]]) - back, float(found.at[after].min()))
     last = max(float(found.at[after[0]]) + back, float(found.at[before].max()))
-    # A collective that the change is within has its start before it, and says nothing of what comes after.
+    # A collective during which the change happens starts before it, and says nothing about the time after.
     within = (found.start[after] <= found.at[before].max()) & (
         found.low[after] + found.at[after] <= (found.end[before] + found.at[before]).max()
     )
@@ -279,7 +280,7 @@ def _change(found: Constraints) -> _Change | None:
 
 
 def _glance(at: Column, end: Column) -> _TwoLines:
-    """Two lines through the medians of many ends in some parts: whether there is a change, not where."""
+    """Fit two lines through the medians of buckets of ends, to decide whether there is a change, not where it is."""
     size = -(-len(at) // _GLANCE)
     whole = len(at) // size * size
     return _two_lines(at[size // 2 : whole : size], np.median(end[:whole].reshape(-1, size), axis=1))
@@ -314,7 +315,7 @@ class _TwoLines:
 
 
 def _two_lines(at: Column, value: Column) -> _TwoLines:
-    """The two lines, each over at least some rows, that fit best by least squares; outliers are pulled to the lines before.
+    """The least-squares pair of lines, each over a minimum number of rows; outliers are pulled toward the previous lines.
 
     Sums over the rows up to each one give the squares that a line leaves for all places of the change at once.
     """
@@ -525,7 +526,7 @@ def _stretch(
 
 
 def _robust_line(t: Column, value: Column) -> tuple[float, float]:
-    """Level at 0 and slope by medians: of slopes between points half the rows apart, then of what is left."""
+    """Level at 0 and slope by medians: of slopes between points half the rows apart, then of the residuals."""
     half = len(t) // 2
     rise, run = value[half:] - value[: len(value) - half], t[half:] - t[: len(t) - half]
     apart = run > 0

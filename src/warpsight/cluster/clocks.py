@@ -20,7 +20,7 @@ from warpsight.cluster.matching import MEETINGS, Communicator
 from warpsight.cluster.summary import RankSummary
 
 Column = NDArray[Any]
-#: Stands for a limit that an event does not have.
+#: Placeholder for a limit that an event does not have.
 _NOT_SAID = np.iinfo(np.int64).min
 SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
 

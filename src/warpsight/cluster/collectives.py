@@ -32,7 +32,7 @@ Column = NDArray[Any]
 _Row = dict[str, Any]
 COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
     members:string peer:int32 rank:int32 kernel:string algorithm:string"""
-#: Operations that a rank asked for and whose kernels never ended; `place` is the user's function that asked.
+#: Operations that a rank requested and whose kernels never ended; `place` is the user's function that requested them.
 UNFINISHED = """start:int64:ns operation:string bytes:int64:B dtype:string group:string sequence:int64 peer:int32 rank:int32
     place:string"""
 _READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer",
@@ -59,7 +59,7 @@ def collectives(trace: StoredTrace, process: int) -> pa.Table:
         found, used = _of_table(rows, work, kernels, names)
         if any(
             row["channels"] is not None for row in rows
-        ):  # NCCL says nothing of the launches of a CUDA graph
+        ):  # NCCL does not report launches from a CUDA graph
             left = np.setdiff1d(kernels, used)
             found += _of_ranges(trace, process, work, left, names) if len(left) else []
     else:
@@ -109,7 +109,7 @@ def _recorded(trace: StoredTrace, process: int) -> list[_Row]:
 def _kernel_names(
     trace: StoredTrace, work: Work, kernels: Column
 ) -> dict[int, tuple[str, collective_names.CollectiveName]]:
-    """The short name of each communication kernel and what it says about the collective, by the id of its name."""
+    """The short name of each communication kernel and the collective that it implies, by name id."""
     wanted = set(np.unique(work.name_id[kernels]).tolist())
     if not wanted:
         return {}
@@ -169,7 +169,7 @@ def _coalesced(parts: list[_Row]) -> _Row:
     spread = len(peers) > 2 or (first["rank"] is not None and first["rank"] in peers)
     operation = asked.pop() if asked else "all-to-all" if spread else "send-receive"
     size = sum(row["bytes"] for row in sent) if sent and None not in sizes else first["bytes"]
-    # Their own group: they have no number among the collectives.
+    # Separate group: these have no number among the collectives.
     return first | {
         "operation": operation,
         "bytes": size,
@@ -205,7 +205,7 @@ def _of_ranges(
 def _titled(
     out: list[_Row], trace: StoredTrace, process: int, issued: host_calls.Calls, call: Column
 ) -> None:
-    """Take the operation from PyTorch's range around the launch where the kernel's name does not tell."""
+    """Take the operation from PyTorch's range around the launch if the kernel's name does not identify it."""
     open_ = np.array([row["operation"] in collective_names.OPEN for row in out], bool) & (call >= 0)
     if not open_.any():
         return

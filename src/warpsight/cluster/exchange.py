@@ -25,18 +25,18 @@ from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
 _COLUMNS = "source:int32 destination:int32 bytes:int64:B count:int64 latency:float64:ns bandwidth:float64:B/s"
-#: Algorithms without pairs of ranks.
+#: Algorithms that do not move data between pairs of ranks.
 _IN_SWITCH = ("nvls", "nvls_tree", "collnet", "collnet_chain", "collnet_direct", "copy_engine", "nvshmem")
-#: How often a ring passes all but one part of the data on.
+#: How often a ring passes on all but one part of the data.
 _PASSES = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "broadcast": 1, "reduce": 1}
-#: Messages large enough for their speed to be the link's; a pair is slow below this share of the usual one, among so many.
+#: Messages large enough to reach the link's speed; a pair is slow below this share of the usual speed, given this many pairs.
 _LARGE, _SLOW, _PAIRS = 1 << 20, 0.6, 3
 #: Bytes, operations, and the times of the operations of one pair, with those of large messages and their sizes.
 _Sums = dict[tuple[int, int], list[tuple[float, Column, Column]]]
 
 
 def traffic(waiting: Waiting) -> pa.Table:
-    """A row per pair of ranks that exchange data, most bytes first.
+    """One row per pair of ranks that exchange data, most bytes first.
 
     `latency` is the median transfer time of their operations, waiting aside; `bandwidth` the median of their large messages',
     null where there are none.

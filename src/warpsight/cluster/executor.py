@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: How often it is looked whether an item has ended on a cluster, and whether the cluster has workers.
+#: How often to check whether an item has finished on a cluster, and whether the cluster has workers.
 _POLL_S, _LOOK_S = 0.02, 0.5
 
 
 @dataclass(frozen=True)
 class _ItemOutcome(Generic[R]):
-    """The outcome for one item, by its place: a value, or the reason why there is none."""
+    """The outcome for one item, by position: a value, or the reason why there is none."""
 
     place: int
     value: R | None
@@ -92,7 +92,7 @@ def _without_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Workers started inside do not run the user's script again, as they do where it has no `if __name__ == "__main__"`."""
+    """Keep workers started inside from running the user's script again, as happens without `if __name__ == "__main__"`."""
     main = sys.modules["__main__"]
     main_names = vars(main)
     held: dict[str, Any] = {}
@@ -147,14 +147,14 @@ class LocalExecutor:
                     yield future.result()
             except BrokenProcessPool:
                 return
-            except BaseException:  # Ctrl-C: nobody waits for what the workers still do
+            except BaseException:  # Ctrl-C: do not wait for what the workers are still doing
                 for process in list(pool._processes.values()):
                     process.terminate()
                 raise
 
 
 def _outcome_of(place: int, future: distributed.Future | None) -> _ItemOutcome[Any] | None:
-    """The outcome of an item on a cluster; None where it, or what it had found, went with a worker."""
+    """The outcome of an item on a cluster; None if the item or its result was lost with a worker."""
     from distributed.scheduler import KilledWorker
 
     if future is None:
@@ -165,7 +165,7 @@ def _outcome_of(place: int, future: distributed.Future | None) -> _ItemOutcome[A
         outcome: _ItemOutcome[Any] = future.result()
     except KilledWorker:
         return None
-    except Exception as error:  # what is not the item's own: it cannot be sent, or the scheduler dropped it
+    except Exception as error:  # not caused by the item: it cannot be sent, or the scheduler dropped it
         return _ItemOutcome(place, None, f"Dask gave it up: {type(error).__name__}: {error}")
     return outcome
 

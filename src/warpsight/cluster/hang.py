@@ -123,7 +123,7 @@ def _signature(entry: FlightEntry) -> tuple[Any, ...]:
 
 
 def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, FlightEntry]]) -> tuple[Any, ...]:
-    """What most ranks called; among as many, what was called more often before."""
+    """The operation that most ranks called; ties go to the one called more often before."""
     before = Counter(_signature(entry) for calls in inside.values() for entry in calls.values())
     counts = Counter(said.values())
     return max(counts, key=lambda one: (counts[one], before[one]))
@@ -169,7 +169,7 @@ def _stuck(group: str, dumps: Sequence[FlightDump], stuck: dict[int, FlightEntry
     else:
         late = []
         text = f"{head} on {_ranks(list(here))}, though all called it alike"
-        advice = "All ranks are in it: suspect the network or NVLink; NCCL_DEBUG=INFO says which transport it uses."
+        advice = "All ranks have entered it: suspect the network or NVLink; NCCL_DEBUG=INFO says which transport it uses."
     return Finding("error", text, {"group": group, "sequence": number, "ranks": late}, "cluster/hang", None,
                    tuple(f"rank {rank}: {entry.state}, called at {_shown(entry)}" for rank, entry in sorted(here.items())[:6]),
                    advice)  # fmt: skip

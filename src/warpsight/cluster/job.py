@@ -70,7 +70,7 @@ class Job:
 
     @cached_property
     def world_sizes(self) -> dict[int, list[int]]:
-        """How many ranks the job has, as the recordings say, and which ranks say so; what most say first."""
+        """The job sizes stated by the recordings and the ranks that state each; the most common one first."""
         said: dict[int, list[int]] = {}
         for one in self.summaries:
             if one.about.world_size:
@@ -79,7 +79,7 @@ class Job:
 
     @property
     def world_size(self) -> int | None:
-        """Ranks of the job as most recordings say; None where none does."""
+        """The number of ranks according to most recordings; None if no recording says."""
         return next(iter(self.world_sizes), None)
 
     @property

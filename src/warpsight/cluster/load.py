@@ -13,7 +13,7 @@ from warpsight.cluster.steps import Steps
 from warpsight.cluster.waiting import Waiting
 
 Column = NDArray[Any]
-#: What a rank has more to do than the others counts as lasting where most of so many steps show it.
+#: A rank's extra work counts as lasting if most steps out of this many show it.
 _LASTING = 5
 
 

@@ -107,7 +107,7 @@ _Pairs = tuple[Column, dict[int, tuple[str, str]]]
 
 
 def _members(summaries: Sequence[RankSummary]) -> dict[str, dict[int, int]]:
-    """For each group whose ranks know their number in it, the rank of the job behind each number."""
+    """For each group whose ranks know their number in it, the job rank behind each number."""
     out: dict[str, dict[int, int]] = {}
     for one in summaries:
         listed = one.collectives
@@ -118,7 +118,7 @@ def _members(summaries: Sequence[RankSummary]) -> dict[str, dict[int, int]]:
 
 
 def _pairs(one: RankSummary, groups: dict[str, dict[int, int]]) -> _Pairs:
-    """For each row a number, and the name and members of the group that each number stands for.
+    """A number for each row, and the name and members of the group with that number.
 
     Sends and receives whose peer is known belong to a group of the two ranks: only between those two they have an order.
     """
@@ -198,7 +198,7 @@ def _alike(operation: Column, known: dict[str, int], rank: int, members: str) ->
 
 
 def _aligned(sides: list[dict[str, Column]]) -> Column:
-    """For each operation the place of each rank's own among its operations, :data:`MISSING` where it has none."""
+    """For each operation, the index of each rank's own among its operations, or :data:`MISSING`."""
     if all(len(side["sequence"]) and (side["sequence"] >= 0).all() for side in sides):
         numbers = [_numbered(side["sequence"]) for side in sides]
         every = np.unique(np.concatenate(numbers))
@@ -272,7 +272,7 @@ def _most_common(values: Column) -> Column:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An operation that the ranks of a group did not do alike.
+    """An operation that differs between the ranks of a group.
 
     Attributes:
         group: Place of the group.
@@ -290,7 +290,7 @@ class Mismatch:
 
 
 def mismatches(groups: Sequence[Communicator], summaries: Sequence[RankSummary]) -> list[Mismatch]:
-    """The first operation of each kind in each group that ranks did not do alike."""
+    """The first operation of each kind in each group that differs between ranks."""
     out: list[Mismatch] = []
     for place, group in enumerate(groups):
         known = np.isin(group.operation, [i for i, name in enumerate(group.operations) if name not in _VAGUE])

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Columns in ns that are not moments on the trace's clock.
+#: Columns in ns that are not times on the trace's clock.
 _NO_MOMENTS = ("duration", "realtime", "device_time", "uncertainty")
 _DEVICES = ("device", "source_device", "destination_device")
-#: Rows by their place in another tool's file mean nothing once files are joined.
+#: Rows that refer to positions in another tool's file are meaningless once files are merged.
 _LEFT_OUT = (*INTERNED, "attribute", "process", "device")
 
 
@@ -108,7 +108,7 @@ class _Joining:
 
 
 def _interned(trace: StoredTrace, writer: TraceWriter) -> dict[str, Column]:
-    """New ids of names, shapes and stacks by their old ones, which count from 1; 0 stands for an id that is not there."""
+    """New ids of names, shapes and stacks by old id, starting at 1; 0 means that an id is missing."""
     own = writer.definitions
     names = {row["id"]: own.name(row["name"]) for row in trace.arrow("name").to_pylist()}
     columns = [column.name for column in TABLES["shape"].columns[1:]]

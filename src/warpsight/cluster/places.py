@@ -14,7 +14,7 @@ from warpsight.formats.snapshot import flight_recorder
 from warpsight.formats.source import Source
 from warpsight.model.storage import manifest
 
-#: Files that are read as recordings, if they are some, without their job having left one per rank.
+#: Files that count as recordings even if their job did not leave one per rank.
 _OTHERS = (".zip", ".sqlite", ".nsys-rep")
 
 

@@ -14,12 +14,12 @@ from warpsight.cluster.waiting import GroupOperations, Waiting
 from warpsight.model.work import numbered
 
 Column = NDArray[Any]
-#: Ranges that announce collectives: they do not show what a step is.
+#: Ranges that announce collectives: they do not delimit steps.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
-#: An early step that takes so many times the usual is a warm-up, where there are so many steps.
+#: An early step that takes this many times the usual is warm-up, if there are enough steps.
 _WARM_UP, _FEW = 5, 4
-#: Operations repeat with a period when this share of them does, and of each kind of them.
+#: Operations are periodic if this share of them repeats, and this share of each kind.
 _REPEATED, _RARE = 0.97, 0.75
 
 
@@ -176,7 +176,7 @@ def _repeated(waiting: Waiting, rank: int) -> tuple[Column, int]:
     numbers = [listed[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("bytes", "peer")]
     code, _ = numbered([*known, *numbers])
     period, first = _period(code)
-    # What comes before the operations repeat, as while a framework warms up, is a step of its own.
+    # Operations before the repetition, such as a framework's warm-up, form a step of their own.
     final = np.arange(first - 1 if first else period - 1, len(code), period)
     if not len(final):
         final = np.arange(len(code))[-1:]
@@ -184,7 +184,7 @@ def _repeated(waiting: Waiting, rank: int) -> tuple[Column, int]:
 
 
 def _period(code: Column) -> tuple[int, int]:
-    """The least distance at which nearly all codes repeat, the rare ones too, and the place from which on they do.
+    """The shortest period at which nearly all codes repeat, rare ones included, and where the repetition starts.
 
     That is the first place where it can be, else one in the first half; a period of 1 from the first on where there is none.
     """
@@ -199,7 +199,7 @@ def _period(code: Column) -> tuple[int, int]:
 
 
 def _regular_from(same: Column, most: int) -> int:
-    """The first place, `most` at most, from which on nearly all is the same; -1 where there is none."""
+    """The first position, at most `most`, after which the sequence is nearly regular; -1 if there is none."""
     if float(same.mean()) >= _REPEATED:
         return 0
     if most <= 0 or float(same[most:].mean()) < _REPEATED:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Goes up when what a summary holds changes: older ones are made anew.
+#: Increase when the contents of a summary change: older ones are then recreated.
 VERSION = 11
-#: Names of one class kept apart; the rest is one row.
+#: Maximum names kept separately per class; the rest share one row.
 _NAMES = 256
 _OTHERS = "others"
 #: A row per stretch between two collectives (`interval`), class of the account and name.
@@ -42,9 +42,9 @@ _ACCOUNT = "interval:int32 class:int16 name:string time:int64:ns count:int64"
 _HOST_PLACES = "interval:int32 place:string time:float64:ns"
 _KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
 _STEPS = "start:int64:ns duration:int64:ns label:string"
-#: How iterations are called that a program counts: `range 'ProfilerStep#'`, or its own marks of steps.
+#: Names of iterations that a program counts: `range 'ProfilerStep#'`, or its own step marks.
 _ANNOUNCED = re.compile(r"#|step", re.IGNORECASE)
-#: Functions that a library keeps to itself, `__next__` and its like aside, and those made inside of others.
+#: Private functions of a library, except `__next__` and the like, and functions defined inside others.
 _WRAPPER = re.compile(r"(^|\.)_(?!_\w+__$)\w*$|<locals>")
 _RANK_IN_NAME = re.compile(r"rank[-_=]?(\d+)", re.IGNORECASE)
 
@@ -159,7 +159,7 @@ def _one(trace: StoredTrace, path: str, row: dict[str, Any]) -> RankSummary:
 
 
 def encoded(data: pa.Table) -> pa.Table:
-    """A table with dictionary-coded texts: otherwise a list of a thousand members would be repeated in every row."""
+    """A table with dictionary-encoded strings; otherwise every row would repeat a list of a thousand members."""
     for place, field in enumerate(data.schema):
         if pa.types.is_string(field.type):
             data = data.set_column(place, field.name, data[field.name].combine_chunks().dictionary_encode())
@@ -167,7 +167,7 @@ def encoded(data: pa.Table) -> pa.Table:
 
 
 def codes(column: pa.ChunkedArray) -> tuple[Column, list[str]]:
-    """A column of text as numbers of distinct texts, -1 for null."""
+    """A column of strings as numbers of its distinct strings, -1 for null."""
     whole = column.combine_chunks()
     if not pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_encode()
@@ -345,7 +345,7 @@ def _worked(trace: StoredTrace, found: Account) -> list[_Part]:
 
 
 def _largest(texts: list[str], total: Column) -> tuple[list[str], Column]:
-    """The names with the most time, and for each name its place among them; what is left is one name."""
+    """The names with the most time, and the index of each name among them; all others share one name."""
     if len(texts) <= _NAMES:
         return texts, np.arange(len(texts))
     order = np.argsort(-total, kind="stable")
@@ -355,7 +355,7 @@ def _largest(texts: list[str], total: Column) -> tuple[list[str], Column]:
 
 
 def _idle(found: Account) -> _Part:
-    """The same of idle time; the host's is named by what it ran."""
+    """The same for idle time; the host's share is named after what it ran."""
     pieces = found.pieces
     texts = list(pieces.names)
     label = pieces.name.copy()
@@ -400,7 +400,7 @@ def _host_places(trace: StoredTrace, found: Account, listed: pa.Table) -> pa.Tab
 
 
 def _places_on(frames: tuple[str, ...]) -> set[str]:
-    """The user's places on a stack (outermost frame first), and the library's function that the innermost of them calls.
+    """The user's places on a stack (outermost frame first), and the library function that the innermost one calls.
 
     Wrappers are not what was called: a module's `_wrapped_call_impl`, or functions made by a decorator.
     """

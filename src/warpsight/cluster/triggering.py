@@ -59,7 +59,7 @@ def _running(place: Path) -> list[Path]:
 
 
 def _confirmed(running: list[Path], request: str, patience: float) -> dict[Path, job_trigger.Taken]:
-    """What the recordings say about a request, as far as they do in time."""
+    """What the recordings report about a request, as far as they respond in time."""
     found: dict[Path, job_trigger.Taken] = {}
     deadline = time.monotonic() + patience
     while len(found) < len(running) and time.monotonic() < deadline:

@@ -14,12 +14,12 @@ from warpsight.analysis.base.result import Finding
 from warpsight.cluster.job import Job
 from warpsight.cluster.matching import POINT_TO_POINT, Communicator
 
-#: A wait counts when it is so many times the longest usual operation of its rank, and this share of the job's time.
+#: A wait counts if it is this many times the longest usual operation of its rank, and this share of the job's time.
 _TIMES, _SHARE = 10, 0.05
 
 
 def unmet(job: Job) -> list[Finding]:
-    """The first operation of each group that a rank never joined while others waited long in it, the cause first.
+    """The first operation of each group that a rank never joined while others waited long for it, the cause first.
 
     A rank that itself waits in another group does not come because of what it waits for.
     """
@@ -74,7 +74,7 @@ def _never_came(
 
 
 def _ending(job: Job, place: int, waiting: list[int], waited: int) -> str:
-    """How a rank ended that others waited for, in words; "" where nothing shows that it ended before them.
+    """How a rank that others waited for exited, in words; "" if nothing shows that it exited before them.
 
     A failing rank ends by itself, the others are ended by whoever started them.
     """
@@ -105,7 +105,7 @@ class _Side:
 
 
 def _stuck(job: Job) -> list[Finding]:
-    """The first operation of each group that ended on no rank which asked for it, and why.
+    """The first operation of each group that no rank completed after requesting it, and why.
 
     What ended on one rank has ended on all: what is missing there are the records of the last kernels before it was killed.
     """
@@ -162,7 +162,7 @@ def _side(job: Job, place: int, channel: _Channel) -> _Side | None:
 
 
 def _differing(sides: list[_Side], first: int) -> int:
-    """The first operation from one on that ranks did not ask for alike; that one itself where there is none.
+    """The first operation at or after one where ranks made different requests; that one if there is none.
 
     Ranks run one program: where all asked alike, the operation ended, or waits for an earlier one, and its record is lost.
     """
@@ -183,7 +183,7 @@ def _signature(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _at_first(job: Job, channel: _Channel, sides: list[_Side], number: int, waited: int) -> Finding:
-    """Ranks that did not ask for an operation are the cause, else those that asked for another, else nobody is."""
+    """Blame ranks that did not request an operation, or else those that requested another; otherwise nobody."""
     group, pair = channel
     number = _differing(sides, number)
     there = {one.rank: one.asked[number] for one in sides if number in one.asked}

@@ -28,18 +28,18 @@ from warpsight.cluster.unmet import unmet
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: A rank is named when the others stand still for it this share of the time, and then stands before what the job is built to
-#: wait for; exposed communication and bubbles are told from these shares on.
+#: A rank is named if the others wait for it for this share of the time, and then ranks above expected waiting; exposed
+#: communication and bubbles are reported from these shares on.
 _WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
-#: Wall clocks of hosts that NTP keeps agree far better than this (ns).
+#: Wall clocks kept by NTP agree far better than this (ns).
 _OTHER_WINDOW = 2_000_000_000
-#: A stage sets the pace when it works this share of the time longer than the others.
+#: A stage sets the pace if it works this share of the time longer than the others.
 _MORE_WORK = 0.02
-#: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
+#: One rank is the straggler if it causes this share of all waiting; otherwise the load is uneven.
 _ONE = 0.5
-#: Load that moves from rank to rank is a fault, too, from this share of the time on: kernels' jitter leaves less.
+#: Load that moves from rank to rank also counts as a fault from this share of the time on: kernels' jitter is smaller.
 _MOVING = 0.05
-#: It is one rank's in some steps when it has this share of that load.
+#: Load belongs to one rank in some steps if it has this share of it.
 _LONE = 0.7
 _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
     waited_for_others:int64:ns idle:int64:ns made_others_wait:int64:ns clock:string clock_offset:int64:ns
@@ -95,9 +95,7 @@ def judge(job: Job) -> JobVerdict:
     found += _stragglers(waiting, listed, worked, length)
     found += _pipelines(waiting, listed, worked, length)
     found += slow_links(traffic(waiting), {one.about.rank: one.about.host for one in job.summaries})
-    if not any(
-        one.severity == "error" for one in found
-    ):  # what comes after a hang or mismatch is not a transfer
+    if not any(one.severity == "error" for one in found):  # time after a hang or mismatch is not transfer
         found += _exposed(waiting, length)
     found += _shared(job)
     found += _clock_notes(job)
@@ -107,7 +105,7 @@ def judge(job: Job) -> JobVerdict:
 
 
 def _ordered(found: list[Finding], length: int) -> tuple[Finding, ...]:
-    """Errors first in the order found: the first names the cause; then faults of single ranks and links; then the usual order.
+    """Errors first, in the order found (the first names the cause), then faults of single ranks and links, then the usual order.
 
     What the job is built to wait for (a pipeline's bubbles, communication that nothing hides) may cost more than a fault, but
     nobody is to blame for it.
@@ -155,7 +153,7 @@ def _summary(job: Job, listed: Steps) -> str:
 
 
 def _rank_name(job: Job, place: int) -> str:
-    """A rank with its host and device, as far as known."""
+    """A rank with its host and device, if known."""
     about = job.summaries[place].about
     several = len({one.about.host for one in job.summaries}) > 1
     where = ", ".join(text for text in (about.host if several else "", about.device.split(" (")[0]) if text)
@@ -320,7 +318,7 @@ def _imbalance(
                 f"{len(job.summaries)} in turn")  # fmt: skip
     else:
         ranks, whole = int(np.count_nonzero(moving.by_rank)), max(whole, moving.cost)
-        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer than the others in all, "
+        text = (f"load imbalance: the busiest rank of a step works {words.duration(moving.cost)} longer overall than the others, "
                 f"{ranks} different ranks of {len(job.summaries)} in turn")  # fmt: skip
         evidence.insert(0, f"in the usual step it works {moving.factor:.2f} times as long as they do")
     values = {"cost": int(whole), "ranks": ranks, "moving": moving.cost if moving is not None else 0}
@@ -394,7 +392,7 @@ def _paired_per_step(waiting: Waiting, listed: Steps) -> Column:
 
 
 def _pacing(listed: Steps, worked: Column, place: int, waited: Column) -> tuple[Column, str] | None:
-    """In which steps a stage works longer than the others do, and when that is, in words.
+    """The steps in which a stage works longer than the others, and when those are, in words.
 
     None unless it waits less than they do, by half of what it works longer at least and twice of it at most.
     """

@@ -24,8 +24,8 @@ from warpsight.cluster.summary import edges_of
 from warpsight.model.work import summed
 
 Column = NDArray[Any]
-#: Operations that one place in the ranks' lists makes one are not, where this share of them, and so many, are over on one rank
-#: so long (ns) before another enters.
+#: Operations paired by position are mismatched if this share of them, and this many, end on one rank this long (ns) before
+#: another begins.
 _ASTRAY, _FEWEST_ASTRAY, _BEFORE = 0.2, 2, 1_000_000
 
 
@@ -94,15 +94,15 @@ class Waiting:
         entry = entered.max(1, initial=lowest)
         first_end = np.where(there, end, np.iinfo(np.int64).max).min(1, initial=np.iinfo(np.int64).max)
         transfer = np.maximum(first_end - entry, 0)
-        # Clocks are known up to an error: nobody waits longer than its own operation lasted.
+        # Clocks are known only within an error: a wait cannot be longer than the rank's own operation.
         wait = np.where(there, np.clip(entry[:, None] - start, 0, end - start), 0)
         known = all(self.job.clocks.bound(group.ranks[0], rank) is not None for rank in group.ranks)
         meets = group.is_a(MEETINGS)[rows]
         astray = int((entry[meets] > first_end[meets] + _BEFORE).sum()) if known else 0
-        # Where no operation overlaps its partners, the recordings were not made at one time, and times say nothing at all.
+        # If no operation overlaps its partners, the recordings were not made at the same time, and times are meaningless.
         astray = astray if max(_FEWEST_ASTRAY, _ASTRAY * meets.sum()) <= astray < meets.sum() else 0
         if not known or astray:
-            wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
+            wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # it is unknown who was last
         return GroupOperations(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
                    group.is_a(POINT_TO_POINT)[rows], astray)  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-#: Places described: the page shows the first few, the JSON report as many.
+#: Maximum places described: the page shows the first few, the JSON report this many.
 _PLACES = 32
-#: Places that wait for nobody which the sentence names.
+#: Maximum number of places that wait for nobody named in the sentence.
 _CAUSES = 2
 
 
@@ -43,7 +43,7 @@ def sentence(summary: dict[str, Any]) -> str:
 
 
 def _causes(summary: dict[str, Any]) -> str:
-    """Grids with missing blocks; what waits for nobody, and the first that waits for it."""
+    """Grids with missing blocks; places that wait for nobody, and the first place waiting for each."""
     roots, chain = summary["roots"], summary["chain"]
     said = [*roots[:_CAUSES], *chain[: 1 if len(roots) <= 1 else 0]]
     texts = [part["text"] if len(said) == 1 else f"({part['place'] + 1}) {part['text']}" for part in said]

@@ -34,7 +34,7 @@ _FOCUS = re.compile(
 
 @dataclass(frozen=True)
 class _GdbKernel:
-    """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, the name as it is printed."""
+    """A row of `info cuda kernels`: cuda-gdb's number, the grid's id and shape, and the name as printed."""
 
     number: int
     device: int
@@ -137,7 +137,7 @@ def _exception(text: str) -> str | None:
 
 
 def find() -> Path | None:
-    """cuda-gdb's program; None where it is not installed."""
+    """The path of cuda-gdb; None if it is not installed."""
     found = shutil.which("cuda-gdb")
     return Path(found) if found else find_tool("cuda-gdb")
 
@@ -157,7 +157,7 @@ def run(commands: Sequence[str], timeout_s: float) -> str:
         raise WarpsightError(
             "cuda-gdb is not installed: it is part of the CUDA toolkit (package cuda-gdb-13-0 or later)"
         )
-    # neither start-up files nor scripts that are beside what the process has loaded
+    # run neither start-up files nor scripts next to the binaries that the process has loaded
     command = [
         str(tool),
         "--batch",

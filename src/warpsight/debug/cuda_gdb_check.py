@@ -19,7 +19,7 @@ _TIMEOUT_S = 60.0
 
 
 def compare(core: GpuCore) -> tuple[int, dict[str, Any]]:
-    """Let cuda-gdb read the dump too and compare: kernels, exception, error PC, and the PC of every thread.
+    """Have cuda-gdb read the dump too, and compare kernels, exception, error PC, and the PC of every thread.
 
     Returns:
         The number of differences, and a report: `lines` for people, `checks` for programs.
@@ -72,7 +72,7 @@ def _kernels(core: GpuCore, view: cuda_gdb.GdbState) -> list[dict[str, Any]]:
 
 
 def _plain(name: str) -> str:
-    """A kernel's name without arguments and template arguments: the two demanglers write those differently."""
+    """A kernel's name without parameters and template arguments, which the two demanglers write differently."""
     return short(name) if "(" in name and not name.endswith("()") else short(name.removesuffix("()"))
 
 

@@ -14,7 +14,7 @@ from warpsight.errors import WarpsightError
 from warpsight.model import StoredTrace
 from warpsight.recorder.watch.event import Incident
 
-#: Launches, and last device work, that a report lists.
+#: Maximum launches, and last device work, in a report.
 _LISTED = 10
 #: CUDA's sticky errors: the context is gone after one of them (driver_types.h).
 _STICKY = {
@@ -55,7 +55,7 @@ def build(
 
 
 def device_error(trace: StoredTrace) -> dict[str, Any] | None:
-    """The first sticky CUDA error that a call of the program returned; None when there was none."""
+    """The first sticky CUDA error returned to the program; None if there was none."""
     codes = ", ".join(map(str, _STICKY))
     rows = []
     for table in ("launch", "api"):

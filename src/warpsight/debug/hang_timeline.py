@@ -6,15 +6,15 @@ from typing import Any
 
 from warpsight.model import StoredTrace
 
-#: How far back the bars reach, and how many equal parts short work is counted in.
+#: The time covered by the bars, and the number of equal parts in which short work is counted.
 LONGEST_S, _PARTS = 30.0, 240
-#: Work longer than a part that is shown, of each stream; and lanes.
+#: Maximum bars of work longer than a part, per stream; maximum lanes.
 _MOST_BARS, _MOST_LANES = 200, 24
 _EDGES = """
 SELECT min(t) FROM (SELECT min(start) AS t FROM launch UNION ALL SELECT min(start) FROM kernel
                     UNION ALL SELECT min(start) FROM memcpy)
 """
-# Work longer than a part stands for itself; shorter work fills parts by the share of them that it takes.
+# Work longer than a part is drawn by itself; shorter work fills parts by the share of them that it takes.
 _WORK = """
 WITH work AS (
     SELECT process, device, stream, start, duration, name, 'kernel' AS kind FROM kernel WHERE start IS NOT NULL

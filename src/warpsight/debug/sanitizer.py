@@ -16,10 +16,10 @@ from warpsight.recorder.launch import check_runnable
 from warpsight.recorder.signals import run_to_end
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-#: The tool's own words about itself, in its text output.
+#: The tool's messages about itself, in its text output.
 _TOOL_ERROR = re.compile(r"^========= (Error: .*|Internal .*|Warning: .*)$", re.MULTILINE)
 _SUMMARY = re.compile(r"^========= ((?:ERROR|RACECHECK|LEAK) SUMMARY: .*)$", re.MULTILINE)
-#: Not a failure of ours to explain: the program's own end.
+#: The program's own exit, which we need not explain.
 _PROGRAM_ENDED = "process didn't terminate successfully"
 
 
@@ -47,7 +47,7 @@ def sanitize(
     extra: Sequence[str] = (),
     keep: Path | None = None,
 ) -> SanitizerRun:
-    """Run a program under one of the tools; it keeps its terminal, and the tool's text goes to a file.
+    """Run a program under one of the tools; the program keeps its terminal, and the tool's output goes to a file.
 
     Args:
         tool: one of :data:`TOOLS`.

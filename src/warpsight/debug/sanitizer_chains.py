@@ -24,7 +24,7 @@ _TIMEOUT_S = 30.0
 
 
 def complete(findings: Iterable[SanitizerFinding], program: Sequence[str]) -> None:
-    """Give accesses without outer frames their whole chain, where the program's code has it and cuobjdump is installed."""
+    """Give accesses without outer frames their full chain, if the program's code contains it and cuobjdump is installed."""
     short = [finding for finding in findings if any(len(access.chain) == 1 for access in finding.accesses)]
     if not short:
         return
@@ -35,7 +35,7 @@ def complete(findings: Iterable[SanitizerFinding], program: Sequence[str]) -> No
 
 
 def completed(access: RaceSide, cubins: Sequence[Cubin]) -> RaceSide:
-    """The access with the chain of its instruction; unchanged if none or several fit."""
+    """The access with the chain of its instruction; unchanged unless exactly one fits."""
     if access.offset is None or len(access.chain) != 1:
         return access
     inner = access.chain[0]

@@ -17,11 +17,11 @@ from warpsight.device_code.debug_info.inline_chain import Frame, source_line
 from warpsight.device_code.demangle import demangle
 
 _NUMBER = re.compile(r"0x[0-9a-f]+")
-#: Frames of the CUDA runtime and of the C library below main, which say nothing about the program.
+#: Frames of the CUDA runtime and of the C library below main, which are unrelated to the program.
 _PLUMBING = re.compile(
     r"^(libcudart_static_|__cudaLaunchKernel|__device_stub__|_start$|__libc_start|cudaLaunchKernel|cuLaunchKernel)"
 )
-#: Threads that a finding names.
+#: Maximum threads named in a finding.
 _THREADS = 64
 Coordinates = tuple[int, int, int]
 
@@ -56,7 +56,7 @@ class _HostFrame:
 
 @dataclass
 class SanitizerFinding:
-    """A finding of the tool, once.
+    """One finding of the tool, without repeats.
 
     Attributes:
         kind: the tool's own word: `Precise`, `Initcheck`, `Synccheck`, `Analysis` (a race), `Api`, `Leak`, ….
@@ -82,7 +82,7 @@ class SanitizerFinding:
     threads: list[tuple[Coordinates, Coordinates]] = field(default_factory=list)
 
     def to_json(self, sources: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The finding for JSON; source text where the files are here."""
+        """The finding for JSON, with source lines if the files are on this machine."""
         return {
             "kind": self.kind,
             "severity": self.severity,
@@ -115,7 +115,7 @@ def _frame_json(frame: Frame, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
-    """The findings of all processes' reports, the most severe and frequent first, and any damage."""
+    """The findings from all processes' reports, most severe and frequent first, and any damage."""
     found: dict[tuple[object, ...], SanitizerFinding] = {}
     problems: list[str] = []
     for path in paths:
@@ -134,7 +134,7 @@ def findings(paths: Iterable[Path]) -> tuple[list[SanitizerFinding], list[str]]:
 
 
 def _records(path: Path, problems: list[str]) -> Iterator[Element]:
-    """The whole records of one report; a report that was cut ends with a problem."""
+    """The complete records of one report; a truncated report ends with a problem."""
     try:
         for _, element in iterparse(path, events=("end",)):
             if element.tag == "record":
@@ -183,7 +183,7 @@ def _finding(record: Element) -> tuple[SanitizerFinding, tuple[Coordinates, Coor
 def _message(record: Element, what: Element | None) -> str:
     text, detail = _text(what, "text"), _text(what, "type")
     words = f"{text}: {detail}" if detail and detail not in text else text
-    return words or _text(record, "kind") or "the tool gave no words"
+    return words or _text(record, "kind") or "the tool gave no message"
 
 
 def _frame(element: Element | None) -> Frame | None:

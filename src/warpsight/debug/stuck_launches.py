@@ -9,7 +9,7 @@ from typing import Any
 from warpsight.model import StoredTrace
 
 _MOST = 1000
-# Of graphs only the launch as a whole is known; host functions have no kernel.
+# For graphs, only the launch as a whole is known; host functions have no kernel.
 _OUTSTANDING = """
 WITH done AS (SELECT DISTINCT process, correlation FROM kernel_ids WHERE start IS NOT NULL)
 SELECT l.process, p.pid, l.thread, l.start, l.function, n.name, n.demangled, l.correlation, l.stack,
@@ -19,7 +19,7 @@ LEFT JOIN done d ON d.process = l.process AND d.correlation = l.correlation
 WHERE d.correlation IS NULL AND NOT coalesce(l.captured, false) AND l.result = 0 AND l.function NOT LIKE '%HostFunc%'
 ORDER BY l.start LIMIT {limit}
 """
-# Where the device was not recorded nothing is known to have completed but what the same thread has waited for since.
+# Without a device recording, work is known to have completed only if the same thread has since waited for it.
 _NOT_WAITED_FOR = """
 WITH waited AS (SELECT process, thread, max(start) AS at FROM api
                 WHERE function LIKE '%Synchronize%' AND duration IS NOT NULL AND result = 0 GROUP BY 1, 2)
@@ -73,7 +73,7 @@ def outstanding(trace: StoredTrace, limit: int = _MOST) -> list[OutstandingLaunc
 
 
 def device_recorded(trace: StoredTrace) -> bool:
-    """Whether the trace has device work at all: with core dumps armed CUPTI is left alone, and launches have no kernels."""
+    """Whether the trace has any device work: with core dumps armed CUPTI is not used, so launches have no kernels."""
     found = trace.sql(
         "SELECT EXISTS (SELECT 1 FROM kernel_ids WHERE start IS NOT NULL) OR EXISTS (SELECT 1 FROM memcpy)"
     )
@@ -103,7 +103,7 @@ def _dimensions(values: Sequence[int | None]) -> tuple[int, int, int] | None:
 
 @dataclass(frozen=True)
 class Join:
-    """The launch of a dump's grid: how it was found, and whether others could be it."""
+    """The launch of a dump's grid, how it was found, and whether there are other candidates."""
 
     launch: OutstandingLaunch | None
     candidates: int
@@ -145,5 +145,5 @@ def join(launches: Sequence[OutstandingLaunch], pid: int, kernel: str, grid: Seq
 
 
 def _fits(launched: Sequence[int] | None, dumped: Sequence[int] | None) -> bool:
-    """Whether dimensions are equal, as far as both are known."""
+    """Whether dimensions are equal, ignoring unknown ones."""
     return launched is None or dumped is None or tuple(launched) == tuple(dumped)

@@ -52,7 +52,7 @@ class CubinFunction:
 
 @dataclass(frozen=True)
 class _Table:
-    """A function's rows, ready to look up: where each begins, and which row of `sequence` holds there."""
+    """A function's rows, ready for lookup: where each begins, and which row of `sequence` applies there."""
 
     sequence: LineSequence
     start: int
@@ -77,7 +77,7 @@ class Cubin:
     """
 
     def __init__(self, data: bytes | mmap.mmap | np.ndarray[Any, Any], name: str) -> None:
-        """Take a cubin's bytes; raises :class:`~warpsight.device_code.elf.ElfError` when they are not an ELF file."""
+        """Parse a cubin; raises :class:`~warpsight.device_code.elf.ElfError` if the bytes are not an ELF file."""
         self.elf = Elf(data, name)
         self.name = name
         self._tables: dict[int, list[_Table]] = {}
@@ -106,7 +106,7 @@ class Cubin:
 
     @cached_property
     def functions(self) -> list[CubinFunction]:
-        """Every function of the symbol table, by section and offset."""
+        """All functions in the symbol table, by section and offset."""
         found = []
         symbols = self.elf.symbols
         for index in np.flatnonzero((symbols["info"] & 15) == _FUNCTION):
@@ -129,7 +129,7 @@ class Cubin:
         return [int(self.elf.sections["addr"][index]) for index in order], order
 
     def find(self, address: int) -> tuple[int, int] | None:
-        """The section with code that holds a GPU address, and the offset in it; None when none does."""
+        """The code section that contains a GPU address, and the offset in it; None if there is none."""
         addresses, order = self._by_address
         at = bisect_right(addresses, address) - 1
         if at < 0:
@@ -138,7 +138,7 @@ class Cubin:
         return (section, offset) if offset < int(self.elf.sections["size"][section]) else None
 
     def section_of(self, kernel: str) -> int | None:
-        """The section of a kernel's mangled name."""
+        """The section for a kernel's mangled name."""
         return self.elf.by_name.get(_TEXT + kernel)
 
     def function_at(self, section: int, offset: int) -> CubinFunction:
@@ -254,7 +254,7 @@ class Cubin:
         )
 
     def ptx_at(self, section: int, offset: int) -> tuple[int, str] | None:
-        """The line of the embedded PTX that an instruction came from: its number, and its text ("" when it is not kept)."""
+        """The line of the embedded PTX that an instruction came from: its number, and its text ("" if not kept)."""
         for table in self._tables_of(section):
             relative = offset - table.start
             if not table.addresses or relative < table.addresses[0] or relative >= table.sequence.end:
@@ -307,7 +307,7 @@ class Cubin:
     def _dwarf_chain(
         self, section: int, offset: int, innermost: Frame, sequence: LineSequence
     ) -> tuple[Frame, ...] | None:
-        """The chain by `.debug_info`, None when no inlined call is around."""
+        """The chain from `.debug_info`, None if the instruction is in no inlined call."""
         around = [c for begin, end, c in self._inlined_calls.get(section, ()) if begin <= offset < end]
         if not around:
             return None
@@ -319,7 +319,7 @@ class Cubin:
         return tuple(frames)
 
     def use_ptx(self, paths: Iterable[Path], sources: tuple[str, ...] = ()) -> None:
-        """Look for PTX files of the kernels whose line tables have no call sites.
+        """Look for PTX files of kernels whose line tables have no call sites.
 
         See :mod:`warpsight.device_code.debug_info.ptx_files`.
         """

@@ -21,7 +21,7 @@ _GENERIC_ACCESSES = (*_GENERIC_LOADS, "ST", "STG", "ATOM", "ATOMG", "RED", "LDGS
 
 
 class NotDisassembled(WarpsightError):
-    """Code could not be read: nvdisasm is missing, or does not know it."""
+    """Code could not be disassembled: nvdisasm is missing, or does not support the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def decode(code: bytes, architecture: int, name: str) -> list[Decoded]:
 
 
 def from_texts(texts: list[str], flow: ControlFlow) -> list[Decoded]:
-    """The instructions whose texts are known, with the fields of their encodings."""
+    """Decode instructions whose texts are known, using the fields of their encodings."""
     fields = scheduling(flow.words)
     found = []
     for index, (text, schedule) in enumerate(zip(texts, fields, strict=True)):
@@ -92,7 +92,7 @@ def from_texts(texts: list[str], flow: ControlFlow) -> list[Decoded]:
 
 
 def _with_descriptor(known: RegisterAccess, word: Array, architecture: int) -> RegisterAccess:
-    """With the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
+    """Add the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
     if (
         architecture >= _HOPPER
         or known.operation not in _GENERIC_ACCESSES
@@ -100,7 +100,7 @@ def _with_descriptor(known: RegisterAccess, word: Array, architecture: int) -> R
     ):
         return known
     if "CAS" in known.modifiers:
-        return known  # the third operand stands where the descriptor would
+        return known  # the third operand takes the descriptor's position
     half = int(word[0]) >> 32 if known.operation in _GENERIC_LOADS else int(word[1])
     number = half & 0x3F
     if number == _NO_UNIFORM:

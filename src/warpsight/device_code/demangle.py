@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-#: Longer names are not given to the demangler: its output can grow exponentially with the input.
+#: Longer names are not demangled: the demangler's output can grow exponentially.
 MAXIMUM_MANGLED = 16384
 #: `void f(int)`, `f()`: a name directly followed by its arguments; `Memcpy HtoD (Pageable)` is not one.
 _SIGNATURE = re.compile(r"(?:[\w*&]+ )*\w+\(.*\)")
-#: Where what matching brackets look at may stand.
+#: Characters between which matching brackets may appear.
 _BRACKET = re.compile(r"[<>(){}\[\]]|operator")
-#: What may stand between a function's arguments and the `::` of a name that is local to it.
+#: What may appear between a function's arguments and the `::` of a name local to it.
 _LOCAL = re.compile(r"(?: const| volatile| &&?)*(?=::)")
 _OPERATORS = ("<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<", ">")
 
@@ -62,7 +62,8 @@ def demangle(name: str) -> str:
         return name
     found = _demangled(library, name)
     if found is None and "DF16" in name:
-        # Runtimes before GCC 13 do not know these types: others that kernels do not have, and that no `S_` counts, stand in.
+        # Runtimes before GCC 13 do not know these types: substitutes are types that kernels do not use and that `S_` does not
+        # count.
         found = _demangled(library, name.replace("DF16_", "De").replace("DF16b", "Df"))
         found = found and found.replace("decimal128", "_Float16").replace("decimal32", "std::bfloat16_t")
     return found or name
@@ -80,7 +81,7 @@ def _demangled(library: ctypes.CDLL, name: str) -> str | None:
 
 
 def demangle_all(names: Iterable[str]) -> list[str]:
-    """:func:`demangle` for many names; repeated names are looked up."""
+    """:func:`demangle` for several names; repeated names are cached."""
     known: dict[str, str] = {}
     return [known[name] if name in known else known.setdefault(name, demangle(name)) for name in names]
 
@@ -103,7 +104,7 @@ def short(demangled: str) -> str:
 
 
 def _top_level(text: str) -> list[str]:
-    """The text outside brackets, up to the function's own argument list."""
+    """The part of the string outside brackets, up to the function's own argument list."""
     out: list[str] = []
     i = 0
     while i < len(text):
@@ -147,7 +148,7 @@ def _local(braces: str) -> str:
 
 
 def _operator_at(text: str, i: int) -> str:
-    """The operator's name when `operator…` begins here, with its symbol; empty otherwise."""
+    """The operator's name if `operator…` begins here, with its symbol; otherwise empty."""
     if not text.startswith("operator", i) or (i and (text[i - 1].isalnum() or text[i - 1] == "_")):
         return ""
     rest = text[i + 8 :]
@@ -161,7 +162,7 @@ def _operator_at(text: str, i: int) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Index after the bracket that closes the one at `start`; the end of the text when nothing closes it."""
+    """Index after the bracket that closes the one at `start`; the end of the string if nothing closes it."""
     pairs = {"(": ")", "<": ">", "{": "}", "[": "]"}
     stack: list[str] = []
     i = start

@@ -1,4 +1,4 @@
-"""Instructions as text: NVIDIA's `nvdisasm`, from the wheel `nvidia-cuda-nvdisasm` or a toolkit, where there is one.
+"""Disassembly with NVIDIA's `nvdisasm`, from the wheel `nvidia-cuda-nvdisasm` or a toolkit, if available.
 
 The code is handed over as raw instructions with its address, so no cubin is written or parsed and a window of a kernel
 costs what it holds. nvdisasm's known errors do not matter here: it repeats the chain of inlined calls only when the
@@ -72,7 +72,7 @@ def disassemble(code: bytes, address: int, architecture: int) -> list[Instructio
     tool = find_tool("nvdisasm")
     if tool is None or not code or not architecture:
         return []
-    # Features of one architecture only (sm_90a: wgmma) are a superset; older ones have no such name.
+    # Features of a single architecture (sm_90a: wgmma) are a superset; older ones have no such name.
     for suffix in ("a", "") if architecture >= 90 else ("",):
         found = _run(tool, code, address, f"SM{architecture}{suffix}")
         if found:
@@ -81,7 +81,7 @@ def disassemble(code: bytes, address: int, architecture: int) -> list[Instructio
 
 
 def disassemble_together(codes: Mapping[int, bytes], architecture: int) -> dict[int, dict[int, str]]:
-    """Texts of several pieces of code by key and offset: one run of nvdisasm over them laid end to end.
+    """Texts of several pieces of code by key and offset, from a single run of nvdisasm over their concatenation.
 
     A run takes a tenth of a second and more, whatever it reads.
     """

@@ -44,7 +44,7 @@ def readable(raw: bytes) -> str:
 
 
 class ElfError(WarpsightError):
-    """A file is not an ELF file, or too damaged to say anything about."""
+    """The file is not an ELF file, or is too damaged to read."""
 
 
 class NotElfError(ElfError):
@@ -98,7 +98,7 @@ class Elf:
             raise ElfError(f"{self.name}: not a 64-bit little-endian ELF file")
 
     def _section_table(self, header: bytes) -> tuple[Array, int]:
-        """The section table as far as it is there, and the index of the section with the names."""
+        """The part of the section table that exists, and the index of the section with the names."""
         offset = int.from_bytes(header[40:48], "little")
         size, count, names = (int.from_bytes(header[i : i + 2], "little") for i in (58, 60, 62))
         if offset == 0 or (size != _SECTION.itemsize and count):
@@ -123,7 +123,7 @@ class Elf:
         return table, names if names < whole else 0
 
     def section_name(self, index: int) -> str:
-        """The name of a section; empty when it cannot be read."""
+        """The name of a section; empty if it cannot be read."""
         known = self._names.get(index)
         if known is None:
             known = self._names[index] = self.text_at(self._name_section, int(self.sections["name"][index]))
@@ -159,7 +159,7 @@ class Elf:
         return b"" if index is None else self.contents(index).tobytes()
 
     def text_at(self, section: int, offset: int) -> str:
-        """The string that begins at an offset of a string table; empty when it is not there."""
+        """The string at an offset of a string table; empty if it is out of range."""
         if section == 0 or section >= len(self.sections):
             return ""
         begin, size = (int(self.sections[f][section]) for f in ("offset", "size"))

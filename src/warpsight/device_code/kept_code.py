@@ -1,4 +1,4 @@
-"""The code that a trace keeps beside its tables (`cubins/CHECKSUM.cubin`): its instructions, with where they come from."""
+"""The code that a trace stores next to its tables (`cubins/CHECKSUM.cubin`): its instructions and where they come from."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KeptCode:
         self.disassembled = True
 
     def origin(self, checksum: int | None, function: str, offset: int, sass: bool = True) -> Origin:
-        """The instruction at an offset of a function of an image; without its text unless `sass`, which takes longer."""
+        """The instruction at an offset of a function in an image; `sass` adds its text, which takes longer."""
         key = (checksum or 0, function, offset, sass)
         if key not in self._origins:
             self._origins[key] = self._look_up(*key)
@@ -147,7 +147,7 @@ class KeptCode:
 
 
 def _of_compiler(cubin: Cubin, section: int, offset: int) -> CubinFunction | None:
-    """The compiler's own function that an instruction is in (a division, say): it has no lines where its kernel has some."""
+    """The compiler-generated function that an instruction is in (for example, a division), which has no lines of its own."""
     function = cubin.function_at(section, offset)
     if function.name == cubin.sections.get(section) or cubin.has_lines_inside(
         section, function.offset, function.size
@@ -168,5 +168,5 @@ def _place(cubin: Cubin, function: str, offset: int) -> tuple[int, int] | None:
 
 
 def frame_text(frame: Frame) -> str:
-    """`function (file:line)`, as frames of host stacks are written; the function alone where the file is not known."""
+    """`function (file:line)`, like frames of host stacks; only the function if the file is unknown."""
     return f"{frame.function or '?'} ({frame.file}:{frame.line})" if frame.file else frame.function or "?"

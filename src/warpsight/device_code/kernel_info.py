@@ -17,7 +17,7 @@ _SIZED, _PARAMETER, _REGISTERS, _INDIRECT_BRANCH_TARGETS = 4, 0x17, 0x2F, 0x34
 
 
 def register_count(cubin: Cubin, section: int) -> int:
-    """Registers of a thread of the kernel in a section; 0 when the cubin does not say."""
+    """Registers per thread of the kernel in a section; 0 if the cubin does not say."""
     for attribute, value in _attributes(cubin, ".nv.info"):
         if attribute == _REGISTERS and len(value) >= 8:
             symbol, count = struct.unpack_from("<II", value)

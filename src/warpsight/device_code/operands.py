@@ -29,7 +29,7 @@ _WITHOUT_RESULT = frozenset({
     "UTCCP", "UTCBAR", "UTCSHIFT", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTMAFENCE", "UTCCPFENCE",
     "ENDCOLLECTIVE", "SETMAXREG", "USETMAXREG", "SETCTAID", "SETLMEMBASE", "ATOMGRED",
 })  # fmt: skip
-#: How many leading predicates are results, where the text shows fewer.
+#: Number of leading predicates that are results, where the text shows fewer.
 _PREDICATE_RESULTS = {
     "PLOP3": 2,
     "UPLOP3": 2,
@@ -106,7 +106,7 @@ def access(text: str) -> RegisterAccess:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Operands: separated by commas, none of which are in brackets; `BRX R4 -0x120` has one operand more."""
+    """Operands: separated by commas outside brackets; `BRX R4 -0x120` has one more operand."""
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
 
@@ -137,12 +137,12 @@ def _results(operation: str, operands: tuple[str, ...]) -> int:
 
 
 def _result_place(operands: tuple[str, ...], place: int) -> int:
-    """Results are counted down from -1, registers only."""
+    """Results are numbered downward from -1, registers only."""
     return -1 - sum(1 for operand in operands[:place] if _REGISTER.match(operand))
 
 
 def _source_place(operands: tuple[str, ...], results: int, place: int) -> int:
-    """Sources are counted up from 0, without predicates."""
+    """Sources are numbered upward from 0, without predicates."""
     return sum(1 for operand in operands[results:place] if not _PREDICATE.match(operand.lstrip("!")))
 
 

@@ -1,4 +1,4 @@
-"""The unit that executes an instruction, what it touches, and the latency of its result.
+"""The unit that executes an instruction, the memory it touches, and the latency of its result.
 
 Instructions of a fixed time are spaced by the compiler through stall counts; the others release a scoreboard barrier when they
 are done (:mod:`warpsight.device_code.scheduling`). The classes are those that stall reasons speak about: memory by space, the
@@ -50,7 +50,7 @@ _EXCHANGES = frozenset({"SHFL", "MATCH", "S2R", "B2R", "VOTE"})
 
 @dataclass(frozen=True, slots=True)
 class OperationClass:
-    """What an instruction is.
+    """Classification of an instruction.
 
     Attributes:
         pipe: `alu`, `fma`, `half`, `fp64`, `transcendental`, `tensor`, `uniform`, `memory`, `exchange`, `control`.

@@ -15,7 +15,7 @@ FILES: dict[str, tuple[int, int]] = {
 
 
 def register(file: str, number: int, count: int = 1) -> int:
-    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5; registers that a file lacks are left out."""
+    """The bits of consecutive registers: `register("R", 4, 2)` is R4 and R5; registers beyond the end of a file are left out."""
     first, size = FILES[file]
     kept = max(min(count, size - number), 0)
     return ((1 << kept) - 1) << (first + number)

@@ -73,4 +73,4 @@ def _decode(high: int) -> Scheduling:
 
 
 def _barrier(number: int) -> int | None:
-    return number if number < BARRIERS else None  # 7 is none
+    return number if number < BARRIERS else None  # 7 means none

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 
-#: Instructions between a BAR and where its wait is sampled, at most.
+#: Maximum instructions between a BAR and where its wait is sampled.
 _REACH = 8
 _BARRIERS = ("BAR", "WARPSYNC", "UCGABAR_WAIT", "B2R")
 _BRANCHES = ("BRA", "BRX", "BSYNC", "CALL", "RET", "JMP", "JMX", "BREAK", "EXIT", "WARPSYNC")

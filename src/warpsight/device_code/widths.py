@@ -93,7 +93,7 @@ def registers(kind: Opcode, place: int, operand: str, file: str, suffix: str) ->
 
 def _in_brackets(kind: Opcode, operand: str, place: int, file: str, suffix: str) -> int:
     if operand.startswith("gdesc"):
-        # Two descriptors where A is in shared memory, too; those of the fifth generation stand apart.
+        # Also two descriptors if A is in shared memory; fifth-generation instructions are handled separately.
         return 4 if place == 0 and kind.name in _WARPGROUP else 2
     if file == "UR" and ".U32+" in operand:
         return 2
@@ -103,7 +103,7 @@ def _in_brackets(kind: Opcode, operand: str, place: int, file: str, suffix: str)
         return _of_tensor_copy(kind, place)
     if kind.name in _SURFACES and file == "R":
         return max((_COORDINATES.get(one, 0) for one in kind.modifiers), default=1) or 1
-    # Global and generic addresses have 64 bits; where nvdisasm does not print it, `.E` says so.
+    # Global and generic addresses have 64 bits; `.E` marks them, except where nvdisasm omits it.
     return 2 if file == "R" and kind.has("E") and not suffix and kind.name in _LONG_ADDRESSES else 1
 
 
@@ -202,7 +202,7 @@ _OF_64_BITS = frozenset({
 
 
 def _of_conversion(name: str, modifiers: tuple[str, ...], place: int) -> int:
-    """`F2F.F64.F32 R4, R2`: the result's type stands first; where there is one, the other is 32 bits wide."""
+    """`F2F.F64.F32 R4, R2`: the result's type comes first; with only one type, the other is 32 bits wide."""
     types = [one for one in modifiers if re.fullmatch(r"(?:F|BF|U|S|TF|E)\d+\w*", one)]
     if len(types) >= 2:
         chosen = types[0] if place < 0 else types[1]

@@ -56,7 +56,7 @@ def decoding(file: str) -> Iterator[None]:
 
 
 def decodes(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that reads the file named by its first argument, inside :func:`decoding`."""
+    """Decorate a function that reads the file named by its first argument to run inside :func:`decoding`."""
 
     @wraps(function)
     def read(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Where a front end hooks in to show how far the reading of a file is."""
+"""A hook for front ends to show the progress of reading a file."""
 
 from __future__ import annotations
 

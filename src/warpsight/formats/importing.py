@@ -28,7 +28,7 @@ _T = TypeVar("_T", bound="StoredTrace")
 
 @dataclass(frozen=True)
 class _ImportedFile:
-    """One file that was read; `damage` is empty when it was whole."""
+    """One imported file; `damage` is empty if it was complete."""
 
     path: str
     format: str
@@ -146,7 +146,7 @@ def _is_pack(path: Path) -> bool:
 
     if pack.is_packed(path):
         return True
-    with path.open("rb") as file:  # a damaged archive is one all the same, a text with its name is not
+    with path.open("rb") as file:  # a damaged archive is still an archive, a text file with its name is not
         return path.name.endswith(pack.SUFFIX) and file.read(2) == b"PK"
 
 
@@ -186,7 +186,7 @@ def _read_all(
 
 
 def _files(path: _Path) -> Sequence[_Path]:
-    """What to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
+    """The files to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
     if not Path(path).is_dir():
         return [path]
     from warpsight.formats import registry
@@ -231,7 +231,7 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
     with decoding(source.name):
         try:
             chosen.read(source, target, registry.Options(options))
-        except UsageError as error:  # a number that no column holds: nobody meant it
+        except UsageError as error:  # a number that fits no column: not a real value
             raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
         except UnicodeDecodeError as error:
             raise FormatError(source.name, f"holds text that is not UTF-8 ({error.reason})") from error

@@ -1,4 +1,4 @@
-"""The formats for reading and writing traces: a line in a table and a module each.
+"""The formats for reading and writing traces: each is a line in a table and a module.
 
 The core's own formats are in the tables below. Every other comes from a package that declares an entry point in the group
 `warpsight.formats`: an object (a module, say) with `READERS` and `EXPORTERS`, mappings like those below. One that cannot be
@@ -71,7 +71,7 @@ class Reader:
     module: str
     suffixes: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    #: Lower ranks are asked first; 0 is a format of its own, higher ones are formats that others are dialects of.
+    #: Lower ranks are tried first; 0 is for self-contained formats, higher ones for formats with dialects.
     rank: int = 0
     #: A job leaves a file per rank: a folder of such files is read as one trace.
     ranked: bool = False
@@ -92,7 +92,7 @@ class Reader:
         self._loaded().read(source, target, options)
 
     def stacks_parser(self) -> Callable[[bytes], Samples] | None:
-        """The function that reads host stacks for `merge`; None if the format has no stacks of its own."""
+        """The function that reads host stacks for `merge`; None if the format has no stacks."""
         found: Callable[[bytes], Samples] | None = getattr(self._loaded(), "parse_stacks", None)
         return found
 
@@ -279,7 +279,7 @@ def _plain_name(path: Path) -> str:
 
 
 def sniff(source: Source) -> str | None:
-    """The format of a source by its content, None when no reader knows it."""
+    """The format of a source, detected from its content; None if no reader recognizes it."""
     name = _plain_name(source.path)
     readers = _tables()[0]
     likely = [form for form, r in readers.items() if name.endswith(r.suffixes)]
@@ -290,7 +290,7 @@ def sniff(source: Source) -> str | None:
 
 
 def _knows(one: Reader, source: Source) -> bool:
-    """Whether a reader claims a source; content that makes it fail is not claimed."""
+    """Whether a reader recognizes a source; a reader that fails on the content does not."""
     try:
         return one.sniff(source)
     except (WarpsightError, OSError, MemoryError):

@@ -12,7 +12,7 @@ from warpsight.model.selection import Rows
 if TYPE_CHECKING:
     from warpsight.formats.writing.overlay import Overlay
 
-#: What `--kind` can name, and the tables behind it.
+#: Values of `--kind`, and the corresponding tables.
 KINDS: dict[str, tuple[str, ...]] = {
     "kernel": ("kernel",),
     "memcpy": ("memcpy",),
@@ -46,7 +46,7 @@ class Selection:
     counters: bool = True
     #: Whether formats that can hold it carry the selection as rows too, for importing the file again.
     enclosed: bool = True
-    #: What to draw over the timeline; only Perfetto's format has room for it.
+    #: Overlay to draw over the timeline; only the Perfetto format supports it.
     overlays: Sequence[Overlay] = ()
 
     def __post_init__(self) -> None:
@@ -79,5 +79,5 @@ class Selection:
         return " AND ".join(terms)
 
     def instants(self, column: str = "time") -> str:
-        """The SQL condition for a table of moments."""
+        """The SQL condition for a table of instants."""
         return Rows(self.begin, self.end).where(time=column)

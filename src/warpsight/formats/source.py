@@ -23,14 +23,14 @@ _HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 1 << 18
-#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is not a trace: it would fill
-#: memory or disk (deflate can reach a thousand, zstd thirty thousand). Small files may do what they like.
+#: Traces of any tool decompress to 10 to 60 times their size. Anything beyond this limit is not a trace: it would fill memory or
+#: disk (deflate can reach a thousand, zstd thirty thousand). Small files are exempt.
 MOST_EXPANSION = 200
 SMALL_BYTES = 64 << 20
 
 
 class Source:
-    """A file or folder to import; gzip and zstd (several members or frames too) are taken off transparently.
+    """A file or folder to import; gzip and zstd are decompressed transparently (including several members or frames).
 
     A compressed file that ends early or is damaged in the middle gives what comes before: :attr:`truncated` is true
     from then on and :attr:`damage` says where. Use it as a context manager: temporary copies are removed with it.
@@ -44,7 +44,7 @@ class Source:
         """
         self.path = Path(path)
         self.name = os.fspath(path)
-        #: The data ended before its own end.
+        #: The data was truncated.
         self.truncated = False
         #: Where and how it is damaged, as a clause; empty when it is not.
         self.damage = ""
@@ -58,7 +58,7 @@ class Source:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a folder: `head` is empty then and nothing can be opened."""
+        """Whether it is a folder, in which case `head` is empty and it cannot be opened."""
         return self.path.is_dir()
 
     @cached_property
@@ -72,7 +72,7 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first 64 KiB, decompressed; fewer when the file is shorter."""
+        """The first 64 KiB, decompressed; fewer if the file is shorter."""
         if self.is_directory:
             return b""
         damaged = self.truncated, self.damage
@@ -122,7 +122,7 @@ class Source:
         return Source(path)
 
     def members(self, paths: Iterable[Path]) -> Iterator[Source]:
-        """Files of this folder in sequence, each closed again; if one ended early, so did the folder."""
+        """Files of this folder in sequence, each closed afterward; a truncated file also marks the folder as truncated."""
         for path in paths:
             with self.member(path) as member:
                 yield member
@@ -134,7 +134,7 @@ class Source:
         return FormatError(self.name, problem, offset=offset, line=line)
 
     def ended_early(self, where: str) -> None:
-        """Note that the data is not whole: `where` is a clause such as `the JSON ends inside an event`."""
+        """Note that the data is incomplete: `where` is a clause such as `the JSON ends inside an event`."""
         self.truncated = True
         self.damage = self.damage or where
 
@@ -154,7 +154,7 @@ class Source:
 
 
 class _Counted(io.FileIO):
-    """The file of a source, which knows how far it was read."""
+    """The file of a source, which counts how far it has been read."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source.path)
@@ -186,7 +186,7 @@ class _Damaged(Exception):
 
 
 class _Decoder(Protocol):
-    """Decompression over the ends of members and frames."""
+    """Decompression across the ends of members and frames."""
 
     piece: int
 
@@ -199,7 +199,7 @@ class _Decoder(Protocol):
 
 
 class _Gzip:
-    #: Compressed bytes at a time: deflate grows at most a thousandfold, so what comes out stays small.
+    #: Compressed bytes at a time: deflate expands at most a thousandfold, so the output stays small.
     piece = 65_536
 
     def __init__(self) -> None:
@@ -264,7 +264,7 @@ class _Inflating(Protocol):
 
 
 def _slowly(stream: _Inflating, data: bytes) -> bytes:
-    """The data that deflate gives before the damage: a failing call gives nothing, so the calls are small."""
+    """The data that deflate yields before the damage: a failing call yields nothing, so the calls are small."""
     parts = []
     for first in range(0, len(data), 64):
         try:

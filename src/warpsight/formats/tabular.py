@@ -77,7 +77,7 @@ def _archive(
     writer: Callable[[IO[bytes], pa.Schema], Any] | None,
     change: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
 ) -> dict[str, int]:
-    """Write every table that has rows, by a writer of Arrow, else as lines of JSON. Returns counts of tables and rows."""
+    """Write every non-empty table, with an Arrow writer or as lines of JSON. Returns counts of tables and rows."""
     tables = rows = 0
     # Parquet is compressed already.
     method, level = (zipfile.ZIP_STORED, None) if suffix == ".parquet" else (zipfile.ZIP_DEFLATED, 1)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from warpsight.model.storage.writer import TraceWriter
 
-#: Rows and bytes of one table that wait to be written as one part.
+#: Rows and bytes of one table that are collected before they are written as a part.
 PART_ROWS = 1 << 19
 PART_BYTES = 64 << 20
-#: Bytes of all tables together that wait.
+#: Bytes of all tables together that may wait.
 _WAITING_BYTES = 128 << 20
-#: Parts that are in work or done and not looked at; each holds its rows.
+#: Maximum parts in progress or finished but not yet checked; each holds its rows.
 _WRITERS = 2
 #: What columns of a launch shape hold is below this, as is what is below zero.
 _WIDE = 1 << 31
@@ -42,9 +42,9 @@ class Target:
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
         """Rows go to `writer`, which the caller closes."""
         self._writer = writer
-        #: Separates sources: the same pid in two files is two processes unless the reader says otherwise.
+        #: Distinguishes sources: the same pid in two files means two processes unless the reader says otherwise.
         self.scope = scope
-        #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
+        #: The current source's entry in the manifest, besides format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
         #: Exports of ours whose rows were read, and the parts of their traces (:mod:`warpsight.formats.enclosed`).
         self.exports: set[tuple[int, int]] = set()
@@ -85,11 +85,11 @@ class Target:
         return self._writer.name(text)
 
     def names(self, texts: Iterable[str | None]) -> list[int | None]:
-        """Ids of many names; None stays None."""
+        """Ids of several names; None stays None."""
         return self._writer.names(texts)
 
     def shape(self, **columns: object) -> int:
-        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular.
+        """Id of a launch shape from columns of table `shape`; missing ones are 0 and regular.
 
         So are numbers that their column cannot hold, which no launch has: real files contain some that were never set.
         """
@@ -104,18 +104,18 @@ class Target:
         return self._writer.shape(**columns)
 
     def _note_once(self, cause: str) -> None:
-        """Add a note once, whatever the number of rows it applies to."""
+        """Add a note once, no matter how many rows it applies to."""
         if not any(row["cause"] == cause for row in self.losses):
             self.note(cause)
 
     def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
-        """Id of a stack, outermost frame first: texts or Frame tuples; None without frames."""
+        """Id of a stack, outermost frame first, given as strings or Frame tuples; None without frames."""
         return self._writer.stack(frames, method)
 
     # Who and where
 
     def process(self, pid: object, /, *, scope: str | None = None, **columns: object) -> int:
-        """Id of a process. `pid` is the source's key; text keys and unsuitable numbers get pid 0.
+        """Id of a process. `pid` is the source's key; string keys and unsuitable numbers get pid 0.
 
         `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
         environment, settings, start, end, exit); what is not given is empty, and start and end are those of its rows.
@@ -124,11 +124,11 @@ class Target:
         return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
 
     def thread(self, process: int, tid: object, name: str | None = None) -> int:
-        """Thread id for rows: `tid` itself if it is a non-negative int32, else a negative number in its place."""
+        """Thread id for rows: `tid` itself if it is a non-negative int32, otherwise a negative substitute."""
         return self._identities.thread(process, tid, name)
 
     def device(self, key: object, **columns: object) -> int:
-        """Id of a device by its key: a UUID if known, else a tuple that begins with :attr:`scope`.
+        """Id of a device by its key: a UUID if known, otherwise a tuple that begins with :attr:`scope`.
 
         Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
         """
@@ -175,7 +175,7 @@ class Target:
             self._write(max(self._sizes, key=lambda name: self._sizes[name][1]))
 
     def _without_gaps(self, table: str, rows: pa.Table) -> pa.Table:
-        """The rows that have a value wherever the table needs one; the others are counted as lost."""
+        """Drop rows with a null in a required column, counting them as lost."""
         from warpsight.model import arrow
 
         for column in TABLES[table].columns:
@@ -204,7 +204,7 @@ class Target:
         self.lost(count, "durations below zero: they are 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
-        """Keep a raw field of the `row`-th foreign row (source order) as JSON text `value`."""
+        """Keep a raw field of the `row`-th foreign row (source order) as JSON in `value`."""
         self._small["attribute"].append(
             {"table": table, "row": row, "key": key, "value": value, "process": process}
         )
@@ -212,7 +212,7 @@ class Target:
             self._flush_small("attribute")
 
     def note(self, text: str, kind: str | None = None) -> None:
-        """Add a note about how the trace was recorded or read; it does not mean that anything is missing."""
+        """Add a note about how the trace was recorded or read; it does not imply missing data."""
         self.lost(0, text, kind, severity="note")
 
     def lost(
@@ -264,7 +264,7 @@ class Target:
             self.add(table, rows)
 
     def _write(self, table: str) -> None:
-        """Hand the rows of a table to a writing thread, when there is room and its earlier rows are written."""
+        """Pass the rows of a table to a writing thread, once there is room and its earlier rows are written."""
         self._sizes.pop(table, None)
         tables = self._waiting.pop(table, [])
         if not tables:
@@ -283,7 +283,7 @@ class Target:
         self._writer.add(table, rows)
 
     def _notice(self, table: str, data: pa.Table) -> None:
-        """Widen the time span of the processes that the rows belong to."""
+        """Extend the time span of the processes that the rows belong to."""
         from warpsight.model import arrow
 
         names = data.column_names

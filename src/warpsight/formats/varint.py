@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: Bytes of the longest encoding of 64 bits.
+#: Bytes of the longest encoding of a 64-bit number.
 LONGEST = 10
 
 
 class Overlong(ValueError):
-    """A number that does not end within ten bytes, or not before the data does; `offset` is where it begins."""
+    """A number that does not end within ten bytes or before the end of the data; `offset` is its start."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"a number at byte {offset} does not end")
@@ -56,7 +56,7 @@ def decode(data: Column, at: Column) -> tuple[Column, Column]:
 
 
 def decode_one(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """One number and where it ends.
+    """Decode one number; returns it and its end.
 
     Raises:
         Overlong: when it has no end.
@@ -115,7 +115,7 @@ def encode_one(value: int) -> bytes:
 
 
 def ragged(starts: Column, counts: Column) -> Column:
-    """The places `start, start + 1, … start + count - 1` of every row, in sequence."""
+    """The positions `start, start + 1, … start + count - 1` of every row, in sequence."""
     total = int(counts.sum())
     if not total:
         return np.empty(0, np.int64)

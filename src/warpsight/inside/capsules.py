@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-#: What a program is asked to cut out, and the library that does it.
+#: The request for what to cut out of a program, and the library that does it.
 REQUEST = "WARPSIGHT_CAPSULE"
 INJECTION = "CUDA_INJECTION64_PATH"
 #: The ranges that `step` and `capture_frame` are.
@@ -40,7 +40,7 @@ def _tell(what: str, name: str) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL | None:
-    """The library that cuts out: the driver loads it, or the recorder beside it does."""
+    """The library that records capsules, loaded by the driver or by the recorder."""
     injected = os.environ.get(INJECTION, "")
     try:
         return ctypes.CDLL(os.path.join(os.path.dirname(injected), "libwarpsight_capsule.so"))

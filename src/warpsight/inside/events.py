@@ -59,7 +59,7 @@ class _Library:
         from warpsight import _native
 
         self.loaded = found = _native.load()
-        # Through PyDLL, which keeps the GIL: asking costs a tenth of a microsecond, and nobody waits for anything.
+        # Through PyDLL, which keeps the GIL: the call takes a tenth of a microsecond and never blocks.
         self.recording = ctypes.PyDLL(found._name).ws_recording
         self._tried = True
         return found

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _current: list[Recording] = []
-#: What the library read from the environment when it was first used in this process; it reads it once.
+#: The environment as the library read it on its first use in this process; it is read only once.
 _effective: list[dict[str, str]] = []
 
 

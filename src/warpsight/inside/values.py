@@ -17,14 +17,14 @@ from typing import Any
 
 #: Bytes of one text in a recording (kMaxStringBytes of native/ring/arena.h).
 MOST_TEXT_BYTES = 32 * 1024
-#: The latest moment and longest duration in ns.
+#: The latest time and longest duration in ns.
 MOST_TIME = 2**63 - 1
-#: Nesting that attributes keep, and characters of one text in attributes that are too long as a whole.
+#: Maximum nesting of attributes, and maximum length of one string in attributes that are too long as a whole.
 _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
 
 
 def check_text(value: object, argument: str) -> None:
-    """Refuse anything that is not text.
+    """Refuse anything that is not a string.
 
     Raises:
         TypeError: naming the argument.
@@ -34,7 +34,7 @@ def check_text(value: object, argument: str) -> None:
 
 
 def encoded(text: str) -> bytes:
-    """A text in the recorder's encoding: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
+    """Encode a string for the recorder: lone surrogates and NUL as backslash escapes, cut to MOST_TEXT_BYTES."""
     out = text[:MOST_TEXT_BYTES].encode("utf-8", "backslashreplace")
     if b"\0" in out:
         out = out.replace(b"\0", b"\\x00")
@@ -45,7 +45,7 @@ def encoded(text: str) -> bytes:
 
 
 def nanoseconds(value: object, argument: str) -> int:
-    """A time or length in ns from any number; parts of a nanosecond are rounded.
+    """A time or length in ns from any number, rounded to whole nanoseconds.
 
     Raises:
         TypeError: for anything that is not a number (a truth value is none).
@@ -134,15 +134,15 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
         return None
     try:
         out = json.dumps(values, default=_other, allow_nan=False).encode()
-    except Exception:  # not finite, circular, keys of other types: written as text
+    except Exception:  # not finite, circular, keys of other types: written as strings
         out = b""
-    if not out or b"\\ud" in out:  # a half of a surrogate pair is not text for those who read the trace
+    if not out or b"\\ud" in out:  # readers of the trace reject half a surrogate pair
         out = json.dumps(_plain(values, ())).encode()
     return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
 
 
 def _plain(value: object, above: tuple[int, ...]) -> object:
-    """A value as JSON; values without a JSON form, and those that contain themselves, as text."""
+    """A value as JSON; values without a JSON form, and those that contain themselves, become strings."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -175,7 +175,7 @@ def _whole_characters(text: str) -> str:
 
 
 def _other(value: object) -> object:
-    """Scalars of NumPy and its like as numbers, anything else as text."""
+    """Scalars of NumPy and similar libraries as numbers, anything else as a string."""
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         try:
             found = value.item()
@@ -189,7 +189,7 @@ def _other(value: object) -> object:
 def _text_of(value: object) -> str:
     try:
         return _whole_characters(str(value))
-    except Exception:  # the program's own text of it failed; that must not reach the program
+    except Exception:  # the program's own __repr__ or __str__ failed; the program must not see that
         return f"<{type(value).__name__}>"
 
 

@@ -53,7 +53,7 @@ def _guarded(check: Callable[[], Check]) -> Check:
 
 
 def _of_backends() -> list[Check]:
-    """Checks of backends other than the core's; a vendor without hardware or software here has none."""
+    """Checks for backends other than the core's; vendors without hardware or software on this machine have none."""
     found: list[Check] = []
     for one in registry.with_part("doctor"):
         try:
@@ -71,7 +71,7 @@ def _failed(feature: str, error: Exception) -> Check:
 
 
 def other_system() -> Check:
-    """The reason why there is no recorder here."""
+    """The reason why this system has no recorder."""
     return Check("recorder", MISSING, "recording needs Linux; recordings made there can be read here")
 
 
@@ -181,7 +181,7 @@ def python_stacks() -> Check:
     if name != "cpython":
         return Check("Python stacks", MISSING, f"{name} has no frames the recorder can read", "use CPython")
     if not SUPPORTED_PYTHON[0] <= version <= SUPPORTED_PYTHON[1]:
-        why = f"Python {shown} is not known: stacks are turned off when its frames differ"
+        why = f"Python {shown} is unknown: stacks are turned off if its frames differ"
         return Check("Python stacks", DEGRADED, why, "pip install --upgrade warpsight")
     return Check("Python stacks", OK, f"Python {shown}")
 
@@ -211,7 +211,7 @@ class _IoVec(ctypes.Structure):
 
 
 def _can_read_child() -> bool:
-    """Try process_vm_readv on a forked child, in which our own addresses hold."""
+    """Try process_vm_readv on a forked child, where our own addresses are valid."""
     libc = ctypes.CDLL(None, use_errno=True)
     source, target = ctypes.create_string_buffer(b"warpsight"), ctypes.create_string_buffer(9)
     gate_read, gate_write = os.pipe()
@@ -268,7 +268,7 @@ def confinement() -> Check:
 
 def shared_memory() -> Check:
     """Memfd and the limits that apply to it."""
-    import resource  # Windows has none, and imports this module
+    import resource  # Windows lacks it, and imports this module
 
     try:
         fd = os.memfd_create("warpsight-doctor")
@@ -339,19 +339,19 @@ def viewer() -> Check:
 
 
 def secret_rules() -> Check:
-    """detect-secrets, whose rules know the secrets of many services."""
+    """detect-secrets, whose rules recognize the secrets of many services."""
     if importlib.util.find_spec("detect_secrets"):
-        why = "secrets are known by the names before them and by detect-secrets' rules"
+        why = "secrets are recognized by the names before them and by detect-secrets' rules"
         return Check("redaction", OK, why)
-    why = "no detect-secrets: reports and exports leave out secrets by the names before them and by the best-known shapes alone"
+    why = "no detect-secrets: reports and exports recognize secrets only by the names before them and by the most common formats"
     return Check("redaction", DEGRADED, why, "pip install detect-secrets")
 
 
-#: What records, and what it records with; checks of other backends follow these.
+#: The recorder and its dependencies; checks of other backends follow these.
 RECORDERS: tuple[Callable[[], Check], ...] = (
     recorder, cuda, cuda_tracing, counters, instruction_registers, opencl_devices, opencl_recording, pocl,
 )  # fmt: skip
-#: What the host allows.
+#: Permissions of the host.
 HOST: tuple[Callable[[], Check], ...] = (
     python_stacks, host_samples, attaching, perf_events, confinement, shared_memory, dev_shm, disk, processors, nvtx, viewer,
     secret_rules,

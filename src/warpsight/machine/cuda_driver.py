@@ -52,7 +52,7 @@ class CudaDevice:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """libcuda, or None when there is no driver."""
+    """libcuda, or None without a driver."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -76,7 +76,7 @@ def problem() -> str | None:
 
 
 def require() -> ctypes.CDLL:
-    """The driver; WarpsightError where no CUDA device can be used."""
+    """Load the driver; WarpsightError if no CUDA device can be used."""
     driver, why = library(), problem()
     if driver is None or why:
         raise WarpsightError(f"no CUDA device here: {why}; `warpsight doctor` says what to do")

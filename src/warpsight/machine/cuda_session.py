@@ -54,7 +54,7 @@ class CudaSession:
             raise WarpsightError(f"{function} failed: {cuda_driver.error_name(self._driver, code)}")
 
     def kernel(self, ptx: bytes = _TOUCH_PTX, name: str = "touch") -> ctypes.c_void_p:
-        """Compile PTX and take one kernel of it."""
+        """Compile PTX and get one kernel from it."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.do("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
         self.do("cuModuleGetFunction", ctypes.byref(function), module, name.encode())

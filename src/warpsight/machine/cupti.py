@@ -13,8 +13,7 @@ from pathlib import Path
 
 _WHEEL_FOLDERS = ("cu13/lib", "cuda_cupti/lib", "cu12/lib")
 
-#: (first, last, what is wrong): cuptiGetVersion, inclusive. The recorder has the same table
-#: (native/cuda/versions.cpp).
+#: (first, last, problem): cuptiGetVersion, inclusive. The recorder has the same table (native/cuda/versions.cpp).
 KNOWN_PROBLEMS = (
     (
         0,
@@ -35,7 +34,7 @@ KNOWN_PROBLEMS = (
 
 @dataclass(frozen=True)
 class _Cupti:
-    """A libcupti that was found. `version` is cuptiGetVersion, None when it cannot be asked (see `error`)."""
+    """An installed libcupti. `version` is cuptiGetVersion, None if it cannot be queried (see `error`)."""
 
     path: Path
     major: int
@@ -89,7 +88,7 @@ def _toolkits() -> list[Path]:
 
 
 def library_version(path: Path, function: str) -> tuple[int | None, str | None]:
-    """A library's version, or why it is unknown, asked in a separate process because a mismatch with the driver may crash."""
+    """A library's version, or the reason why it is unknown; queried in a separate process because a driver mismatch may crash."""
     code = (
         "import ctypes, sys; v = ctypes.c_uint(); "
         "r = getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2])(ctypes.byref(v)); print(v.value if r == 0 else -r)"

@@ -1,4 +1,4 @@
-"""The known facts of one device, whatever their source."""
+"""The known facts about one device, from any source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """One physical device (or MIG instance). None means that no interface of this machine reports the value.
+    """One physical device (or MIG instance). None means that no interface on this machine reports the value.
 
     Memory sizes are bytes, bandwidth bytes per second, clocks kHz.
     """

@@ -1,4 +1,4 @@
-"""All devices of this machine, each once, from whatever can describe it: NVML, the CUDA driver, the kernel, OpenCL."""
+"""All devices of this machine, each once, from every available source: NVML, the CUDA driver, the kernel, OpenCL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def devices() -> list[Device]:
 
 
 def detect_platform() -> str:
-    """Return the best platform here: `cuda`, `opencl`, or `cpu` when nothing can be recorded."""
+    """Return the best platform on this machine: `cuda`, `opencl`, or `cpu` if nothing can be recorded."""
     if cuda_driver.devices():
         return "cuda"
     return "opencl" if opencl.devices() else "cpu"
@@ -38,7 +38,7 @@ def not_asked(found: list[Device]) -> list[str]:
 
 
 def _vendor_known(one: opencl.OpenclDevice, found: list[Device]) -> bool:
-    """Whether an OpenCL device without an address of its own is taken for one of those found."""
+    """Whether an OpenCL device without an address is assumed to be one of those already found."""
     if one.nvidia:
         return any(device.vendor == "NVIDIA" for device in found)
     if one.pci is not None or one.kind != "gpu":

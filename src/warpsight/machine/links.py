@@ -37,12 +37,12 @@ class Link:
 
 
 def _results_path() -> Path:
-    """Where results are kept: the user's cache folder."""
+    """The file for results, in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpsight" / "links.json"
 
 
 def measure(size: int = _COPY_BYTES, platform: str = "auto") -> list[Link]:
-    """Every path of a platform: cuda, opencl, or auto for the best one here.
+    """Measure every path of a platform: cuda, opencl, or auto for the best one on this machine.
 
     Raises:
         WarpsightError: when there is no device.
@@ -82,7 +82,7 @@ def kept(path: Path | None = None) -> list[Link]:
 
 
 def _rate(copy: Callable[[], None], wait: Callable[[], None], size: int) -> float:
-    """Bytes per second, the best of several copies after one that warms up."""
+    """Bytes per second: the best of several copies after a warm-up."""
     copy()
     wait()
     best = float("inf")
@@ -146,7 +146,7 @@ def _host_links(session: CudaSession, name: str, memory: ctypes.c_uint64, size: 
 
 
 def _peer_link(a: CudaSession, b: CudaSession, names: list[str], memories: list[Any], size: int) -> Link:
-    """One direction between two devices; direct where the hardware allows, through the host where not."""
+    """One direction between two devices; direct if the hardware allows, otherwise through the host."""
     direct = ctypes.c_int()
     a.do("cuDeviceCanAccessPeer", ctypes.byref(direct), a.ordinal, b.ordinal)
     a.enter()

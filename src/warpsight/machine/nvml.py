@@ -1,4 +1,4 @@
-"""Devices and their processes as NVML describes them (nvidia-ml-py), whatever this process may use."""
+"""Devices and their processes according to NVML (nvidia-ml-py), including devices that this process may not use."""
 
 from __future__ import annotations
 

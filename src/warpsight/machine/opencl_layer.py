@@ -22,7 +22,7 @@ print("layer" if here else "no layer", count.value)
 
 @dataclass(frozen=True)
 class _LayerSupport:
-    """The result of the trial: `works` is None when it could not be tried; `reason` says why, in a sentence."""
+    """The result of the trial: `works` is None if it could not run; `reason` explains why, in a sentence."""
 
     works: bool | None
     platforms: int
@@ -30,7 +30,7 @@ class _LayerSupport:
 
 
 def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:
-    """Run the loader with our layer and say whether it was loaded."""
+    """Run the loader with our layer and report whether it was loaded."""
     environment = {**os.environ, "OPENCL_LAYERS": str(layer)}
     environment.pop("WARPSIGHT_SOCKET", None)
     try:
@@ -51,5 +51,7 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:
     if answer == "layer":
         return _LayerSupport(True, int(count), "the loader called our layer")
     return _LayerSupport(
-        False, int(count), "the loader does not know OPENCL_LAYERS: it is older than layers, or built without"
+        False,
+        int(count),
+        "the loader does not support OPENCL_LAYERS: it predates layers, or was built without them",
     )

@@ -47,7 +47,7 @@ class OpenclSession:
             raise WarpsightError(f"{function} failed with OpenCL error {code}")
 
     def kernel(self, source: str, name: str) -> ctypes.c_void_p:
-        """Build a program and take one kernel of it."""
+        """Build a program and get one kernel from it."""
         text = ctypes.c_char_p(source.encode())
         program = self._made("clCreateProgramWithSource", self._context, 1, ctypes.byref(text), None)
         self._do("clBuildProgram", program, 0, None, None, None, None)

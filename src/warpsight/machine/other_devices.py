@@ -1,4 +1,4 @@
-"""Devices of vendors other than NVIDIA, from the kernel's data; vendors' tools add names where they are installed.
+"""Devices from vendors other than NVIDIA, from the kernel's data; installed vendor tools add names.
 
 A vendor's hardware is never left out because its tool is absent: the PCI bus shows that it is there. :func:`missing` says what
 could not be asked.
@@ -16,7 +16,7 @@ from warpsight.machine.device import Device
 
 
 def devices(first: int = 0, root: Path = Path("/sys")) -> list[Device]:
-    """Devices of all vendors beside NVIDIA, numbered from `first`. `root` is where sysfs is mounted."""
+    """Devices of all vendors except NVIDIA, numbered from `first`. `root` is where sysfs is mounted."""
     found = [device for _, module in _describers() for device in module.devices(root)]
     return [replace(device, index=first + number) for number, device in enumerate(found)]
 

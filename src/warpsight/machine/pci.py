@@ -1,4 +1,4 @@
-"""PCI devices from Linux's sysfs: the hardware that is there, whatever tools are installed."""
+"""PCI devices from Linux's sysfs: the hardware present, whatever tools are installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PciDevice:
     folder: Path
 
     def number(self, name: str) -> int | None:
-        """A number of one of the device's files (decimal or 0x…), None when it has none."""
+        """A number from one of the device's files (decimal or 0x…); None if there is none."""
         text = self.text(name)
         try:
             return int(text, 0) if text else None
@@ -32,7 +32,7 @@ class PciDevice:
             return None
 
     def text(self, name: str) -> str | None:
-        """The text of one of the device's files, None when there is none or it is empty."""
+        """The text of one of the device's files; None if it is missing or empty."""
         try:
             return (self.folder / name).read_text(errors="replace").strip() or None
         except OSError:
@@ -64,7 +64,7 @@ def devices(
 
 
 def numa_node(pci: str | None, root: Path = _SYS_PCI) -> int | None:
-    """The NUMA node of a PCI device; None when the kernel does not know."""
+    """The NUMA node of a PCI device; None if the kernel does not know it."""
     if not pci:
         return None
     try:

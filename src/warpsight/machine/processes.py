@@ -72,7 +72,7 @@ def attach_permission(pid: int, proc: Path, ptrace_scope: Path = _PTRACE_SCOPE) 
     try:
         owner = _status(folder)["Uid"].split()[0]
     except (OSError, KeyError):
-        return False, "not visible here: it has ended, or lives in another PID namespace"
+        return False, "not visible here: it has exited, or is in another PID namespace"
     try:
         scope = int(ptrace_scope.read_text())
     except (OSError, ValueError):
@@ -111,7 +111,7 @@ def _user(folder: Path) -> str | None:
     except (OSError, KeyError, ValueError):
         return None
     try:
-        import pwd  # Windows has none, nor /proc
+        import pwd  # Windows has neither this nor /proc
 
         return pwd.getpwuid(uid).pw_name
     except (ImportError, KeyError):
@@ -127,7 +127,7 @@ def _command(folder: Path) -> str | None:
 
 
 def _times(folder: Path, proc: Path) -> tuple[float | None, float | None]:
-    """Start in seconds since the epoch, and CPU time over lifetime in percent."""
+    """Start time in seconds since the epoch, and CPU time as a percentage of the lifetime."""
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
         boot = next(

@@ -124,7 +124,7 @@ def _call(function: str, params: ctypes.Structure) -> int:
 
 
 def chips() -> tuple[str, ...]:
-    """The chips that this CUPTI knows."""
+    """The chips that this version of CUPTI supports."""
     params = _Chips()
     if _call("cuptiProfilerHostGetSupportedChips", params):
         raise ProfilerHostError("CUPTI does not say which chips it knows")
@@ -158,7 +158,7 @@ def chip_of_device() -> str | None:
 
 
 def checked_chip(name: str | None) -> str:
-    """A chip's name as CUPTI spells it; this machine's without a name.
+    """A chip's name as CUPTI spells it; this machine's chip if no name is given.
 
     Raises:
         UsageError: for an unknown chip, and without a name where there is no GPU.

@@ -25,7 +25,7 @@ _LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 @dataclass(frozen=True)
 class GpuLinks:
-    """A GPU's place: `nvlink_speed` is one link's in one direction, `pcie_speed` the slot's, both B/s and None unknown."""
+    """A GPU's links: `nvlink_speed` is for one link in one direction, `pcie_speed` for the slot; both in B/s, None if unknown."""
 
     index: int
     uuid: str
@@ -39,7 +39,7 @@ class GpuLinks:
 
     @property
     def speed(self) -> float | None:
-        """Its send rate over its fastest kind of link, B/s; None where it has NVLinks of unknown speed."""
+        """Its send rate over its fastest kind of link, B/s; None if it has NVLinks of unknown speed."""
         if self.nvlinks:
             return self.nvlinks * self.nvlink_speed if self.nvlink_speed else None
         return self.pcie_speed
@@ -71,7 +71,7 @@ class Topology:
 
 
 def discover() -> Topology:
-    """The topology of this machine, as NVML knows it; empty without NVML."""
+    """The topology of this machine according to NVML; empty without NVML."""
     with by_nvml.session() as nvml:
         return Topology((), ()) if nvml is None else of_nvml(nvml)
 
@@ -83,7 +83,7 @@ def linked_gpus() -> dict[str, Any]:
 
 
 def of_nvml(nvml: ModuleType) -> Topology:
-    """What NVML says."""
+    """The topology according to NVML."""
     devices = [one for one in by_nvml.devices(nvml) if not (one.mig or "").startswith("instance")]
     ends = [_ends(nvml, one.handle) for one in devices]
     gpus = tuple(
@@ -122,7 +122,7 @@ def _ends(nvml: ModuleType, handle: object) -> list[tuple[int, str]]:
 
 
 def _nvlink_speed(nvml: ModuleType, handle: object) -> float | None:
-    """One link's rate in one direction; virtual machines answer only the newer of the two questions."""
+    """One link's rate in one direction; virtual machines answer only the newer of the two queries."""
     asked = [nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, getattr(nvml, "NVML_FI_DEV_NVLINK_GET_SPEED", None)]
     for field in asked:
         found = field and by_nvml.ask(nvml, nvml.nvmlDeviceGetFieldValues, handle, [field])

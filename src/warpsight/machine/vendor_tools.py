@@ -1,4 +1,4 @@
-"""Asking a vendor's tool: an argument vector, a time limit, no output when anything is wrong."""
+"""Queries a vendor's tool: an argument vector, a time limit, no output on any error."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any
 _TIMEX = struct.Struct("=Ixxxxqqqqi")
 _TIMEX_BYTES = 208
 _NOT_SYNCHRONIZED = 0x40
-#: A clock that is this far from the given offset was read on another boot or host, ns.
+#: A clock this far from the given offset was read on another boot or host, ns.
 _ANOTHER = 1_000_000_000
 
 

@@ -1,4 +1,4 @@
-"""A program of nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
+"""A program that does nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
 
 `python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. With `-` for LAUNCHES it
 launches once, says so, and then for each line of its input, a number, issues as many and prints the same object for these.
@@ -23,7 +23,7 @@ def _launch_one(launch: Callable[[], None]) -> None:
 
 
 def _launch_many(launch: Callable[[], None], count: int) -> None:
-    """The frame with the loop."""
+    """The frame above it, with the loop."""
     for _ in range(count):
         _launch_one(launch)
 
@@ -46,7 +46,7 @@ def timed(launch: Callable[[], None], finish: Callable[[], None], count: int) ->
 
 
 def serve(platform: str) -> None:
-    """Launch as often as each input line says."""
+    """Launch as many times as each input line says."""
     launch, finish, name = _opencl() if platform == "opencl" else _cuda()
     count = 1
     while count:

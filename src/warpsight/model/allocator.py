@@ -16,7 +16,7 @@ SMALL = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 256 << 20}
 
 
 def keep_freed_memory(settings: Mapping[int, int] = _ALL) -> None:
-    """Keep freed memory for the next array; for programs of our own that end soon, never for a library's user.
+    """Keep freed memory for the next array. For our own short-lived programs only, never inside a user's process.
 
     Columns of millions of rows live for a moment each. By default every one of them is mapped anew, and its pages are zeroed and
     faulted in one by one: a tenth of the time of `analyze`, a third of it with ten million kernels.
@@ -26,6 +26,6 @@ def keep_freed_memory(settings: Mapping[int, int] = _ALL) -> None:
     import ctypes
 
     library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):  # musl has none
+    if hasattr(library, "mallopt"):  # musl lacks it
         for parameter, value in settings.items():
             library.mallopt(parameter, value)

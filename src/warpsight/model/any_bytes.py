@@ -1,4 +1,4 @@
-"""Names, paths and arguments are bytes to the system and text in a trace; bytes that are not UTF-8 appear in hexadecimal."""
+"""Names, paths and arguments are bytes to the system and text in a trace; bytes that are not UTF-8 are shown in hexadecimal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ def decoded(data: bytes) -> str:
 
 
 def storable(text: str) -> str:
-    """The same for text from Python: with surrogates for bytes that are not UTF-8."""
+    """The same for Python strings, in which surrogates stand for bytes that are not UTF-8."""
     try:
         return decoded(text.encode("utf-8", "surrogateescape"))
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
+    except UnicodeEncodeError:  # a surrogate that does not represent a byte
         return text.encode("utf-8", "backslashreplace").decode()

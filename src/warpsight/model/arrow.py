@@ -56,7 +56,7 @@ def cast(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Any:
 
 
 def matched(texts: pa.Array, expression: str) -> Any:
-    """In which texts an expression in RE2's syntax finds something, without case."""
+    """Which strings an RE2 expression matches, ignoring case."""
     return call_function(
         "match_substring_regex", [texts], MatchSubstringOptions(expression, ignore_case=True)
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Rows of table sync of this kind make a stream wait, not the host.
 STREAM_WAIT = "stream wait event"
-#: Stands for the duration of a call that had not returned.
+#: Placeholder for the duration of a call that had not returned.
 NO_DURATION = np.iinfo(np.int64).min
 _ALL = Rows()
 
@@ -133,7 +133,7 @@ def _by_thread(found: Calls, rows: Rows) -> ByThread:
 
 
 def of_work(trace: StoredTrace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
-    """The calls, and for each row of work the index of its call, or -1; kept as long as the work."""
+    """The calls, and for each row of work the index of its call or -1. Cached for as long as the work."""
     issued = load(trace, api=api)
     with rows.lock:
         if api not in rows.calls:

@@ -150,7 +150,7 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
 
 
 def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
-    """Refuse anything except one reading statement.
+    """Refuse anything except a single read-only statement.
 
     Raises:
         UsageError: saying what it is instead.

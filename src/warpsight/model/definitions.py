@@ -65,7 +65,7 @@ class Definitions:
         return stack
 
     def listed(self, table: str, first: int) -> list[Any]:
-        """Definitions after the first `first` rows of a table: texts of names, tuples of all others."""
+        """Definitions after the first `first` rows of a table: strings for names, tuples for all others."""
         interned: dict[str, Any] = {
             "name": self._names,
             "shape": self._shapes,

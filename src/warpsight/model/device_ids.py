@@ -1,4 +1,4 @@
-"""Which id a device has in a trace: the number that its file or driver gave it, as long as no other device has the same."""
+"""A device's id in a trace: the number from its file or driver, unless another device has the same number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Ids that the columns of a trace can hold.
 _IDS = range(1 << 15)
-#: Tables whose rows name devices, beside table device.
+#: Tables whose rows refer to devices, other than table device.
 _TABLES = ("kernel_ids", "memcpy", "memset", "sync", "event", "memory", "counter")
 
 

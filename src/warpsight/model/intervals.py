@@ -33,7 +33,7 @@ class Intervals:
         return int(_lengths(self.start, self.end, np.zeros(min(len(self), 1), np.int64)).sum())
 
 
-#: Moments so many times fewer than members are looked up without a running sum over the members.
+#: If there are this many times fewer moments than members, they are looked up without a running sum.
 _FEW = 256
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -133,7 +133,7 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
 def measure(whole: Intervals, at: Column) -> Times:
     """For each moment, the time the set covers before it."""
     place = np.searchsorted(whole.start, at, "left")
-    if _FEW * len(at) < len(whole):  # sum between the places asked for, not up to each member
+    if _FEW * len(at) < len(whole):  # the sum between the requested places, not up to each member
         edges = np.unique(np.append(place, [0, len(whole)]))
         lengths = _lengths(whole.start, whole.end, edges[:-1])
         number = np.searchsorted(edges, place)
@@ -147,7 +147,7 @@ def measure(whole: Intervals, at: Column) -> Times:
 
 
 def _lengths(start: Times, end: Times, first: Column) -> Times:
-    """The summed length of the members from each of `first` to the next.
+    """The total length of the members from each of `first` to the next.
 
     Sums of times may pass 2**63; arithmetic modulo 2**64 gives the right difference.
     """
@@ -195,7 +195,7 @@ def time_at_depth(start: Times, end: Times) -> tuple[Times, Times]:
 
 
 def integral(start: Times, end: Times, at: Column) -> Times:
-    """For each moment, the interval-time before it: the sum over all intervals of how much of each is before it.
+    """For each moment, the total interval time before it: over all intervals, the part of each that lies before the moment.
 
     Sums of 10 million intervals may pass 2**63 on the way; arithmetic modulo 2**64 gives the right difference.
     """

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-#: Things kept at once. The least recently used one goes first: windows of time come and go.
+#: Maximum number of cached results. The least recently used one is dropped first, since time windows come and go.
 MOST = 20
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from warpsight.errors import TraceError
 
-#: Links are never followed, where the system can say so; bytes are written as they are, where it would change line ends.
+#: Never follow links, where the system supports that; write bytes unchanged, where it would convert line ends.
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -38,7 +38,7 @@ def unreadable(path: str | os.PathLike[str]) -> str:
 
 
 def check_plain(root: Path) -> None:
-    """Refuse links, pipes and devices below a folder, so that what is read, written or removed there lies in it.
+    """Refuse links, pipes and devices below a folder, so that nothing outside it is read, written or removed.
 
     Raises:
         TraceError: naming the first one.

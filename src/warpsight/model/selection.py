@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from warpsight.model import StoredTrace
 
-#: Tables that say when something happened, and their time column.
+#: Tables with timestamps, and their time column.
 TIMED = {"kernel_ids": "start", "memcpy": "start", "memset": "start", "sync": "start", "launch_ids": "start", "api": "start",
          "marker_ids": "start", "op_ids": "start", "user_event": "start", "memory": "time", "counter": "time"}  # fmt: skip
 
@@ -34,7 +34,7 @@ class Rows:
         return (self.begin, self.end, *(tuple(values) for values in lists), self.name)
 
     def where(self, *, time: str = "start", device: bool = True, stream: bool = True) -> str:
-        """The SQL condition, without `name`; `device` and `stream` say whether the table has these columns."""
+        """The SQL condition, without `name`; `device` and `stream` say whether the table has those columns."""
         terms = ["true"]
         if self.begin is not None:
             terms.append(f"{time} >= {int(self.begin)}")

@@ -1,4 +1,4 @@
-"""Host stacks: the tree of table stack as arrays, and its frames as text."""
+"""Host stacks: the tree of table stack as arrays, and its frames as strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _NO_LINE = np.iinfo(np.int32).min
-#: Ids may be this much larger than the number of stacks.
+#: Ids may exceed the number of stacks by this factor.
 _SPARSE = 64
 
 
@@ -79,5 +79,5 @@ def _frames(trace: StoredTrace) -> dict[int, tuple[str, str | None, int | None]]
     return {
         number: (functions[function] or "", files[file], None if line == _NO_LINE else line)
         for number, function, file, line in rows
-        if 0 < number <= most  # 0 stands for a missing id
+        if 0 < number <= most  # 0 means a missing id
     }

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from warpsight._display import HtmlShown
 from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.model import database, views
 from warpsight.model.database import Database
@@ -33,12 +34,12 @@ _EXPLAIN = re.compile(
 )
 
 
-#: Errors that come of values which nobody foresaw.
+#: Errors caused by unforeseen values.
 _OF_DATA = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _Self = TypeVar("_Self", bound="StoredTrace")
 
 
-class StoredTrace:
+class StoredTrace(HtmlShown):
     """A trace folder opened read-only; use :func:`warpsight.model.open` to make one.
 
     Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context
@@ -60,7 +61,7 @@ class StoredTrace:
         self.path = path
         self.folder = self._named(folder.resolve())
         self.manifest: dict[str, Any] = manifest.read(self.folder)
-        #: What analyses share, for as long as the trace is open.
+        #: Data that analyses share for as long as the trace is open.
         self.kept = Kept()
         self._footers: dict[str, pq.FileMetaData] = {}
         self._temporary = temporary
@@ -82,7 +83,7 @@ class StoredTrace:
         return folder
 
     def sql(self, text: str, **parameters: object) -> duckdb.DuckDBPyRelation:
-        """Run one reading statement; `$name` in it stands for the keyword argument `name`.
+        """Run one read-only statement; `$name` in it refers to the keyword argument `name`.
 
         Raises:
             UsageError: for a statement that is wrong, or that would do anything but read the trace.
@@ -95,7 +96,7 @@ class StoredTrace:
         try:
             statements = cursor.extract_statements(text)
             database.check(statements)
-            if statements[0].type.name == "EXPLAIN":  # EXPLAIN ANALYZE runs what it explains
+            if statements[0].type.name == "EXPLAIN":  # EXPLAIN ANALYZE executes the statement
                 database.check(
                     cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",)
                 )
@@ -189,7 +190,7 @@ class StoredTrace:
         return self._opened().with_views([name]).view(name)
 
     def arrow(self, name: str) -> pa.Table:
-        """Read a whole table as Arrow, with the schema's types and metadata (ids, not text)."""
+        """Read a whole table as Arrow, with the schema's types and metadata (ids, not strings)."""
         import pyarrow as pa
 
         if name not in TABLES:
@@ -240,7 +241,7 @@ class StoredTrace:
         return columns.least(self._files[name], TABLES[name], column, self._footer)
 
     def has(self, name: str, column: str) -> bool:
-        """Whether a column has any value but null; from the footers of the parts where these say it."""
+        """Whether a column has any non-null value, from the footers of the parts if they record it."""
         from warpsight.model.storage import columns
 
         return columns.has(self._files[name], TABLES[name], column, self._footer)
@@ -325,7 +326,7 @@ class StoredTrace:
             self.close()
 
     def blame(self, error: BaseException | None) -> None:
-        """After an unexpected failure, check whether the trace itself is damaged; it is not checked before.
+        """After an unexpected failure, check whether the trace itself is damaged. Nothing is checked before that.
 
         Raises:
             TraceError: when it holds what no writer of traces gives.
@@ -346,12 +347,6 @@ class StoredTrace:
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
         return f"<Trace {self.path}: {described or 'no device work'}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").trace_html(self))
 
 
 def _said(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` also their text."""
+"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` has strings as well."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-#: Views that read parts; the others look text up for the rows of one of them.
+#: Views that read parts; the others look up strings for the rows of one of these.
 RAW = tuple(f"{name}_ids" if name in NAMED else name for name in TABLES)
 _LOOKED_UP = {"name": _NAME, "shape": _SHAPE}
 
@@ -40,7 +40,7 @@ def names() -> tuple[str, ...]:
 
 
 def looks_up_in(name: str) -> tuple[str, ...]:
-    """The tables in which a view looks text up; each needs its :func:`variable` first."""
+    """The tables in which a view looks up strings; each needs its :func:`variable` first."""
     if name not in NAMED:
         return ()
     return ("name", "shape") if any(c.name == "shape_id" for c in TABLES[name].columns) else ("name",)

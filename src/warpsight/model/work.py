@@ -27,11 +27,11 @@ Column = NDArray[Any]
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
-#: Groups up to which a pass for each of them is quicker than sorting.
+#: Up to this many groups, one pass per group is faster than sorting.
 _FEW = 16
-#: Groups up to which rows are summed in blocks.
+#: Up to this many groups, rows are summed in blocks.
 _FEW_SUMS = 4096
-#: Stands for a time that was not recorded.
+#: Placeholder for a time that was not recorded.
 NO_TIME = np.iinfo(np.int64).min
 
 
@@ -80,7 +80,7 @@ class Work:
     _parts: dict[str, list[Column]] = field(default_factory=dict, repr=False, compare=False)
     #: The call of each row, without and with table api, once it was requested (:func:`warpsight.model.calls.of_work`).
     calls: dict[bool, Column] = field(default_factory=dict, repr=False, compare=False)
-    #: Protects what is found out about the rows later: threads share work.
+    #: Protects results computed later about the rows: threads share work.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ def load(trace: StoredTrace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
 
 @dataclass(frozen=True)
 class Everything:
-    """All device work of a trace, and the columns that other conditions select by.
+    """All device work of a trace, with the columns that other filters use.
 
     Attributes:
         work: The work.
@@ -300,7 +300,7 @@ def _named_rows(trace: StoredTrace, whole: Everything, pattern: str) -> Column:
 
 
 def matches(trace: StoredTrace, label: str, pattern: str) -> bool:
-    """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
+    """Whether SQL finds a pattern in a string. Every filter uses this kind of regular expression."""
     found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
     return bool(found[0][0])
 
@@ -355,7 +355,7 @@ def split(group: Column, groups: int) -> list[Column]:
 
 
 def _small(parts: list[Column], rows: int) -> list[Column]:
-    """Indices of rows, half as wide where that is enough: they are kept as long as the work."""
+    """Indices of rows, in 32 bits if that is enough, because they are kept as long as the work."""
     return [part.astype(np.int32) for part in parts] if rows < 1 << 31 else parts
 
 

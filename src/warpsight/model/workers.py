@@ -1,4 +1,4 @@
-"""Threads for a while, and how many are worth starting."""
+"""Short-lived worker threads, and how many are worth starting."""
 
 from __future__ import annotations
 

@@ -17,24 +17,24 @@ _P = (0.02, 0.04, 0.07, 0.11, 0.16, 0.22, 0.29, 0.37, 0.46, 0.56, 0.67, 0.78, 0.
 _Q = (0.0005, 0.003, 0.01, 0.025, 0.06, 0.15, 0.35)
 #: Every pair of rates in which failing sets fail at least twice as often.
 RATES = np.array([(p, q) for p in _P for q in _Q if p >= 2 * q])
-#: What part of the evidence about the rates is kept when other sets are searched, whose rates may differ (a power prior).
+#: The weight of earlier evidence about the rates when other sets are searched, whose rates may differ (a power prior).
 _KEPT = 0.85
 
 
 def entropy(rate: Floats) -> Floats:
-    """Bits of a run that fails at this rate."""
+    """Entropy, in bits, of a run that fails at this rate."""
     inside = np.clip(rate, 1e-12, 1 - 1e-12)
     return np.asarray(-inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside))
 
 
 def forgetful(rates: Floats) -> Floats:
-    """A belief about the rates for a search of other sets."""
+    """The belief about the rates, discounted for a search over other sets."""
     kept = rates**_KEPT
     return np.asarray(kept / kept.sum())
 
 
 class Bisection:
-    """The belief about where failing begins.
+    """The belief about the position where failures begin.
 
     Attributes:
         weight: probability of each pair of :data:`RATES` (rows) and position (columns); the last position: no set can fail.
@@ -55,7 +55,7 @@ class Bisection:
         return np.asarray(self.weight.sum(1))
 
     def best(self) -> int:
-        """The set whose next outcome says most about the position."""
+        """The set whose next outcome is most informative about the position."""
         belief = self.position
         known = np.maximum(belief, 1e-300)
         failing, harmless = RATES[:, 0] @ self.weight, RATES[:, 1] @ self.weight

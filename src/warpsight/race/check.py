@@ -28,9 +28,9 @@ from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import checked, races
 
-#: Classes of events that the detector follows, and those by which repairs are told.
+#: Classes of events that the detector follows, and those needed to suggest repairs.
 TRACED = ("memory", "barriers", "mbarrier", "tma", "cluster", "wgmma")
-#: Bytes of a trace beyond which races are looked for on the device instead.
+#: Traces larger than this (bytes) are checked for races on the device instead.
 LARGEST_TRACE = 1 << 30
 
 
@@ -213,7 +213,7 @@ def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], DetectorResult]
 
 
 def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[EventTrace]) -> Provoked:
-    """What delays did; that they could not be tried loses nothing of what the detectors found."""
+    """The effect of delays; if they could not be tried, the detectors' findings still count."""
     try:
         return provoke(suspicious(traces))
     except EndedError:
@@ -223,7 +223,7 @@ def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[E
 
 
 def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Provoked | None) -> list[str]:
-    """Where the detectors and the delays say different things, and what that means."""
+    """Contradictions between the detectors and the delays, and what each means."""
     said = []
     for suspect in suspects:
         lines = " and ".join(sorted(suspect.lines))

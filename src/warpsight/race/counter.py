@@ -1,4 +1,4 @@
-"""Delays as a function of where and when: counter-based random numbers, without a state and without a clock.
+"""Delays as a function of where and when: counter-based random numbers, without state or clock.
 
 The generator is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), which
 cuRAND has too. The device computes it; `tests/race_model/delays.py` does the same in NumPy. For an occurrence:
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 
 def threshold(probability: float) -> int:
-    """The limit below which a 32-bit word is with this probability; 2³² for 1."""
+    """The limit below which a 32-bit word lies with this probability; 2³² for 1."""
     return int(probability * 2**32)
 
 

@@ -1,4 +1,4 @@
-"""Delays in a program's kernels: the environment of a run with a plan, and the delays that were made.
+"""Delays in a program's kernels: the environment for a run with a plan, and the delays that occurred.
 
 The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
 points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
@@ -28,7 +28,7 @@ from warpsight.race.plan import Plan, Point, replace
 from warpsight.sass.events import nvbit, tracing
 from warpsight.sass.events.trace import EventTrace
 
-#: The class of a point before which the host waits, and its number for the library.
+#: The class of a point at which the host waits, and its number for the library.
 HOST_LAUNCH, HOST_LAUNCH_NUMBER = "launch", 65
 #: An occurrence that was not counted: the launch has too many warps for that.
 UNCOUNTED = 2**32 - 1
@@ -42,7 +42,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Files that every run with the Sanitizer needs, made once or installed."""
+    """Files needed by every run with the Sanitizer, either generated once or installed."""
 
     library: Path
     sanitizer: Path
@@ -51,7 +51,7 @@ class _Parts:
 
 @lru_cache(maxsize=1)
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that lives as long as this process."""
+    """A folder that is removed when this process exits."""
     return tempfile.TemporaryDirectory(prefix="warpsight-delays-")
 
 
@@ -87,7 +87,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
 
 
 def _written(plan: Plan) -> Path:
-    """The file in which the library reads a plan."""
+    """The plan file read by the library."""
     text = "\n".join([*lines(plan), ""]).encode()
     path = Path(_folder().name, hashlib.sha256(text).hexdigest()[:32])
     if not path.exists():
@@ -96,7 +96,7 @@ def _written(plan: Plan) -> Path:
 
 
 def changed(plan: Plan) -> Path | None:
-    """The file from which a running process takes a plan; None if it must start with it."""
+    """The file from which a running process takes a new plan; None if it must be restarted for it."""
     return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
@@ -104,7 +104,7 @@ def needs_nvbit(plan: Plan) -> bool:
     """Whether a plan has points at instructions that the Sanitizer does not patch.
 
     Raises:
-        WarpsightError: when it has others too: a run has one of the two tools.
+        WarpsightError: when it has both kinds of points, because a run can use only one of the two tools.
     """
     kinds = {point.kind for point in plan.points} - {HOST_LAUNCH}
     if EXECUTED.name in kinds and len(kinds) > 1:
@@ -163,7 +163,7 @@ def lines(plan: Plan) -> list[str]:
 
 
 def _merged(ranges: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """Ascending ranges that do not touch."""
+    """Merged ascending ranges that do not touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
@@ -198,12 +198,12 @@ def logs(log_path: Path) -> list[Path]:
 
 
 def losses(log_path: Path) -> list[str]:
-    """Losses of a run's logs, and failures in it, one sentence each."""
+    """Losses in a run's logs, and failures in the run, one sentence each."""
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 
 def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
-    """Functions with points that made no delay in a run, with the reason if known, one sentence each.
+    """Functions with points that caused no delay in a run, with the reason if known, one sentence each.
 
     `done`: what :func:`delays_done` says, where that is known.
     """
@@ -225,7 +225,7 @@ def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
         else:
             said.append(
                 f"{name} made no delay: "
-                + ("no chosen warp came to its points" if size else "it was not launched")
+                + ("no chosen warp reached its points" if size else "it was not launched")
             )
     return said
 

@@ -19,16 +19,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-#: How many times the rate without delays the rate with delays may be, and how much is bet on each.
+#: Candidate ratios of the failure rate with delays to that without, and the stake on each.
 _RAISED = (np.array([2.0, 5.0, 20.0, 200.0, np.inf]), np.array([0.15, 0.15, 0.1, 0.1, 0.5]))
-#: The same for delays that do not matter; a failure is natural when ratios of NATURAL and more are refuted.
+#: The same for delays without effect; a failure is natural once ratios of NATURAL and more are refuted.
 _NATURAL = (np.array([0.3, 1.0]), np.array([0.2, 0.8]))
 NATURAL = 3.0
 
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run, or a trial of a run, that failed: whether it was delayed, and the probability with which it was not to be."""
+    """A failed run, or a failed trial of a run: whether it was delayed, and the probability with which it would not have been."""
 
     delayed: bool
     control_share: float
@@ -43,7 +43,7 @@ class Evidence:
 
     @classmethod
     def of(cls, failures: Iterable[FailedRun]) -> Evidence:
-        """The evidence of these failures, in the order in which the runs were begun."""
+        """The evidence from these failures, in the order in which the runs were begun."""
         listed = list(failures)
         delayed = np.array([failure.delayed for failure in listed], bool)
         share = np.array([failure.control_share for failure in listed], float)
@@ -63,14 +63,14 @@ def _bet(
 
 
 def _chance(ratio: float, delayed: npt.NDArray[np.bool_], share: Floats) -> Floats:
-    """Probability that each failure is of the arm that it is of, where delays multiply the rate of failing by `ratio`."""
+    """Probability that each failure falls in its own arm, if delays multiply the failure rate by `ratio`."""
     odds = ratio * (1 - share) / share if math.isfinite(ratio) else np.full(share.shape, np.inf)
     control = 1 / (1 + odds)
     return np.where(delayed, 1 - control, control)
 
 
 def upper_bound(failures: int, runs: int, error: float) -> float:
-    """The failure rate excluded by the runs so far, at any moment and with this error probability."""
+    """The failure rate excluded by the runs so far, valid at any time, with this error probability."""
     if not runs:
         return 1.0
     passed = runs - failures

@@ -21,24 +21,24 @@ from warpsight.race.journal import ExperimentJournal
 from warpsight.race.oracle import PLAN_VARIABLE, Oracle, RunOutcome, TestedProcess, end_leftovers
 from warpsight.race.plan import Plan
 
-#: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
+#: Variables that make a program execute a plan, and log the delays to a second file if there is one.
 _Injection = Callable[[Path, Path | None], Mapping[str, str]]
 
 
 def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
-    """For programs that carry out the plan themselves: nothing is injected."""
+    """For programs that execute the plan themselves: nothing is injected."""
     return {}
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A process that waits for further trials, and the plan with which it began."""
+    """A process waiting for further trials, and the plan it started with."""
 
     process: TestedProcess
     plan: Plan
 
 
-#: Between looks at a process that was running already.
+#: Pause between checks of a process that was already running (s).
 _ASKED_PAUSE_S = 0.003
 #: The log of delays in the folder of a run.
 LOG = "delays"
@@ -105,7 +105,7 @@ class Experiment:
         return cls(Path(folder), judge, delays.environment, read_log, delays.changed, tuple(gpus))
 
     def begin(self, what: dict[str, Any], force: bool) -> ExperimentJournal:
-        """Make the folder, or go on in it after an interruption.
+        """Create the folder, or continue in it after an interruption.
 
         Raises:
             UsageError: for an oracle that makes no sense.
@@ -176,7 +176,7 @@ class Experiment:
     def _asked(
         self, kept: _Kept, folder: Path, plan: Plan, request: TrialRequest, changed: Path | None
     ) -> RunOutcome | None:
-        """The outcome of trials in a process that waits; None where it made none, and has ended."""
+        """The outcome of trials in a waiting process; None if it ran none and has exited."""
         if changed is not None and set(plan.points) <= set(kept.plan.points):
             kept.process.ask(msgspec.structs.replace(request, plan=str(changed)))
             outcome = kept.process.outcome(folder, self.stop, pause_s=_ASKED_PAUSE_S)
@@ -186,7 +186,7 @@ class Experiment:
         return None
 
     def _may_keep(self) -> bool:
-        """Whether trials alone say how a run ended."""
+        """Whether the outcomes of trials alone decide how a run ended."""
         oracle = self.oracle
         return oracle.in_process > 1 and not oracle.same_output and not oracle.same_files
 
@@ -196,7 +196,7 @@ class Experiment:
             self._kept.popitem()[1].process.end()
 
     def forget(self, name: str) -> None:
-        """Remove a run's output once its result is recorded and its plan follows from the journal."""
+        """Remove a run's output once its result is recorded and its plan can be derived from the journal."""
         shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Flags and locks: words by which one side of a race hands over to the other, and what a hand-over lacks."""
+"""Flags and locks: words through which one side of a race hands over to the other, and what a hand-over lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """A word that the first access's side sets afterwards and the second's side reads before.
+    """A word that the side of the first access sets afterwards, and that the side of the second access reads before.
 
     Attributes:
         release, acquire: the lines of that; scopes: of both; fences: the scopes of what is between accesses and flag.
@@ -34,7 +34,7 @@ class Flag:
     apart: bool
 
     def repair(self, first: Access, second: Access) -> str:
-        """The missing part of the hand-over by the flag."""
+        """The missing part of the hand-over through the flag."""
         parts = []
         if self.others[0]:
             parts.append(
@@ -49,7 +49,7 @@ class Flag:
         )
 
     def _lacking(self, first: Access, second: Access) -> list[str]:
-        """Scopes and fences."""
+        """The scopes and fences that are missing."""
         parts = []
         short, fence = (BLOCK, "__threadfence()") if self.apart else (NO_SCOPE, "__threadfence_block()")
         if self.apart:
@@ -66,7 +66,7 @@ class Flag:
 
 
 class FlagUse:
-    """The atomic and strong accesses of the launch of a race."""
+    """The atomic and strong accesses of a race's launch."""
 
     def __init__(self, trace: EventTrace, race: Race) -> None:
         """Take the trace that has the race."""
@@ -77,7 +77,7 @@ class FlagUse:
         self._apart = race.first.block != race.second.block
 
     def flag(self) -> Flag | None:
-        """The word set after the first access and read before the second, by their warps or else by their blocks."""
+        """The word set after the first access and read before the second, by their warps or otherwise by their blocks."""
         own, race = self._own, self._race
         for whole in (False, True)[: 1 + self._apart]:
             after = self._strong(race.first, whole)
@@ -112,13 +112,13 @@ class FlagUse:
         return self._line(int(own.event[before].max())) if len(before) else ""
 
     def _strong(self, side: Side, whole: bool) -> Array:
-        """Atomic and strong accesses of a side's warp, or of its whole block, to other words than the race is about."""
+        """Atomic and strong accesses of a side's warp, or of its whole block, to words other than the racing one."""
         own = self._own
         same = (own.block == side.block) & (whole | (own.thread // 32 == side.thread // 32))
         return np.flatnonzero(same & (own.scope > NO_SCOPE) & (own.address != self._race.address))
 
     def _fence(self, earlier: int, later: int) -> int:
-        """The widest scope of a fence that a warp passed from one of its events to another; 0 where these are of two warps."""
+        """The widest scope of a fence that a warp passed from one of its events to another; 0 for events of two warps."""
         events = self._events
         if events.block[earlier] != events.block[later] or events.warp[earlier] != events.warp[later]:
             return NO_SCOPE

@@ -1,4 +1,4 @@
-"""The calls of a program under test: named outputs, and trials repeated inside one process.
+"""The calls that a program under test makes: named outputs, and trials repeated inside one process.
 
     import warpsight as ws
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 #: Holds a :class:`TrialRequest` as JSON in programs that `race` runs.
 VARIABLE = "WARPSIGHT_RACE"
-#: So many trials without delays must be right after one that failed.
+#: Number of trials without delays that must pass after a failed one.
 _HEALTHY = 2
 
 
@@ -79,7 +79,7 @@ class TrialLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _State:
-    """What is known in this process; a program has one."""
+    """The state in this process; a program has one."""
 
     def __init__(self) -> None:
         text = os.environ.get(VARIABLE)
@@ -158,7 +158,7 @@ def trial(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _trials(state: _State, call: Callable[[], R]) -> tuple[R | None, TrialLine]:
-    """Make the trials of the request up to the first that fails: what the last one returned, and its line."""
+    """Run the requested trials up to the first that fails: returns the last one's result, and its line."""
     assert state.request is not None
     request, draw = state.request, random.Random(state.request.seed)
     for number in range(1 if request.save else request.trials):
@@ -180,7 +180,7 @@ def _trials(state: _State, call: Callable[[], R]) -> tuple[R | None, TrialLine]:
 
 
 def _further_trials(state: _State, call: Callable[[], R], result: R | None, line: TrialLine) -> R | None:
-    """Carry out further requests in a process that has failed once: a start costs more than thousands of trials.
+    """Handle further requests in a process that has failed once: starting a process costs more than thousands of trials.
 
     A failure may have damaged what later trials need, so trials without delays have to be right behind it.
     """
@@ -226,7 +226,7 @@ def _tried(
 
 
 def _library(name: str) -> ctypes.CDLL | None:
-    """The library that is injected into this process, if it has this function."""
+    """The library injected into this process, if it has this function."""
     path = os.environ.get("CUDA_INJECTION64_PATH")
     try:
         library = ctypes.CDLL(path) if path else None
@@ -236,7 +236,7 @@ def _library(name: str) -> ctypes.CDLL | None:
 
 
 def _library_switch() -> Callable[[int, bool], object] | None:
-    """Switches the delays of the injected library, or None."""
+    """A function that switches the injected library's delays, or None."""
     library = _library("warpsight_race_set")
     if library is None:
         return None

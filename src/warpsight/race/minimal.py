@@ -18,16 +18,16 @@ from warpsight.race.bisection import RATES, Bisection, Floats, forgetful
 #: Whether a run with these elements, ascending, failed.
 Oracle = Callable[[tuple[int, ...]], bool]
 
-#: Failures of all elements together with which the rate of failing is estimated before anything is left out.
+#: Number of failures of the full set from which the failure rate is estimated before anything is left out.
 _CALIBRATION = 3
-#: Belief beforehand that what was kept suffices, that no element at all is needed, and that a kept element is not needed.
+#: Prior probability that the kept set suffices, that no element at all is needed, and that a kept element is not needed.
 _SUFFICES, _NATURAL, _NEEDLESS = 0.3, 0.02, 0.05
-#: A needless element is left out when this is sure.
+#: An element is left out once it is needless with this probability.
 _SURE = 0.95
 
 
 class Undecided(WarpsightError):
-    """The oracle was asked as often as allowed, and the answer is not known."""
+    """The oracle was queried as often as allowed, and the answer is still unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Minimal:
 
 
 def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
-    """The shortest failing prefix between `low` and `high`, whose last prefix is known to fail, if runs do not err."""
+    """The shortest failing prefix between `low` and `high`, whose last prefix is known to fail, assuming that runs do not err."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fails(middle) else (middle + 1, high)
@@ -56,7 +56,7 @@ def shortest(low: int, high: int, fails: Callable[[int], bool]) -> int:
 
 
 def exact(count: int, oracle: Oracle) -> Minimal:
-    """Search with an oracle that always gives the same answer, in at most k·log2(N) + 2k + 1 calls for k elements of N.
+    """Search with a deterministic oracle, in at most k·log2(N) + 2k + 1 calls for k elements of N.
 
     One call is of everything. The first element takes ⌈log2(N + 1)⌉, as no element at all is one of the answers; each further one
     ⌈log2 r⌉ among the r that are left; and each is followed by a call of what was kept alone.
@@ -75,7 +75,7 @@ def exact(count: int, oracle: Oracle) -> Minimal:
 
 @dataclass
 class _Stage:
-    """The search for one element: the belief, how many elements are left, and those kept so far."""
+    """The search for one element: the belief, how many elements remain, and those kept so far."""
 
     belief: Bisection
     left: int
@@ -138,7 +138,7 @@ class Search:
             self._ask(stage, stage.belief.best())
         self.rates = stage.belief.rates
         if (found := int(stage.belief.position.argmax())) > self.count:
-            raise Undecided("runs that failed before do not fail any more")
+            raise Undecided("runs that failed before no longer fail")
         return found
 
     def _stage(self, left: int, kept: tuple[int, ...], beyond: float, rates: Floats) -> _Stage:
@@ -149,7 +149,7 @@ class Search:
         return _Stage(Bisection(positions, forgetful(rates)), left, kept)
 
     def _calibrate(self, stage: _Stage) -> bool:
-        """Run everything until it has failed often enough to know its rate; whether it ever failed."""
+        """Run everything until it has failed often enough to estimate its rate; returns whether it ever failed."""
         failures = asked = 0
         while failures < _CALIBRATION:
             if asked >= self.patience and not failures:
@@ -171,7 +171,7 @@ class Search:
 
     @staticmethod
     def _revise(belief: Bisection, beyond: float) -> None:
-        """Back up to an earlier element: the chosen elements do not reproduce the failure with this probability."""
+        """Back up to an earlier element: the probability that the chosen elements do not reproduce the failure."""
         chosen = int(belief.position.argmax())
         above = max(float(belief.position[chosen + 1 :].sum()), 1e-300)
         belief.weight[:, chosen + 1 :] *= beyond / above
@@ -179,7 +179,7 @@ class Search:
         belief.weight /= belief.weight.sum()
 
     def _confirmed(self, stage: _Stage) -> Minimal:
-        """Leave out each kept element once more: only those without which runs do not fail stay."""
+        """Leave out each kept element once more: only elements without which runs do not fail stay."""
         confidence, rates = float(stage.belief.position[0]), stage.belief.rates
         kept, enough = stage.kept, (1 - self.confidence) / 2 / max(len(stage.kept), 1)
         for element in stage.kept:

@@ -1,4 +1,4 @@
-"""Actions of the warps of two racing accesses before and after, from the event trace."""
+"""What the warps of two racing accesses did before and after, from the event trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpsight.race.points import ACCESSES
 from warpsight.race.suspects import Suspect, line_of
 from warpsight.sass.events.trace import EventTrace, TracedLaunch
 
-#: How many events of a warp are shown before its access, and after it.
+#: Maximum events of a warp shown before and after its access.
 _AROUND = 9
 _SYNCHRONIZES = frozenset(kind.name for name in ("barriers", "mbarrier", "cluster") for kind in CLASSES[name])
 _COPIES = frozenset(kind.name for kind in CLASSES["tma"]) | {"copy_async"}
@@ -46,7 +46,7 @@ class WarpMoments:
 
 @dataclass(frozen=True)
 class _Seat:
-    """A warp of a launch and the row of its access among the launch's events; -1: it has none."""
+    """A warp of a launch and the row of its access among the launch's events; -1 if it has none."""
 
     launch: TracedLaunch
     block: int
@@ -74,7 +74,7 @@ def _seats(trace: EventTrace, suspect: Suspect) -> list[_Seat]:
 
 
 def _by_lines(trace: EventTrace, suspect: Suspect) -> list[_Seat]:
-    """Where no event trace has the race: the first access at its line, and that of another warp which is nearest in time."""
+    """If no event trace contains the race: the first access at its line, and the one of another warp that is nearest in time."""
     for launch in trace.launches.values():
         events = trace.of_launch(launch.number)
         first = _at_line(trace, launch, events, suspect.first.line)
@@ -97,7 +97,7 @@ def _by_lines(trace: EventTrace, suspect: Suspect) -> list[_Seat]:
 
 
 def _at_line(trace: EventTrace, launch: TracedLaunch, events: Events, line: str) -> npt.NDArray[np.int64]:
-    """Rows of a launch's events whose innermost line is this one, accesses alone where there are some."""
+    """Rows of a launch's events with this innermost line, only accesses if there are any."""
     pcs = np.unique(events.pc)
     places = trace.places(launch, pcs)
     there = [line_of(trace.chain(place)) == line for place in places]
@@ -120,7 +120,7 @@ def _recorded_moments(trace: EventTrace, seats: Sequence[_Seat]) -> tuple[WarpMo
 
 
 def _rows(trace: EventTrace, seat: _Seat) -> tuple[Events, list[int]]:
-    """The launch's events, and which rows of a warp are shown: some before its access and some after it."""
+    """The launch's events, and the rows of a warp to show: some before its access and some after it."""
     events = trace.of_launch(seat.launch.number)
     own = np.flatnonzero((events.block == seat.block) & (events.warp == seat.warp))
     own = own[np.argsort(events.time[own], kind="stable")]

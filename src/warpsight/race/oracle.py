@@ -21,9 +21,10 @@ from warpsight.race.outputs import file_difference
 from warpsight.recorder.launch import check_runnable
 
 PLAN_VARIABLE = "WARPSIGHT_RACE_PLAN"
-#: What `git bisect run` takes for "cannot be tested", and what shells return for a command that is not found or not executable.
+#: The code that `git bisect run` takes for "cannot be tested", and those of shells for a command that is not found or not
+#: executable.
 _BROKEN_CODES = (125, 126, 127)
-#: Signals that a program gets for what it did itself; others come from outside (the kernel's OOM killer, a user, a batch system).
+#: Signals that a program causes itself; others come from outside (the kernel's OOM killer, a user, a batch system).
 _CRASHES = {
     signal.SIGILL,
     signal.SIGTRAP,
@@ -37,13 +38,13 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _LIBC = ctypes.CDLL(None) if os.name == "posix" else None
 
 Kind = Literal["pass", "fail", "crash", "hang", "timeout", "broken"]
-#: Outcomes that count as failures, and those that say nothing.
+#: Outcomes that count as failures, and inconclusive ones.
 _FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
 BROKEN: tuple[Kind, ...] = ("timeout", "broken")
 
 
 class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A program, and the criteria of failure.
+    """A program, and the criteria by which a run of it fails.
 
     Attributes:
         command: the program; expect_exit: its exit code when all is well.
@@ -131,7 +132,7 @@ class TestedProcess:
         return self.pipe >= 0
 
     def ask(self, request: TrialRequest) -> None:
-        """Have a process that waits make other trials."""
+        """Have a waiting process run further trials."""
         os.write(self.pipe, msgspec.json.encode(request) + b"\n")
 
     def outcome(
@@ -192,7 +193,7 @@ class TestedProcess:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and what it started."""
+    """Kill a program and its child processes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -219,7 +220,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
     if limit == "stop":
         return "broken", "was interrupted"
     if limit == "hang":
-        return "hang", f"nothing came from it for {oracle.hang_s:g} s"
+        return "hang", f"it printed nothing for {oracle.hang_s:g} s"
     if limit == "timeout":
         return "timeout", f"still at work after {oracle.timeout_s:g} s"
     failed = next((line for line in lines if line.why), None)
@@ -240,7 +241,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
 
 
 def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begin_ns: int) -> list[str]:
-    """How what the run made differs from the reference; `save` makes the reference of it."""
+    """How the run's output differs from the reference; `save` stores it as the reference."""
     made = [("standard output", folder / "stdout")] if oracle.same_output else []
     made += [(name, Path(name)) for name in oracle.same_files]
     found = []
@@ -257,7 +258,7 @@ def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begi
 
 
 def _charged(outcome: RunOutcome, lines: list[TrialLine]) -> RunOutcome:
-    """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
+    """The outcome with its trials counted, naming the trial that failed, crashed or hung."""
     trials = [line for line in lines if line.trial is not None]
     begun = [line for line in trials if not line.ended]
     if not begun:

@@ -35,7 +35,7 @@ Rank = Annotated[int, Meta(ge=0, le=15)]
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An instruction before which warps wait, or after which: kinds named `…_release` and `mbarrier_attempt`.
+    """An instruction before or after which warps wait; the latter for kinds named `…_release` and `mbarrier_attempt`.
 
     Attributes:
         kernel: mangled name of the function.
@@ -120,7 +120,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if self.mode == "memory" and self.points:
             raise ValueError("mode memory has no points")
         if len({(p.kernel, p.code, p.pc, p.kind) for p in self.points}) != len(self.points):
-            raise ValueError("a point stands twice in points")
+            raise ValueError("points lists a point twice")
         if any(begin >= end for begin, end in self.where.ctas or ()):
             raise ValueError("where.ctas has an empty range")
 
@@ -130,7 +130,7 @@ class _Versioned(msgspec.Struct):
 
 
 def read(path: Path | str) -> Plan:
-    """Read a plan. Where its program's command line held secrets, asterisks stand for them.
+    """Read a plan. Secrets in its program's command line have been replaced with asterisks.
 
     Raises:
         FormatError: when the file is damaged, is not a plan, or has a version that this warpsight does not know.
@@ -158,7 +158,7 @@ def read(path: Path | str) -> Plan:
 
 
 def write(plan: Plan, path: Path | str) -> None:
-    """Write a plan, replacing the file; when this returns it is on the disk, and at no moment was there half a plan.
+    """Write a plan, atomically replacing the file; on return it is durable.
 
     Secrets in the command line of its program and in the names of source files are left out.
 
@@ -176,7 +176,7 @@ def _secretless(point: Point) -> Point:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Give a private file this content, all or nothing, on the disk when this returns.
+    """Atomically replace a private file's content; on return it is durable.
 
     Raises:
         WarpsightError: when it cannot be written.
@@ -195,7 +195,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on the disk, which a rename alone does not do; nothing where a folder cannot be synchronized."""
+    """Make the names in a folder durable, which a rename alone does not; a no-op where folders cannot be synchronized."""
     if os.name != "posix":
         return
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -27,12 +27,12 @@ from warpsight.recorder.launch import check_uninterrupted
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
-#: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
+#: Classes that are searched. Local memory is private to a thread, so delays there have no effect.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
 #: Kinds that read or write memory themselves: a race is between two of these.
 ACCESSES = frozenset(kind.name for name in ("memory", "tma", "wgmma") for kind in CLASSES[name])
-#: What points can be selected by: kinds, classes of them, and the host's launches.
+#: Ways to select points: kinds, classes of them, and the host's launches.
 _KIND_NAMES = (
     *PATCHED,
     *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
@@ -160,7 +160,7 @@ def points_of(trace: EventTrace) -> set[Point]:
 
 
 def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
-    """The points at instructions whose text matches one of the regular expressions."""
+    """The points at instructions whose text matches any of the regular expressions."""
     compiled = [re.compile("" if pattern == "*" else pattern) for pattern in patterns]
     found = set()
     for said in trace.file.operands:
@@ -173,7 +173,7 @@ def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
 
 
 def _point_of(trace: EventTrace, place: TracedInstruction, kind: str) -> Point | None:
-    """The point of an instruction; None where its code is not in the trace."""
+    """The point of an instruction; None if its code is not in the trace."""
     found = trace.section(place.module, place.function)
     if found is None:
         return None

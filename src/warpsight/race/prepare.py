@@ -44,7 +44,7 @@ def plan_of(
     first: Sequence[Point] = (),
     **rule: Any,
 ) -> Plan:
-    """A plan with the chosen points of a run: those of `first` come first, chosen or not, and accesses before others.
+    """A plan with the chosen points of a run: first those of `first`, chosen or not, and accesses before others.
 
     Args:
         command: the program.
@@ -81,7 +81,7 @@ class PrioritySchedule:
 
     @property
     def bound(self) -> float:
-        """How often, at least, a bug of its depth shows."""
+        """A lower bound on how often a bug of its depth shows."""
         return counter.bound(self.plan.depth, self.warps, self.plan.steps)
 
 
@@ -102,7 +102,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
         done = delays.delays_done(log).filter(pc.field("occurrence") != delays.UNCOUNTED)
         shapes = [launch.said for file in delays.logs(log) for launch in EventTrace(file).launches.values()]
     if not len(done):
-        raise WarpsightError("no warp came to a point of the plan, so there are no steps for a schedule")
+        raise WarpsightError("no warp reached a point of the plan, so there are no steps for a schedule")
     steps = int(pc.max(done["occurrence"]).as_py()) + 1
     warps = max(math.prod(said["grid"]) * -(-math.prod(said["block"]) // 32) for said in shapes)
     floor = made.floor_ns if made.mode != "fixed" else 0
@@ -228,7 +228,7 @@ def _by_function(found: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def _aligned(before: list[Point], after: list[Point]) -> dict[Point, Point]:
-    """Points of a function and those of its changed self that correspond."""
+    """Points of a function and the corresponding ones in its changed version."""
     pairs: dict[Point, Point] = {}
     free = list(after)
     for point in before:
@@ -240,7 +240,7 @@ def _aligned(before: list[Point], after: list[Point]) -> dict[Point, Point]:
 
 
 def _distance(one: Point, other: Point) -> int:
-    """Lines between two instructions; many where they are in different files, none where lines are not known."""
+    """Lines between two instructions; a large number for different files, 0 if lines are unknown."""
     if not one.source or not other.source:
         return 0
     (file, _, line), (other_file, _, other_line) = (

@@ -26,13 +26,13 @@ from warpsight.race.plan import Plan, Point, Where
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
 
-#: Told what is searched, the number of runs so far and the outcome of the last one.
+#: Called with the subject of the search, the number of runs so far and the outcome of the last one.
 Progress = Callable[[str, int, RunOutcome], None]
-#: No delay below this is tried.
+#: Smaller delays are not tried.
 _SHORTEST_NS = 100
-#: So many CTAs are searched one by one.
+#: Up to this many CTAs are searched individually.
 _MOST_CTAS = 1 << 20
-#: So often a run that cannot be judged is repeated.
+#: How often a run that cannot be judged is repeated.
 _REPEATED = 3
 
 
@@ -89,7 +89,7 @@ class _Reduction:
     known: dict[str, bool] = field(default_factory=dict)
 
     def fails(self, what: str, plan: Plan) -> bool:
-        """Run under a plan, or recall it: whether that failed."""
+        """Run under a plan, or use an earlier result: whether it failed."""
         name = digest(plan)
         if self.deterministic and name in self.known:
             return self.known[name]
@@ -100,7 +100,7 @@ class _Reduction:
         return outcome.failed
 
     def _judged(self, name: str, plan: Plan) -> RunOutcome:
-        """Run until the outcome says something, and make it durable."""
+        """Repeat runs until the outcome is conclusive, and save it."""
         run = f"{self.runs:06}"
         for _ in range(_REPEATED):
             outcome = self.experiment.run(run, plan, control_share=0.0 if plan.probability else 1.0)
@@ -118,7 +118,7 @@ class _Reduction:
             return None
         line = self.journal.lines[self.runs]
         if line.get("plan") != name:
-            raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f begins anew")
+            raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f starts over")
         return msgspec.convert(line["outcome"], RunOutcome)
 
     def smallest(
@@ -142,7 +142,7 @@ class _Reduction:
         return found
 
     def shortest_delay(self, plan: Plan) -> Plan:
-        """The plan with the smallest ceiling, by factors of two, with which it still fails."""
+        """The plan with the smallest ceiling, in factors of two, that still fails."""
         ladder = [plan.ceiling_ns]
         while ladder[-1] // 2 >= _SHORTEST_NS:
             ladder.append(ladder[-1] // 2)
@@ -234,7 +234,7 @@ def _searched(
 
 
 def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
-    """Points, warps and CTAs that waited in one run under the plan, by a log; asked once and kept."""
+    """Points, warps and CTAs that waited in one run under the plan, from a log; queried once and cached."""
     kept = experiment.folder / "seen.json"
     if experiment.read_log is None:
         return {}
@@ -268,7 +268,7 @@ def _reduced(reduction: _Reduction, plan: Plan, points: Sequence[Point]) -> tupl
 
 def _fewest(reduction: _Reduction, plan: Plan, what: str, elements: Sequence[int],
             chosen: Callable[[Plan, Sequence[int]], Plan]) -> Plan:  # fmt: skip
-    """The plan with the fewest warps or CTAs of these."""
+    """The plan with the fewest of these warps or CTAs."""
     if len(elements) < 2:
         return plan
 
@@ -280,7 +280,7 @@ def _fewest(reduction: _Reduction, plan: Plan, what: str, elements: Sequence[int
 
 
 def _listed(ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """The numbers in ranges; none where these are too many to be searched one by one."""
+    """The numbers in some ranges; empty if there are too many to search one by one."""
     if sum(high - low for low, high in ranges) > _MOST_CTAS:
         return []
     return sorted({number for low, high in ranges for number in range(low, high)})

@@ -81,7 +81,7 @@ class Repairs:
         return self._between_blocks(first, second) if apart else self._within_block(first, second)
 
     def _asynchronous(self, first: Access, second: Access) -> str:
-        """Where one side is a copy of another proxy."""
+        """Cases in which one side is a copy through another proxy."""
         for one, other in ((first, second), (second, first)):
             kinds = self._kinds(one)
             for kind, wait in _ASYNC_WRITES.items():
@@ -116,7 +116,7 @@ class Repairs:
         return f"{first.barrier} between {first.words} and {second.words}{again}"
 
     def _handed_over(self, race: Race, first: Access, second: Access) -> str:
-        """What a flag or a lock lacks, where a side uses one."""
+        """What a flag or a lock lacks, if a side uses one."""
         trace = next((one for one in self._traces if _has(one, race)), None)
         if trace is None or race.first.operation == race.second.operation == "atomic":
             return ""
@@ -146,7 +146,7 @@ class Repairs:
 
 
 def _made_atomic(first: Access, second: Access) -> str:
-    """One access is atomic; the other has to be."""
+    """A race with only one atomic access: make the other one atomic, too."""
     plain = second if first.operation == "atomic" else first
     return f"{plain.words} as an atomic ({'atomicExch' if plain.operation == 'store' else 'a volatile load'})"
 

@@ -28,18 +28,21 @@ Verdict = Literal["reproduced", "natural", "not reproduced", "broken run"]
 #: Exit codes of the verb.
 EXIT_CODES: dict[Verdict, int] = {"not reproduced": 0, "reproduced": 10, "natural": 11, "broken run": 12}
 
-#: Ceilings that are tried, as parts of the plan's.
+#: Ceilings to try, as fractions of the plan's.
 _LADDER = (0.01, 0.1, 1.0)
 #: The share of runs without delays, before and after the first failure.
 _CONTROL_BEFORE, _CONTROL_AFTER = 0.2, 0.5
-#: The same for trials inside a process, which cost next to nothing beside its start: a failure is then worth more.
+#: The same for trials inside a process, which are nearly free compared with starting it: a failure is then worth more.
 _TRIALS_BEFORE, _TRIALS_AFTER = 0.5, 0.8
-#: So many broken runs before any other are enough, and later this part of all runs.
+#: Number of broken runs before any other that ends the experiment, and later their share of all runs.
 _BROKEN_FIRST, _BROKEN_PART = 5, 0.5
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """A run as it was drawn: number, ceiling (0 in the control arm), seed, and which part of runs or trials has no delays."""
+    """The parameters drawn for a run.
+
+    These are its number, ceiling (0 in the control arm), seed, and the fraction of runs or trials without delays.
+    """
 
     run: int
     ceiling_ns: int
@@ -49,7 +52,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an experiment without an answer: runs, seconds, or a rate shown to be below `rate`."""
+    """When an experiment without an answer stops: runs, seconds, or a rate shown to be below `rate`."""
 
     runs: int = 1000
     seconds: float = 600.0
@@ -57,7 +60,7 @@ class Limits:
 
 
 class Arm(msgspec.Struct):
-    """The outcome of an arm, over trials if a run has several; `runs` are processes."""
+    """The outcome of an arm, counted in trials if a run has several; `runs` are processes."""
 
     runs: int = 0
     trials: int = 0
@@ -102,7 +105,7 @@ Progress = Callable[["State"], None]
 
 @dataclass
 class State:
-    """The knowledge at a moment: ended runs in the order of their draw, without gaps, and their evidence."""
+    """The knowledge at one time: finished runs in the order they were drawn, without gaps, and their evidence."""
 
     plan: Plan
     alpha: float
@@ -122,7 +125,7 @@ class State:
 
     @property
     def seconds(self) -> float:
-        """How long the experiment has taken, interruptions aside."""
+        """Duration of the experiment, without interruptions."""
         return self.spent + time.monotonic() - self.begun
 
     @property
@@ -132,7 +135,7 @@ class State:
 
     @property
     def delayed(self) -> Arm:
-        """The delayed arm, all ceilings together."""
+        """The delayed arm, all ceilings combined."""
         arms = self.ceilings.values()
         return Arm(sum(a.runs for a in arms), sum(a.trials for a in arms), sum(a.failures for a in arms))
 
@@ -150,7 +153,7 @@ class State:
         if outcome.kind in BROKEN:
             self.broken += 1
             return
-        whole = drawn.ceiling_ns > 0  # whether trials are delayed where they do not say so themselves
+        whole = drawn.ceiling_ns > 0  # whether trials are delayed unless they say otherwise
         failed_delayed = outcome.failed_delayed if outcome.failed_delayed is not None else whole
         arm = self.ceilings.setdefault(drawn.ceiling_ns, Arm()) if whole else self.control
         arm.runs += 1
@@ -178,7 +181,7 @@ class State:
                 self.evidence = Evidence.of(self.failures)
 
     def verdict(self) -> tuple[Verdict, str] | None:
-        """The verdict, if there is one yet."""
+        """The verdict, if it has been reached."""
         enough = 1 / self.alpha
         runs = len(self.ended)
         control, delayed = self.control, self.delayed
@@ -204,7 +207,7 @@ class State:
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
-        """Ceiling and seed of the plan that fails most often; among equals, the one with the shortest delays.
+        """Ceiling and seed of the plan that fails most often; on ties, the one with the shortest delays.
 
         How often is estimated from its own runs and, as if that were one run more, from the trials of its ceiling.
         """
@@ -285,7 +288,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
 
 @dataclass
 class _Running:
-    """Runs that were drawn: those that did not end yet, and those that ended before an earlier one."""
+    """Drawn runs: those still running, and those that finished before an earlier one."""
 
     pending: list[Drawn]
     early: dict[int, tuple[Drawn, RunOutcome]]
@@ -321,7 +324,7 @@ def _run(experiment: Experiment, journal: ExperimentJournal, state: State, ceili
                     _record(experiment, journal, state, waiting, drawn, future.result())
                 progress(state)
         finally:
-            experiment.stop.set()  # what still runs when the verdict is there, or at Ctrl-C
+            experiment.stop.set()  # processes still running at the verdict or at Ctrl-C
 
 
 def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> RunOutcome:
@@ -341,7 +344,7 @@ def _record(
     drawn: Drawn,
     outcome: RunOutcome,
 ) -> None:
-    """Make a result durable, and take in those whose turn it is: a decision must not depend on which run is quicker."""
+    """Save a result, and apply those whose turn it is: a decision must not depend on which run is faster."""
     journal.append(
         {"run": drawn.run, "outcome": msgspec.to_builtins(outcome), "seconds": round(state.seconds, 3)}
     )
@@ -353,7 +356,7 @@ def _record(
 
 
 def _replay(journal: ExperimentJournal, state: State) -> _Running:
-    """What an interrupted experiment knew already; its runs that did not end are run again as they were drawn."""
+    """Restore what an interrupted experiment already knew; its unfinished runs are repeated as drawn."""
     drawn = {one.run: one for one in _drawn(journal.lines)}
     state.spent = max((line["seconds"] for line in journal.lines if "seconds" in line), default=0.0)
     outcomes = {
@@ -375,7 +378,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
 
 
 def _result(experiment: Experiment, state: State, reference: RunOutcome) -> StressResult:
-    """The verdict with what it rests on; the plan that fails most often is written for `race replay` and `race reduce`."""
+    """The verdict and its evidence. Writes the plan that fails most often for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
     elif reference.failed:

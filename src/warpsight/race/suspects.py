@@ -45,7 +45,7 @@ class Access:
 
     @property
     def barrier(self) -> str:
-        """A barrier of a block in the language of the access."""
+        """A block's barrier in the language of the access."""
         return "a barrier (in Triton tl.debug_barrier())" if ".py:" in self.line else "__syncthreads()"
 
     def to_json(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Suspect:
-    """Two accesses that race, or one that comes too late (`second` is None).
+    """Two racing accesses, or one that comes too late (`second` is None).
 
     Attributes:
         kernel, space: where; reason: why they race; found_by: the detectors.

@@ -1,1 +1,1 @@
-"""A recording as it runs: the server that takes rows from recorded processes, the launcher, and the in-process API."""
+"""A running recording: the server that receives rows from recorded processes, the launcher, and the in-process API."""

@@ -29,7 +29,7 @@ ctypes.CDLL({library!r}).ws_start({socket!r})
 
 
 def _check_allowed(pid: int) -> None:
-    """Refuse processes that could attack us: another user's, because root would run files that the user can write.
+    """Refuse processes that could attack us: those of another user, because root would run files that the user can write.
 
     Neither could they connect: the recording's socket is for its own user.
 
@@ -59,7 +59,7 @@ def _same_file_system(pid: int) -> bool:
 
 
 def door(pid: int) -> Path | None:
-    """The socket at which a dormant process waits; None if it does not."""
+    """The socket on which a dormant process listens; None if it has none."""
     try:
         owner = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -77,7 +77,7 @@ def knock(path: Path, message: str) -> str:
     """Send a request to a dormant process; returns its answer.
 
     Raises:
-        WarpsightError: when nobody answers, or the answer is no.
+        WarpsightError: when the process does not answer or refuses.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection, _short(path) as short:
@@ -98,7 +98,7 @@ def knock(path: Path, message: str) -> str:
 
 @contextlib.contextmanager
 def _short(path: Path):  # type: ignore[no-untyped-def]
-    """A socket name that fits into an address, which holds 107 bytes."""
+    """A socket name short enough for an address, which holds 107 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -107,7 +107,7 @@ def _short(path: Path):  # type: ignore[no-untyped-def]
 
 
 def start(pid: int, launcher: str) -> str:
-    """Make a process connect to the launcher that listens at a socket; returns how it was done.
+    """Make a process connect to the launcher listening on a socket; returns the method used.
 
     Raises:
         WarpsightError: when it cannot be, with what would make it possible.
@@ -152,7 +152,7 @@ def launcher_of(pid: int) -> str:
 
 
 def detach(pid: int) -> Path:
-    """End the recording of a process, and return the folder that its rows are in.
+    """End the recording of a process, and return the folder with its rows.
 
     Raises:
         WarpsightError: when it is not recorded.
@@ -209,7 +209,7 @@ def remote_exec(pid: int, launcher: str) -> None:
 
 
 def announce(pid: int, launcher: str) -> Path | None:
-    """Leave a note where a process without a socket of its own is recorded, for `detach`; :func:`withdraw` removes it."""
+    """Leave a note where a process without its own socket is recorded, for `detach`; :func:`withdraw` removes it."""
     if door(pid) is not None:
         return None
     place = _word(pid)
@@ -225,7 +225,7 @@ def announce(pid: int, launcher: str) -> Path | None:
 
 
 def withdraw(place: Path | None) -> None:
-    """Take back what :func:`announce` left."""
+    """Remove the note left by :func:`announce`."""
     if place is not None:
         place.unlink(missing_ok=True)
 
@@ -235,7 +235,7 @@ def _word(pid: int) -> Path:
 
 
 def _inner_pid(pid: int) -> int:
-    """The process's id as it sees it itself, inside its PID namespace."""
+    """The process's own pid inside its PID namespace."""
     try:
         line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("NSpid:"))
         return int(line.split()[-1])

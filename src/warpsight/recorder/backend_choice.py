@@ -26,12 +26,12 @@ class BackendChoice:
 
     backend: Backend | None
     external: bool
-    #: A note for the user: why this recorder, and what the other would be.
+    #: A note for the user: why this recorder was chosen, and what the other one would be.
     note: str = ""
 
 
 def choose(given: Given) -> BackendChoice:
-    """The recorder that the options request.
+    """Choose the recorder that the options request.
 
     Raises:
         UsageError: when the backend has no such recorder.
@@ -53,13 +53,13 @@ def choose(given: Given) -> BackendChoice:
 
 
 def _asks_for_external(given: Given) -> bool:
-    """Whether options were given that only vendors' recorders have; those of a file count as defaults."""
+    """Whether options were given that only vendors' recorders have; those from a file count as defaults."""
     only = [option.name for option in options.of_scope(options.VENDOR) if option.name != "recorder"]
     return any(given.get(name) and name not in given.from_file() for name in only)
 
 
 def _own(backend: Backend, *, required: bool) -> BackendChoice:
-    """Our own recorder where what it needs is here, else the vendor's."""
+    """Our own recorder if its requirements are installed, otherwise the vendor's."""
     needed = backend.recorder().requirement()
     if needed is None or needed.path is not None:
         untested = f", untested on {backend.vendor}'s hardware" if backend.untested else ""
@@ -72,7 +72,7 @@ def _own(backend: Backend, *, required: bool) -> BackendChoice:
 
 
 def fitting(given: Given, choice: BackendChoice) -> Given:
-    """The options that go with a recorder: defaults of a file that do not are left out, others refused.
+    """The options that fit a recorder: unsuitable defaults from a file are dropped, other unsuitable options are refused.
 
     Raises:
         UsageError: naming one that the recorder would ignore.
@@ -95,7 +95,7 @@ def _applies(option: Option, choice: BackendChoice) -> bool:
 
 
 def _refusal(option: Option, choice: BackendChoice) -> str:
-    """Why an option does not go with the recorder; "" when it may."""
+    """Why an option does not fit the recorder; "" if it does."""
     if choice.external and option.scope == options.RECORDING and option.name not in _SHARED:
         assert choice.backend is not None
         return (

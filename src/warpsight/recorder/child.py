@@ -8,8 +8,8 @@ from pathlib import Path
 
 import warpsight
 
-# Isolated, since `-c` and `-m` put the working directory first, where somebody's runpy.py or numpy.py may be; and by
-# path, since the package may have come from one that only this process knows.
+# Isolated, because `-c` and `-m` put the working directory first, which may contain someone's runpy.py or numpy.py; and by path,
+# because the package may come from a path that only this process knows.
 _RUN = ("import sys; sys.path[:] = {paths!r}; import runpy; "
         "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)")  # fmt: skip
 

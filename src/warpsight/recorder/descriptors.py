@@ -1,4 +1,4 @@
-"""Descriptors of warpsight's own processes: the standard three in place, and enough of the others."""
+"""Descriptors of warpsight's own processes: keeps the standard three open, and provides enough of the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ENOUGH = 1024
 
 
 def fill_standard() -> None:
-    """Open 0, 1 and 2 on /dev/null where they are closed: otherwise a file of ours becomes somebody's output.
+    """Open closed descriptors 0, 1 and 2 on /dev/null: otherwise one of our files could become someone's output.
 
     Standard output is opened for reading, so that a result that is written to it is an error, not lost. Programs that are started
     from here find them closed as they would without us.

@@ -1,4 +1,4 @@
-"""The environment of recorded programs: variables that load the recorder and tell it where and what to record."""
+"""The environment of recorded programs: variables that load the recorder and configure where and what to record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from warpsight.recorder.options.settings import Settings
 SOCKET = "WARPSIGHT_SOCKET"
 #: Where the runtimes of OpenMP and OpenACC look for tools.
 OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
-#: What NCCL and RCCL load as their profiler.
+#: Variables that name the profiler plugin of NCCL and RCCL.
 NCCL = "NCCL_PROFILER_PLUGIN"
 #: Holds nothing but a `sitecustomize` that hands on to the user's own one.
 _HOOK_FOLDER = str(Path(__file__).parents[1] / "inside" / "python_hook")
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that load the recorder into a program and say what to record, without the socket.
+    """The variables that load the recorder into a program and configure what to record, without the socket.
 
     Raises:
         UsageError: when the environment loads another tool in its place.
@@ -31,7 +31,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     if path is None:
         _native.load()  # raises, with what to do about it
     assert path is not None
-    # An empty variable says what an absent one says: it is set where it must override another value.
+    # An empty variable means the same as an absent one; it is set if it must override another value.
     options = {name: text for name, text in settings.variables().items() if text or name in environment}
     out = {_native.ENVIRONMENT: str(path), **options}
     for backend in registry.selected(settings.backend):
@@ -44,18 +44,18 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
 
 
 def python_path(present: str) -> str:
-    """PYTHONPATH with the hook of `--ranges torch` first: operators of torch become NVTX ranges, in an unchanged program."""
+    """PYTHONPATH with the hook for `--ranges torch` first: torch operators become NVTX ranges, in an unchanged program."""
     parts = [part for part in present.split(os.pathsep) if part and part != _HOOK_FOLDER]
     return os.pathsep.join([_HOOK_FOLDER, *parts])
 
 
 def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
-    """Variables that load the recorder into the runtimes of OpenMP and OpenACC, where `--trace` names them."""
+    """Variables that load the recorder into the OpenMP and OpenACC runtimes, if `--trace` names them."""
     out: dict[str, str] = {}
     if "openmp" in settings.trace:
         if environment.get("OMP_TOOL", "").strip().lower() == "disabled":
             raise UsageError("--trace openmp: OMP_TOOL=disabled forbids tools in OpenMP programs; unset it")
-        # the first that wants to is the tool
+        # the first one that can be used is the tool
         others = [p for p in environment.get(OPENMP, "").split(":") if p and os.path.realpath(p) != library]
         out[OPENMP] = ":".join([library, *others])
     if "openacc" in settings.trace:
@@ -67,7 +67,7 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
 
 
 def _nccl(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
-    """The variable that makes NCCL load the recorder as its profiler; another profiler stays unless `--nccl on` was asked for."""
+    """The variable that makes NCCL load the recorder as its profiler; another profiler stays unless `--nccl on` was given."""
     present = environment.get(NCCL)
     if settings.nccl == "off" or settings.backend == "opencl":
         return {}

@@ -43,7 +43,7 @@ def socket_of_process(pid: int) -> str:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment a process was started with.
+    """The initial environment of a process.
 
     Raises:
         WarpsightError: when it does not exist or belongs to somebody else.

@@ -1,4 +1,4 @@
-"""Recording that starts and stops on all ranks of a job at one step or time, for `warpsight cluster trigger`.
+"""Recording that starts and stops on all ranks of a job at the same step or time, for `warpsight cluster trigger`.
 
 The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network
 and nothing runs beside the job. Each launcher looks for it, does it, and leaves a file in its own folder that says so.
@@ -21,13 +21,13 @@ from warpsight.recorder.drain.arena import RECORD
 from warpsight.recorder.drain.drain_loop import DrainLoop
 
 REQUEST, TAKEN = "trigger.json", "trigger.taken.json"
-#: Seconds between two looks for a request.
+#: Seconds between checks for a request.
 LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
 class TriggerRequest:
-    """When to record: from a time for some seconds, or from a step for some steps.
+    """When to record: from a time on, for some seconds, or from a step on, for some steps.
 
     Attributes:
         id: Distinguishes requests.
@@ -80,7 +80,7 @@ def new_id() -> str:
 
 
 def taken(folder: Path) -> Taken | None:
-    """The last answer of the launcher that records into a folder."""
+    """The last answer of a folder's launcher."""
     try:
         return Taken(**json.loads((folder / TAKEN).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -91,7 +91,7 @@ class JobTrigger:
     """Looks for requests and does them."""
 
     def __init__(self, folder: Path, loop: DrainLoop) -> None:
-        """`folder` is the recording's; a job's is the one above it."""
+        """`folder` is the recording's; a job's folder is its parent."""
         self._folder = folder
         self._loop = loop
         self._places = [folder / REQUEST]
@@ -107,7 +107,7 @@ class JobTrigger:
         self._thread.start()
 
     def stop(self) -> list[str]:
-        """Stop; returns sentences about what was recorded and why nothing else was."""
+        """Stop recording; returns sentences about what was recorded and why nothing else was."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -121,7 +121,7 @@ class JobTrigger:
             try:
                 found.append(TriggerRequest(**json.loads(place.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError):
-                continue  # none, or one of another version
+                continue  # none, or one from another version
         return found
 
     def _run(self) -> None:
@@ -156,7 +156,7 @@ class JobTrigger:
                 self._loop.set_control(0)
 
     def _wait_until(self, moment: float) -> bool:
-        """Wait for a moment of the wall clock; False when the recording ends before."""
+        """Wait for a wall-clock time; False if the recording ends first."""
         while (left := moment - time.time()) > 0:
             if self._stopping.wait(min(left, 0.5)):
                 return False

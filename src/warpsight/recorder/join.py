@@ -1,4 +1,4 @@
-"""Joining an existing recording, so that the ranks of a job, or nested launchers, give one trace."""
+"""Joining an existing recording, so that the ranks of a job, or nested launchers, write one trace."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def job_of(environment: Mapping[str, str]) -> str:
 
 
 def enclosing(environment: Mapping[str, str]) -> str | None:
-    """The socket of the recording that this process already runs in, after it agreed to wait for us."""
+    """The socket of the recording that this process is already part of, after it agreed to wait for us."""
     path = environment.get(SOCKET)
     return path if path and _join(path) else None
 
 
 def siblings(folder: Path, job: str) -> str | None:
-    """The socket of a recording of the same job into the same folder, after it agreed to wait for us."""
+    """The socket of a recording of the same job in the same folder, after it agreed to wait for us."""
     if not job:
         return None
     live = output.announced(folder)

@@ -35,7 +35,7 @@ class StartError(WarpsightError):
 
 
 class EndedError(WarpsightError):
-    """A program that was to end by itself was ended by a signal; the exit code is the shell's."""
+    """A program that should have run to its end was killed by a signal; the exit code is the shell's."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"the program was ended by {signal.Signals(number).name}, and is not run again")
@@ -43,7 +43,7 @@ class EndedError(WarpsightError):
 
 
 def check_uninterrupted(code: int) -> None:
-    """Refuse to go on with further runs of a program that Ctrl-C, SIGTERM or SIGHUP ended.
+    """Refuse to run a program again after Ctrl-C, SIGTERM or SIGHUP ended it.
 
     Raises:
         EndedError: naming the signal.
@@ -54,7 +54,7 @@ def check_uninterrupted(code: int) -> None:
 
 def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
                   joining: Callable[[], None]) -> Server:  # fmt: skip
-    """Become the command inside an existing recording (then this does not return), or start a recording.
+    """Become the command inside an existing recording (and never return), or start a recording.
 
     `joining` is called before the command joins the recording around it.
 
@@ -137,9 +137,9 @@ class LaunchedProgram:
         self._impatient = False
 
     def run(self, command: Sequence[str], signals: Signals) -> int:
-        """Run it to its end and wait, bounded, for processes it left. Returns its exit code, 128 + signal.
+        """Run the program to its end, then wait a limited time for processes it left; returns its exit code, or 128 + the signal.
 
-        `signals` are held back already, and still afterwards: an impatient Ctrl-C must not cost the trace.
+        The caller has blocked `signals`, and they are still blocked afterwards, so an impatient Ctrl-C cannot lose the trace.
 
         Raises:
             StartError: when it cannot be started; nothing was recorded.
@@ -160,7 +160,7 @@ class LaunchedProgram:
 
     @property
     def exit_code(self) -> int | None:
-        """The program's exit code; None if it has not ended or never ran."""
+        """The program's exit code; None if it has not exited or never ran."""
         return None if self._status is None else exit_code(self._status)
 
     @property
@@ -192,7 +192,7 @@ class LaunchedProgram:
                 os.kill(self._pid, number)
 
     def _wait_for_rest(self, signals: Signals) -> None:
-        """Processes that outlive the main one (workers, other ranks) are recorded until they end, or for a while."""
+        """Record processes that outlive the main one (workers, other ranks) until they exit, or for a while."""
         seconds = self._server.settings.wait
         if self._server.wait_idle(0.5) or not seconds:
             return
@@ -215,7 +215,7 @@ class LaunchedProgram:
         self._impatient = True
 
     def _reap_adopted(self) -> None:
-        """Orphans of the program become our children; without a wait they would stay zombies."""
+        """Reap orphans of the program, which become our children and would otherwise stay zombies."""
         ours = {self._pid, *self._server.own_processes}
         for pid in children() - ours:
             try:
@@ -254,7 +254,7 @@ def exit_code(status: int) -> int:
 
 
 def _become_subreaper() -> None:
-    """Make orphaned descendants our children, so that their ends are noticed."""
+    """Make orphaned descendants our children, so that their exits are noticed."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -43,7 +43,7 @@ class _RecordingOwner:
 
 
 def create(path: Path, *, force: bool = False) -> Path:
-    """Make an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
+    """Create an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
 
     Raises:
         OutputError: when it exists without `force`, is not ours to replace, or cannot be made.
@@ -63,7 +63,7 @@ def create(path: Path, *, force: bool = False) -> Path:
 
 
 def create_file(path: Path, *, force: bool) -> Path:
-    """Make an empty file beside a recording (mode 0600), and return its absolute path.
+    """Create an empty file next to a recording (mode 0600), and return its absolute path.
 
     Raises:
         OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
@@ -180,5 +180,5 @@ def _reason(error: OSError) -> str:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder that was made for a recording that never began."""
+    """Remove the folder of a recording that never began."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -58,7 +58,7 @@ def of(environment: Mapping[str, str]) -> Rank:
 
 
 def partition(path: Path, environment: Mapping[str, str]) -> Path:
-    """The folder for a recording to `path`: in a job of several hosts, a folder inside it.
+    """The folder for a recording to `path`; in a job of several hosts, a folder inside it.
 
     Raises:
         WarpsightError: when the folder of the job cannot be made or is something else.
@@ -70,7 +70,7 @@ def partition(path: Path, environment: Mapping[str, str]) -> Path:
 
 
 def own_partition(path: Path, environment: Mapping[str, str]) -> Path:
-    """The same for a recording that a program starts itself: each rank of a job has its own, even on one host.
+    """The same for a recording started by the program itself: each rank of a job has its own, even on one host.
 
     Raises:
         WarpsightError: as :func:`partition` does.

@@ -37,7 +37,7 @@ def main() -> int:
         return 1
     _answer({"socket": server.socket, "folder": str(server.folder)})
     if request.get("watch"):
-        _close_output()  # whoever asked has gone on and reads no more
+        _close_output()  # the requester has gone and no longer reads
         _await_process(int(request["watch"]))
     else:
         finished = _serve(server)
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _serve(server: Server) -> bool:
-    """Answer requests; True when one asked to finish, False when nobody is left to ask."""
+    """Answer requests; True if asked to finish, False if the other side is gone."""
     for line in sys.stdin:
         action = json.loads(line).get("do")
         if action == "finish":

@@ -21,7 +21,7 @@ class _ServerError(WarpsightError):
 
 
 class Served:
-    """A running server. It survives this process, so rows are kept whatever happens here."""
+    """A running server. It survives this process, so no rows are lost if this process crashes."""
 
     def __init__(self, path: Path, settings: Settings, *, force: bool = False, watch: int = 0) -> None:
         """Start it and wait until it listens.
@@ -65,7 +65,7 @@ class Served:
             self._close()
 
     def leave(self) -> None:
-        """Continue without it; it ends with the process it watches."""
+        """Stop talking to the server, which ends together with the process it watches."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

@@ -48,7 +48,8 @@ _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_CORED
 #: Ends of child processes that are remembered.
 _MOST_STATUSES = 65_536
 
-#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes say which they had.
+#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes report which ones they
+#: used.
 _UNHEARD = {
     "openmp": "no OpenMP runtime with a tools interface (GCC's has none)",
     "openacc": "no OpenACC runtime",
@@ -56,7 +57,7 @@ _UNHEARD = {
 
 
 class CannotRecordError(WarpsightError):
-    """This process lacks something that recording needs: descriptors, addresses, room for a file."""
+    """This process lacks something that recording needs: descriptors, addresses, disk space."""
 
 
 def _load_library() -> None:
@@ -70,7 +71,7 @@ class Server:
     """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
 
     def __init__(self, path: Path, settings: Settings, *, force: bool = False, job: str = "") -> None:
-        """Make the output folder and everything that can fail before a program runs.
+        """Create the output folder, and do everything that can fail before a program runs.
 
         Raises:
             OutputError: when the folder cannot be made.
@@ -78,7 +79,7 @@ class Server:
             WarpsightError: when this installation cannot record.
         """
         self.settings = settings
-        #: What gives a child the limits that this process was started with.
+        #: Sets a child's limits to those that this process was started with.
         self.restore_limits = raise_limit()
         _load_library()
         self.folder = output.create(path, force=force)
@@ -90,7 +91,7 @@ class Server:
         self._log_path: Path | None = None
         self._command: list[str] = []
         self._drained = threading.Event()
-        #: Control words for a process that is detached: rest (0), or stop for good (STOP).
+        #: Control words for a detached process: pause (0), or stop permanently (STOP).
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
@@ -147,7 +148,7 @@ class Server:
         return frozenset((self._converter.pid,)) if self._converter is not None else frozenset()
 
     def start(self) -> None:
-        """Start to serve; `--delay` and `--for` count from here."""
+        """Start serving; `--delay` and `--for` count from here."""
         self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
         self._loop.start()
         if self.ring is not None:
@@ -184,7 +185,7 @@ class Server:
         print(f"warpsight: {cause}", file=sys.stderr)
 
     def record_newcomers(self) -> None:
-        """Have processes that were started dormant record as soon as they connect."""
+        """Make processes that were started dormant record as soon as they connect."""
         self._loop.on_target = lambda target: target.header.set_control(RECORD)
 
     @property
@@ -193,14 +194,14 @@ class Server:
         return self._loop.running
 
     def close_segments(self) -> None:
-        """Make everything the processes have handed over readable in closed segments."""
+        """Close segments so that everything the processes have handed over is readable."""
         with self._loop.locked():
             self._loop.close_segments()
             if self.ring is not None:
                 self.ring.store.collect()
 
     def set_control(self, bits: int) -> None:
-        """Ask every process to record (RECORD), rest (0) or stop for good (STOP)."""
+        """Tell every process to record (RECORD), pause (0) or stop permanently (STOP)."""
         self._loop.set_control(bits)
 
     def wait_idle(self, seconds: float) -> bool:
@@ -214,7 +215,7 @@ class Server:
             del self._statuses[next(iter(self._statuses))]
 
     def note_loss(self, source: str, cause: str, *, severity: str = "note", platform: str = "") -> None:
-        """Add a row to table `loss` that no recorder wrote; it holds only of a program that used this platform alone."""
+        """Add a row to table `loss` that no recorder wrote; it applies only to a program that used no other platform."""
         now = time.monotonic_ns()
         row = {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
         self._losses.append(row | ({"platform": platform} if platform else {}))
@@ -283,7 +284,7 @@ class Server:
         )
 
     def leave(self) -> None:
-        """Stop converting before this process ends, from another thread than :meth:`finish`. Raw data stays for `recover`."""
+        """Stop converting before this process exits, from a thread other than :meth:`finish`'s. Raw data stays for `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()
@@ -292,7 +293,7 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
 
     def abandon(self) -> None:
-        """Give up before a program ran: nothing remains on disk."""
+        """Give up before a program has run, leaving nothing on disk."""
         for timer in self._timers:
             timer.cancel()
         if self._job_trigger is not None:
@@ -376,7 +377,7 @@ class Server:
         return {"folder": str(self.folder), "ring": self.settings.ring, **self.statistics()}
 
     def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
-        """Make the file of the kernel log; returns what the converter needs to know about it."""
+        """Create the file of the kernel log; returns the settings that the converter needs for it."""
         if not self.settings.kernel_log:
             return ()
         path = output.create_file(Path(self.settings.kernel_log), force=force)
@@ -391,7 +392,7 @@ class Server:
         self._timers.append(timer)
 
     def _stop_remaining(self) -> None:
-        """Ask processes that still run to stop recording, and give them a moment for their last rows."""
+        """Ask processes that are still running to stop recording, and give them a moment to write their last rows."""
         if not self._loop.running:
             return
         self._loop.set_control(STOP)
@@ -408,7 +409,7 @@ class Server:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
-    """Explain a limit that a process runs into."""
+    """Explain the limit that a process has hit."""
     try:
         yield
     except (OSError, MemoryError, RuntimeError) as error:

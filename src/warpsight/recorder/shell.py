@@ -30,7 +30,7 @@ def print_environment(path: Path, settings: Settings, *, force: bool) -> None:
 
 
 def _shell() -> int:
-    """The shell that evaluates our output: above the subshell that `$(…)` makes, which ends with us."""
+    """The shell that evaluates our output: the parent of the subshell for `$(…)`, which exits along with us."""
     parent = os.getppid()
     try:
         above = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])

@@ -1,4 +1,4 @@
-"""Signals of the launcher while a program runs: passed on when the program did not get them itself."""
+"""Signals of the launcher while a program runs: passed on if the program did not receive them itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TICK_S = 0.25
 
 @contextlib.contextmanager
 def without_signals() -> Iterator[None]:
-    """Threads started within, such as those of libraries at import, receive no signals: these are for the main thread."""
+    """Start threads inside that receive no signals, such as libraries' threads: signals are for the main thread."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         yield
@@ -47,7 +47,7 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # What came in after the end was for a launcher that has nothing left to do.
+        # Signals received after the end were meant for a launcher that has nothing left to do.
         while _next(self._waited, 0) is not None:
             pass
         if self.restore is not None:
@@ -61,12 +61,12 @@ class Signals:
 
     @contextlib.contextmanager
     def open_for_child(self) -> Iterator[None]:
-        """The program must start with our original signal mask: it inherits the mask of this moment.
+        """Restore our original signal mask while the program starts, since it inherits the current one.
 
         A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
         """
         came: list[int] = []
-        # A handler that a preloaded library installed is None here: it keeps its signal, as it could not be put back.
+        # Python sees None for a handler that a preloaded library installed. It could not be restored, so it stays in place.
         replaced = [s for s in self._held if signal.getsignal(s) is not None]
         handlers = {s: signal.signal(s, lambda number, _: came.append(number)) for s in replaced}
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
@@ -100,7 +100,7 @@ class Signals:
             thread.join()
 
     def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
-        """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is asked after each and every tick."""
+        """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is called after each one and on every tick."""
         while not done():
             number, code = _next(self._waited, _TICK_S) or (signal.SIGCHLD, 0)
             if number != signal.SIGCHLD:
@@ -145,7 +145,7 @@ def run_to_end(
 
 
 def _next(waited: Iterable[int], seconds: float) -> tuple[int, int] | None:
-    """Number and si_code of the next held signal; None when none comes in time, or the wait was interrupted.
+    """Number and si_code of the next held signal; None if none arrives in time, or the wait was interrupted.
 
     Not Python's sigtimedwait: stopped and continued for longer than it waits, it returns memory that nothing was written to.
     """

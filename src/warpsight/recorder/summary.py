@@ -48,7 +48,7 @@ def amount(count: float, units: tuple[str, ...] = ("", " thousand", " million", 
 
 
 def amount_of(count: float, noun: str, plural: str = "") -> str:
-    """A count with what it counts: `1 kernel`, `12.3 million kernels`."""
+    """A count with its noun: `1 kernel`, `12.3 million kernels`."""
     return f"{amount(count)} {noun if count == 1 else plural or noun + 's'}"
 
 

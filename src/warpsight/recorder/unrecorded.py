@@ -1,4 +1,4 @@
-"""Processes of the program that use the GPU without the recorder in them: an empty trace must not look complete.
+"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete.
 
 A driver stays silent when it cannot load the library that a variable names (static TLS used up, a sandbox, a variable that a
 script cleared), and programs can be linked statically against what we would need. So the launcher looks at its descendants once
@@ -23,7 +23,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class _Suspect:
-    """How to know a process that uses an API, and why it is not recorded."""
+    """How to recognize a process that uses an API, and why it is not recorded."""
 
     sign: Sign
     why: str
@@ -55,7 +55,7 @@ class Unrecorded:
 
     def __init__(self, library: Path, report: Callable[[str], None], *, backend: str = "cuda", root: int | None = None,
                  proc: Path = Path("/proc")) -> None:  # fmt: skip
-        """`report` gets one sentence for each process, when it has been seen twice: the driver may be about to inject.
+        """`report` gets one sentence for each process once it has been seen twice, since the driver may be about to inject.
 
         `backend` is what `--backend` was given.
         """
@@ -70,11 +70,11 @@ class Unrecorded:
         self._thread = threading.Thread(target=self._run, name="unrecorded", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start looking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
@@ -128,7 +128,7 @@ class Unrecorded:
                 yield os.readlink(entry)
 
     def _maps(self, pid: int) -> str:
-        """The mapped files; nothing of a process that is gone, or not ours to read."""
+        """The mapped files; empty for a process that is gone or not readable."""
         try:
             return (self._proc / str(pid) / "maps").read_text(errors="replace")
         except OSError:

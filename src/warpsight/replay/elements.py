@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: What `--dtype` takes, and the NumPy type of the bits.
+#: Values of `--dtype`, and the NumPy type of the bits.
 TYPES: dict[str, str] = {
     "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int64": "<i8", "int32": "<i4",
     "int16": "<i2", "uint8": "<u1",
@@ -20,14 +20,14 @@ _USUAL_SPREAD = 1.6
 
 
 def values(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
-    """Bytes as numbers; bytes that make no whole element at the end are left out. bfloat16 becomes float32."""
+    """Bytes as numbers; a partial element at the end is left out. bfloat16 becomes float32."""
     kind = np.dtype(TYPES[dtype])
     whole = data[: len(data) // kind.itemsize * kind.itemsize].view(kind)
     return (whole.astype("<u4") << 16).view("<f4") if dtype == "bfloat16" else whole
 
 
 def guess(data: npt.NDArray[np.uint8]) -> str:
-    """The type that makes the most sense of an array's bytes.
+    """The type that best fits an array's bytes.
 
     A type makes sense of a value when its magnitude is usual. Where several do, as for halves of float32, the right one has
     the usual spread of magnitudes.
@@ -72,7 +72,7 @@ def _spread(data: npt.NDArray[np.uint8], dtype: str) -> float:
 
 
 def _oddness(data: npt.NDArray[np.uint8], dtype: str) -> float:
-    """How far the spread of magnitudes is from the usual one; bfloat16 pairs have the same one as float32."""
+    """How far the spread of magnitudes is from the usual one; pairs of bfloat16 have the same spread as float32."""
     return abs(float(np.log(_spread(data, dtype) / _USUAL_SPREAD))) + (0.15 if dtype == "float32" else 0.0)
 
 
@@ -100,7 +100,7 @@ class Distance:
 
 
 def distance(wanted: npt.NDArray[np.uint8], found: npt.NDArray[np.uint8], dtype: str) -> Distance:
-    """How two arrays of bytes differ as elements of a type. They must differ."""
+    """How two arrays of bytes, which must differ, differ as elements of a type."""
     size = np.dtype(TYPES[dtype]).itemsize
     elements = -(-len(wanted) // size)
     a, b = _bits(wanted, elements, size), _bits(found, elements, size)
@@ -132,7 +132,7 @@ def _not_number(bits: npt.NDArray[Any], dtype: str) -> npt.NDArray[np.bool_]:
 
 
 def _ordered(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Bits of floats as unsigned integers in the order of the values, so that neighbours are one apart (and -0, +0 none).
+    """Bits of floats as unsigned integers in value order, so that neighbors differ by one (and -0, +0 by zero).
 
     float16: 0x8001 (the largest negative) -> 0x7fff, 0x8000 and 0x0000 -> 0x8000, 0x0001 -> 0x8001.
     """

@@ -20,17 +20,17 @@ from warpsight.replay.script import WrittenScript
 
 PROGRAM = "warpsight-replay"
 _ADDRESS_TAKEN = 3
-#: What the program calls the failure when the driver, or a function of it, is not there.
+#: The program's name for the failure when the driver, or one of its functions, is missing.
 _NO_DRIVER, LIBRARY = "driver", "libcuda.so.1"
 #: Each try is loaded at other random addresses; every other one is loaded without randomization.
 TRIES = 8
 _NO_RANDOMIZATION = 0x0040000
-#: What debuggers want before the program's own arguments.
+#: Arguments that debuggers require before the program's own.
 _DEBUGGERS = ("cuda-gdb", "gdb")
 
 
 def program() -> Path:
-    """Path of the program that replays.
+    """Path of the replay program.
 
     Raises:
         WarpsightError: when this installation has none.
@@ -42,7 +42,7 @@ def program() -> Path:
 
 
 def tool_command(under: str) -> list[str]:
-    """The words of `--under`, with the tool's path first.
+    """The words of `--under`, with the tool's full path first.
 
     Raises:
         UsageError: when it is empty or no such tool is installed.
@@ -116,7 +116,7 @@ def _once(
         return process.wait(timeout)
     except subprocess.TimeoutExpired:
         raise WarpsightError(
-            f"the replay did not end within {timeout:g} s (--timeout): a kernel that hangs, or one that is slow under a tool"
+            f"the replay did not finish within {timeout:g} s (--timeout): a kernel that hangs, or one that is slow under a tool"
         ) from None
     finally:
         if process.poll() is None:

@@ -29,14 +29,14 @@ from warpsight.replay.writers import attributed, writes
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
+#: How much an operation may seem to begin before another one ended: the resolution of clocks and events.
 _TOLERANCE_NS = 1_000.0
-#: What the program calls work of which none failed on its own.
+#: The program's name for work of which no part failed on its own.
 RUNNING = "running the operations"
 #: The log of the delays that were made, in a replay's folder.
 _DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
-#: What a run with each operation timed adds; more says no more.
+#: Cost of a run with each operation timed; a larger number is no more precise.
 _TIMED_RUNS = 5
 #: Two with each byte.
 _REACH_RUNS = 4
@@ -155,7 +155,7 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
 def _located(
     found: ReplayResults, written: WrittenScript, folder: Path, timeout: float | None
 ) -> ReplayResults:
-    """With the operation that failed, where none was named: found by waiting for each."""
+    """Name the operation that failed, if none was named, by waiting for each."""
     if found.failure is None or found.failure.what != RUNNING:
         return found
     separate = folder / "located"
@@ -168,7 +168,7 @@ def _located(
 def _outcome(
     files: Files, steps: Steps, names: Sequence[str], found: ReplayResults, request: ReplayRequest
 ) -> ReplayOutcome:
-    """What the runs show; `names`: of what replaces kernels in the second version."""
+    """The findings of the runs; `names`: what replaces kernels in the second version."""
     compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
     versions = []
     if found.failure is None:
@@ -198,7 +198,7 @@ def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -
 
 
 def _measured(steps: Steps, found: ReplayResults) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """When each operation ran in the first run that timed them one by one, ns."""
+    """Start and end of each operation in the first run that timed them one by one, ns."""
     count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
     begin, end = np.full((2, count), np.nan)
     first = min((run for run, _, _ in found.times), default=0)
@@ -226,7 +226,7 @@ def _settings(request: ReplayRequest, swaps: dict[int, script.Replacement]) -> S
 
 
 def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
-    """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
+    """Replay with two different bytes around the allocations in turn: they must neither be overwritten nor affect the result."""
     script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
     found = execution.run(files.written, files.folder, timeout=request.timeout)
     notes = outcome.notes
@@ -299,5 +299,5 @@ def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str,
     if compared:
         return ()
     if manifest.values != "all":
-        return (f"recorded with --values {manifest.values}: outputs are compared between runs alone",)
-    return ("the capsule holds no contents after its operations: outputs are compared between runs alone",)
+        return (f"recorded with --values {manifest.values}: outputs are compared only between runs",)
+    return ("the capsule holds no contents after its operations: outputs are compared only between runs",)

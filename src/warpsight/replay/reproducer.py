@@ -118,7 +118,7 @@ def _files(manifest: m.Manifest) -> Iterator[tuple[str, list[str]]]:
 
 
 def _works(manifest: m.Manifest) -> Iterator[tuple[str, m.Operation]]:
-    """What is executed, in an order that fulfils every dependency: the recorded one, graphs node by node."""
+    """What is executed, in an order that satisfies every dependency: the recorded one, graphs node by node."""
     for i, operation in enumerate(manifest.operations):
         if isinstance(operation, m.GraphLaunch):
             for n, node in enumerate(manifest.graphs[operation.graph].nodes):
@@ -129,7 +129,7 @@ def _works(manifest: m.Manifest) -> Iterator[tuple[str, m.Operation]]:
 
 
 def _reservations(manifest: m.Manifest) -> list[tuple[int, int]]:
-    """Address and size of what the driver reserves: multiples of 32 MiB around the mappings."""
+    """Address and size of the driver's reservations: multiples of 32 MiB around the mappings."""
     found: list[tuple[int, int]] = []
     for row in layout.mappings(manifest.allocations):
         if row["kind"] != 0:
@@ -151,7 +151,7 @@ def _mappings(manifest: m.Manifest) -> list[tuple[int, int, int]]:
 
 
 def _relocated(manifest: m.Manifest, address: int) -> tuple[int, int] | None:
-    """The variable an address is in, and the offset."""
+    """The variable that contains an address, and the offset."""
     for i, one in enumerate(manifest.globals):
         if one.address <= address < one.address + one.size:
             return i, address - one.address
@@ -165,7 +165,7 @@ def _pointers(holders: Sequence[m.Allocation | m.Global]) -> list[tuple[int, int
 
 
 def _memory_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
-    """A fill or copy as both languages write it."""
+    """A fill or copy in the form of both languages."""
 
     def place(address: int) -> str:
         inside = _relocated(manifest, address)
@@ -182,7 +182,10 @@ def _memory_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
 
 
 def _comment(text: str) -> str:
-    """A text without characters that end a line or turn it around: a name of a capsule must not look like code, or hide some."""
+    """A string without characters that end a line or reverse text direction.
+
+    A capsule's name must not look like code, or hide code.
+    """
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -190,7 +193,7 @@ def _comment(text: str) -> str:
 
 
 def _python(manifest: m.Manifest) -> str:
-    """The program in Python, on ctypes alone."""
+    """The program in Python, using only ctypes."""
     lines = [
         f"RESERVATIONS = {_hexed(_reservations(manifest))}",
         f"MAPPINGS = {_hexed(_mappings(manifest))}  # address, bytes, 1: pinned host memory",
@@ -231,7 +234,7 @@ def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
 
 
 def _cuda(manifest: m.Manifest) -> str:
-    """The program in CUDA C++, on the driver's interface."""
+    """The program in CUDA C++, using the driver API."""
     lines = [
         _array("Range", "reservations", [f"{{{a:#x}, {s:#x}, 0}}" for a, s in _reservations(manifest)]),
         _array("Range", "mappings", [f"{{{a:#x}, {s:#x}, {k}}}" for a, s, k in _mappings(manifest)]),
@@ -256,7 +259,7 @@ def _array(kind: str, name: str, rows: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A C string; names hold no controls, but may hold what ends a string."""
+    """A C string; names contain no control characters, but may contain quotes and backslashes."""
     letters = [chr(b) if 32 < b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()]
     return '"' + "".join(letters) + '"'
 

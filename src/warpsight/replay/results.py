@@ -43,7 +43,7 @@ class Failure:
 
 @dataclass
 class ReplayResults:
-    """What came of a replay.
+    """The outcome of a replay.
 
     Attributes:
         device: name and compute capability of the GPU.
@@ -74,7 +74,7 @@ class ReplayResults:
 
 
 def read(path: Path) -> ReplayResults:
-    """The results of a replay, as far as it got.
+    """The results of a replay, including one that stopped early.
 
     Raises:
         WarpsightError: when there are none, or they are not what the program writes.

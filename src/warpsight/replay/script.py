@@ -58,7 +58,7 @@ _LATEST_NS = 2.0**62
 
 @dataclass(frozen=True)
 class Replacement:
-    """Another module for a kernel; `name`: of the kernel in it."""
+    """Another module for a kernel; `name`: the kernel's name in it."""
 
     image: bytes
     name: str
@@ -86,7 +86,7 @@ class ScriptSettings:
 
 @dataclass(frozen=True)
 class WrittenScript:
-    """A script that was written, and how to read its results.
+    """A written script, and how to read its results.
 
     Attributes:
         pieces: contents by address; owners: the allocation of each; operations: the manifest's operation of each step,
@@ -123,7 +123,7 @@ def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path
 
 
 def _check_room(capsule: Capsule, folder: Path) -> None:
-    """Equal chunks of memory are written once; everything else is, as often as it is named."""
+    """Check for disk space: equal chunks of memory are written once, everything else each time it is named."""
     manifest = capsule.manifest
     memory = {chunk for a in manifest.allocations for held in (a.before, a.after) for chunk in held or ()}
     needed = sum(capsule.blobs[chunk] for chunk in memory) + sum(module.size for module in manifest.modules)
@@ -137,7 +137,7 @@ def _check_room(capsule: Capsule, folder: Path) -> None:
 
 
 def change(written: WrittenScript, flags: int, runs: int) -> None:
-    """Make a script that was written run otherwise: with other flags, without timed runs, as the first version alone."""
+    """Change how a written script runs: with other flags, without timed runs, with only the first version."""
     with open(written.script, "r+b") as file:
         file.seek(len(MAGIC) + 4)
         _, device, *_, first, poison = struct.unpack("<7I", file.read(28))
@@ -172,7 +172,7 @@ def _write_sections(
 
 
 class _Builder:
-    """Collects what the sections of a script share: names, parameters, attributes, pointers to mend."""
+    """Collects what the sections of a script share: names, parameters, attributes, pointers to relocate."""
 
     def __init__(self, manifest: m.Manifest, data: DataFile, scale: float) -> None:
         self.scale = scale
@@ -226,7 +226,7 @@ class _Builder:
         }
 
     def gateable(self, steps: Steps) -> bool:
-        """Whether the device may wait until everything is issued: nothing but kernels, fills and copies on the device."""
+        """Whether the device may wait until everything is issued: only kernels, fills and copies on the device."""
         kinds = (m.Launch, m.Set, m.EventRecord, m.EventWait, m.GraphLaunch)
         inside = all(
             isinstance(s.work, kinds) or (isinstance(s.work, m.Copy) and None not in (s.work.source, s.work.destination))

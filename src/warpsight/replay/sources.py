@@ -30,7 +30,7 @@ def source_files(image: bytes) -> list[str]:
 
 
 def text_of(path: str) -> bytes:
-    """A source file, empty where there is none or it is too large to be one."""
+    """A source file's text; empty if the file is missing or too large."""
     try:
         if os.stat(path).st_size > _SOURCE_LIMIT or not os.path.isfile(path):
             return b""

@@ -94,7 +94,7 @@ def _listed(layout: Sequence[tuple[int, int]]) -> str:
 
 
 def _kernel(names: Sequence[str], function: m.Function, path: Path) -> str:
-    """The kernel of a file that stands for a function: of the same name, of the same short name, or the only one."""
+    """The kernel in a file that replaces a function: the one with its name, with its short name, or the only one."""
     same = [name for name in names if short(demangle(name)) == short(demangle(function.name))]
     for candidates in ([name for name in names if name == function.name], same, names):
         if len(candidates) == 1:

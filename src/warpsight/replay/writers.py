@@ -68,7 +68,7 @@ def writes(
 
 
 def _last(files: Files, difference: MemoryDifference, wrote: Sequence[Wrote]) -> MemoryDifference:
-    """With the last operation that wrote around the first element that differs."""
+    """Add the last operation that wrote around the first differing element."""
     piece, offset = _place(files, difference)
     around = [w.step for w in wrote if w.run == 0 and w.piece == piece and w.start <= offset < w.end]
     return _named(files, difference, max(around)) if around else difference

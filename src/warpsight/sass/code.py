@@ -54,14 +54,14 @@ class KernelCode:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 of name, architecture and code, its first 16 digits: the same for the same kernel in any module."""
+        """SHA-256 of name, architecture and code, its first 16 digits: the same for a kernel in any module."""
         digest = hashlib.sha256(f"{self.name}\0sm_{self.architecture}\0".encode())
         digest.update(self.code)
         return digest.hexdigest()[:16]
 
     @property
     def registers(self) -> int:
-        """Registers of a thread; 0 when the cubin does not say."""
+        """Registers per thread; 0 if the cubin does not say."""
         return register_count(self.cubin, self.section)
 
     @cached_property
@@ -108,7 +108,7 @@ def kernels(cubin: Cubin) -> list[KernelCode]:
 
 
 def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCode:
-    """The kernel that a name means: exactly, mangled or not, else as a part of the readable name.
+    """The kernel with a name: an exact match, mangled or not, otherwise a part of the readable name.
 
     Raises:
         UsageError: when none or several fit.

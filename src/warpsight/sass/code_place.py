@@ -1,4 +1,4 @@
-"""Places in a kernel's code by source line, PTX line or instruction, as samples and exact counts are summed by them."""
+"""Places in a kernel's code by source line, PTX line or instruction, used as keys for sums of samples and exact counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sass disasm`: a whole cubin as text, by NVIDIA's nvdisasm."""
+"""`sass disasm`: a whole cubin as text, from NVIDIA's nvdisasm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpsight.errors import WarpsightError
 
 @dataclass(frozen=True)
 class _Disassembly:
-    """The text, and the command that made it."""
+    """The text, and the command that produced it."""
 
     text: str
     command: tuple[str, ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from warpsight.analysis.base.shown import Shown
+from warpsight._display import Shown
 from warpsight.device_code.kept_code import KeptCode
 from warpsight.device_code.stall_places import place_of
 from warpsight.errors import WarpsightError
@@ -20,7 +20,7 @@ from warpsight.sass.code_place import CodePlace
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What the samples of a kernel can be summed by.
+#: Keys to sum a kernel's samples by.
 LEVELS = ("line", "ptx", "instruction")
 _PLURALS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
 NOT_SAMPLED = "no samples of program counters; record with: warpsight record --pc-sampling on -- PROGRAM (NVIDIA, CUPTI)"
@@ -28,7 +28,7 @@ NOT_SAMPLED = "no samples of program counters; record with: warpsight record --p
 
 @dataclass
 class SampleCounts:
-    """Samples, in all and by stall reason.
+    """Samples, total and by stall reason.
 
     Attributes:
         samples: all of them; not_issued: those in cycles in which the scheduler issued nothing.
@@ -194,7 +194,7 @@ def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> SampledKer
 
 
 def _fill(kernel: SampledKernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
-    """Sum up the samples of one function at each level; without lines, by instruction in any case."""
+    """Sum up the samples of one function at each level; without lines, at least by instruction."""
     wanted = {*levels} if kernel.has_lines else {"instruction"}
     by_level: dict[str, dict[Any, Spot]] = {level: {} for level in LEVELS if level in wanted}
     for checksum, sampled, reason, count, idle in samples:

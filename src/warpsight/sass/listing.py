@@ -54,7 +54,7 @@ class ListingRow:
 
     @property
     def figures(self) -> tuple[int | None, str, str]:
-        """Warps that executed it, threads of each that no predicate switched off, sectors of each; nothing where not counted."""
+        """Warps that executed it, their enabled threads, sectors of each; empty if not counted."""
         counts = self.counts
         if counts is None or not counts.executions:
             return None, "", ""
@@ -68,7 +68,7 @@ class ListingRow:
 
     @property
     def main_reason(self) -> str:
-        """The stall reason with most samples; empty when it never stalled."""
+        """The stall reason with the most samples; empty if it never stalled."""
         stalls = {name: count for name, count in self.samples.items() if name not in NO_STALL}
         return max(stalls, key=lambda name: (stalls[name], name), default="")
 

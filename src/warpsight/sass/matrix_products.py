@@ -65,7 +65,7 @@ class MatrixProducts:
 
     @property
     def operations(self) -> int | None:
-        """Of all executions; None when they were not counted or a shape is not known."""
+        """The operations of all executions; None if they were not counted or a shape is unknown."""
         known = [
             p.operations * p.executions for p in self.products if p.operations and p.executions is not None
         ]
@@ -120,7 +120,7 @@ def _product(
 
 
 def shape_of(one: Decoded) -> tuple[int, int, int] | None:
-    """Rows, columns and depth of a product: `HGMMA.64x128x16`, `HMMA.16816`; None where they are in a descriptor."""
+    """Rows, columns and depth of a product: `HGMMA.64x128x16`, `HMMA.16816`; None if they are in a descriptor."""
     for modifier in one.access.modifiers:
         match = _SHAPE.fullmatch(modifier) or _RUN_TOGETHER.fullmatch(modifier)
         if match:
@@ -130,7 +130,7 @@ def shape_of(one: Decoded) -> tuple[int, int, int] | None:
 
 
 def _needs(one: Decoded) -> Callable[[Decoded], bool]:
-    """Whether an instruction waits for a product's result: by a register, for the warpgroup's, or for tensor memory's."""
+    """Whether an instruction waits for a product's result: through a register, the warpgroup's wait, or tensor memory's."""
     if one.operation in _OF_WARPGROUP:
         return lambda other: other.operation == "WARPGROUP" and "DEPBAR" in other.access.modifiers
     if one.operation in _OF_TENSOR_MEMORY:
@@ -142,7 +142,7 @@ def _needs(one: Decoded) -> Callable[[Decoded], bool]:
 
 
 def _ahead(graph: FlowGraph, start: int, wanted: Callable[[Decoded], bool]) -> tuple[int, int] | None:
-    """The nearest such instruction ahead and the cycles until it issues."""
+    """The nearest later instruction of this kind, and the cycles until it issues."""
     waiting: list[tuple[int, int]] = [(0, start)]
     seen: set[int] = set()
     while waiting and len(seen) < _SEARCHED:

@@ -70,7 +70,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """Names to measure here, with `roofline` expanded, and the passes they need.
+    """The metrics to measure on this machine, with `roofline` expanded, and the number of passes.
 
     Where there is no GPU they are unchecked, and need one pass. They are checked in a process of its own: CUPTI can crash where
     it does not fit the driver, and the recorder checks again.
@@ -92,7 +92,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple
 
 
 def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
-    """The same for a chip; unchecked without one."""
+    """The same for a chip; unchecked if no chip is given."""
     from warpsight.sass.counts.roofline import METRICS
 
     kind = SAMPLING if sampling else RANGES
@@ -114,7 +114,7 @@ def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tu
 
 
 def _in_one_pass(chip: str, names: Sequence[str]) -> list[str]:
-    """The first of the names, in their order, that can be sampled together."""
+    """The longest prefix of the names that can be sampled together."""
     together: list[str] = []
     for name in names:
         if profiler_host.passes(chip, [*together, name], SAMPLING) == 1:
@@ -136,7 +136,7 @@ def _check(chip: str, name: str, kind: int) -> None:
 
 
 def measured(trace: StoredTrace) -> pa.Table:
-    """Measured values: a row for each metric of each kernel or range, else of each sampled device.
+    """Measured values: a row for each metric of each kernel or range, otherwise of each sampled device.
 
     Raises:
         WarpsightError: when it measured nothing.

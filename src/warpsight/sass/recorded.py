@@ -121,7 +121,7 @@ def _kernels(trace: StoredTrace) -> list[_RecordedKernel]:
 
 
 class _Code:
-    """The code of a trace, each module opened once, and what is gathered about its kernels."""
+    """The code of a trace, with each module opened once, and the data collected about its kernels."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -129,7 +129,7 @@ class _Code:
         self.gathered: dict[tuple[int | None, str], _Gathered] = {}
 
     def at(self, name: str, checksum: int | None, pc: int) -> tuple[_Gathered, int]:
-        """The kernel that an offset of a function is in, and the offset in its section."""
+        """The kernel that contains an offset of a function, and the offset in its section."""
         if checksum not in self._cubins:
             self._cubins[checksum] = _cubin(self._folder, checksum)
         cubin, problem = self._cubins[checksum]
@@ -165,7 +165,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
 
 
 def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _RecordedKernel:
-    """The first kernel that matches a name, or the first of all.
+    """The first kernel that matches a name, or the first one.
 
     Raises:
         UsageError: when no kernel's name fits.
@@ -187,7 +187,7 @@ def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _Rec
 
 
 def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfiguration:
-    """How a kernel was launched in the shape that took the most time; empty when unknown.
+    """How a kernel was launched in the shape that took the most time; empty if unknown.
 
     Args:
         trace: the trace.

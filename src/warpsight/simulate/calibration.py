@@ -47,7 +47,7 @@ def calibrated(program: Program, target_ns: float, step: Callable[[Times], float
 
 
 def _solved(length: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """The least x from `low` to `high` at which a falling length is as small as the target, or as small as it gets."""
+    """The least x from `low` to `high` at which a falling length reaches the target, or its minimum."""
     floor = length(high)
     goal = max(target, floor + 0.001 * abs(floor))
     for _ in range(_HALVINGS):
@@ -57,7 +57,7 @@ def _solved(length: Callable[[float], float], target: float, low: float, high: f
 
 
 def _cheaper(program: Program, cost: float) -> Program:
-    """Calls that take that much less: their own time and that of the code before them, in proportion."""
+    """Make calls this much shorter: their own time and that of the code before them, in proportion."""
     calls = program.base // 2
     before, own = program.lag[0 : 2 * calls : 2], program.lag[1 : 2 * calls : 2]
     whole = np.maximum(before, 0) + np.maximum(own, 0)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from warpsight.errors import UsageError
 
-#: What can change, and what the part after the colon selects.
+#: Possible subjects of a change, and what the part after the colon selects.
 SUBJECTS = {
     "kernel": "kernels whose name matches",
     "copy": "copies of this kind (HtoD, DtoH, …) and fills (memset)",

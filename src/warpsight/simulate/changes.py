@@ -42,7 +42,7 @@ def _without_match(program: Program, change: Change, what: str) -> Program:
 
 
 def _kernels(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Kernels of another length; those that are gone take their launch call with them."""
+    """Give kernels another length; removed kernels take their launch call with them."""
     chosen = selecting.kernels(trace, program, change)
     return _resized(program, change, chosen, "kernel")
 
@@ -66,7 +66,7 @@ def _resized(program: Program, change: Change, chosen: Column, what: str) -> Pro
     called = called[called >= 0]
     points = 2 * called.astype(np.int64) + 1
     lag[points] = 0
-    # Nobody waits any longer in a call that is gone.
+    # No one waits in a call that is gone.
     kept = ~np.isin(links.target, points)
     return program.but(duration=duration, lag=lag, gap=gap, delay=delay, links=_some(links, kept))
 
@@ -89,7 +89,7 @@ def _launches(trace: StoredTrace, program: Program, change: Change, lean: int) -
 
 
 def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Calls that return without waiting: their own time stays."""
+    """Make calls return without waiting, keeping their own time."""
     links = program.links
     waits = np.isin(links.kind, (path.SYNC, path.BLOCKING))
     function = selecting.calls(program, change)
@@ -101,7 +101,7 @@ def _without_waits(trace: StoredTrace, program: Program, change: Change, lean: i
 
 
 def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Host code of another length: the part of each stretch between two calls that is in the ranges."""
+    """Give host code another length: the part of each stretch between two calls that is inside the ranges."""
     ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     points = np.flatnonzero(program.before >= 0)
@@ -125,7 +125,7 @@ def _host(trace: StoredTrace, program: Program, change: Change, lean: int) -> Pr
 
 
 def _overlapped(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Copies beside the other work: what follows them in their stream follows what was before them instead.
+    """Let copies overlap with other work: their successors in the stream follow their predecessors instead.
 
     Copies that take the whole device (:mod:`.copying`) stay where they are.
     """
@@ -133,7 +133,7 @@ def _overlapped(trace: StoredTrace, program: Program, change: Change, lean: int)
         chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
         alone = copying.alone(trace, program)[chosen]
         if alone.any():
-            note = f"overlap: {int(alone.sum()):,} copies and fills within a device take it whole, so nothing runs beside them"
+            note = f"overlap: {int(alone.sum()):,} copies and fills within a device use all of it, so nothing overlaps with them"
             program, chosen = program.but(notes=(*program.notes, note)), chosen[~alone]
             if not len(chosen):
                 return program
@@ -153,7 +153,7 @@ def _streams(trace: StoredTrace, program: Program, change: Change, lean: int) ->
 
 
 def _joined(trace: StoredTrace, program: Program, moved: Column) -> Program:
-    """The moved work and the rest of an iteration both begin after all work of the iteration before."""
+    """Both the moved work and the rest of an iteration begin after all work of the previous iteration."""
     start, end = program.graph.start, program.graph.end
     sources, targets = [], []
     for found in iterations.find(trace):
@@ -174,7 +174,7 @@ def _joined(trace: StoredTrace, program: Program, moved: Column) -> Program:
 
 
 def _aside(program: Program, change: Change, chosen: Column) -> Program:
-    """The chosen nodes of each stream follow each other alone, and the others of the stream each other.
+    """The chosen nodes of each stream follow each other separately from the others of the stream.
 
     Who waits for the stream still waits for both.
     """
@@ -205,7 +205,7 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
         before = last_of[which][np.maximum(place[mine] - 1, 0)]
         good = (before >= 0) & (place[mine] > first[place[mine]]) & (before < place[mine])
         previous[mine] = np.where(good, order[np.maximum(before, 0)], -1)
-    # Whoever waits for a node of the stream waits for the last of the others before it, too.
+    # A wait for a node of the stream also waits for the last of the nodes before it.
     links, base = program.links, program.base
     waits = np.flatnonzero(
         (links.source >= base) & np.isin(links.kind, (path.SYNC, path.EVENT, path.DEFAULT))
@@ -218,13 +218,13 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
     )
     place_known = program.place >= 0
     loose = (previous < 0) & ~place_known & (program.previous >= 0)
-    previous[loose] = program.previous[loose]  # nothing else says when these begin
+    previous[loose] = program.previous[loose]  # nothing else determines when these begin
     delay = program.delay.copy()
     return program.but(previous=previous, links=more, delay=delay)
 
 
 def _fused(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """The device work launched in one range as one kernel: as long as its work together, or as requested."""
+    """The device work launched in one range as one kernel, as long as the sum of its work or as requested."""
     ranges = selecting.SelectedRanges(trace, program, change)
     graph = program.graph
     called = np.flatnonzero(program.place >= 0)
@@ -254,7 +254,7 @@ def _fused(trace: StoredTrace, program: Program, change: Change, lean: int) -> P
 
 
 def _batch(trace: StoredTrace, program: Program, change: Change, lean: int) -> Program:
-    """Kernels and copies that grow with the batch: all but those of the optimizer."""
+    """Kernels and copies that grow with the batch: all except the optimizer's."""
     named = change if change.pattern else replace(change, pattern=_WEIGHTS)
     ranges = selecting.SelectedRanges(trace, program, named)
     place = np.maximum(program.place, 0).astype(np.int64)

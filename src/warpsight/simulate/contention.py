@@ -1,4 +1,4 @@
-"""Compute beside communication: both share multiprocessors and memory, and a kernel takes longer while a collective runs.
+"""Compute overlapping communication: both share multiprocessors and memory, and a kernel takes longer while a collective runs.
 
 How much longer is read from the recording: kernels of one name and shape that ran alone, against those that ran beside a
 collective. A what-if that moves either changes how long they run side by side, and with it how long they take.
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: A kernel ran alone up to this part of its time beside a collective, and beside one from that part on.
+#: A kernel ran alone if at most this part of its time overlapped a collective, and overlapped one from that part on.
 _ALONE, _BESIDE = 0.02, 0.5
 #: Kernels of one name and shape that are needed of each to measure how much longer they take.
 _ENOUGH = 3
-#: No kernel takes longer than this many times as long: what is slower is slow for another reason.
+#: Kernels slow down at most this many times: anything slower has another cause.
 _MOST = 4.0
 _ROUNDS = 4
 
 
 @dataclass(frozen=True)
 class _Contention:
-    """How much longer the kernels of a recording took beside collectives.
+    """How much longer the kernels of a recording took while collectives ran.
 
     Attributes:
         slope: For each device node how many times its time alone is added while a collective runs beside it; 0 for unknown.
@@ -45,13 +45,13 @@ class _Contention:
 
     @property
     def usual(self) -> float:
-        """The median slope of the kernels that ran beside a collective."""
+        """The median slope of the kernels that overlapped a collective."""
         beside = self.slope[(self.part >= _BESIDE) & (self.slope > 0)]
         return float(np.median(beside)) if len(beside) else 0.0
 
 
 def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contention | None:
-    """The contention shown in a recording; None without collectives or with too little data."""
+    """The contention visible in a recording; None without collectives or with too little data."""
     work = program.graph.work
     count = len(work)
     if not (work.kind == COMMUNICATION).any():
@@ -74,7 +74,7 @@ def measured(trace: StoredTrace, program: Program, recorded: Times) -> _Contenti
 
 
 def applied(program: Program, base: Program, contention: _Contention) -> Program:
-    """The program with its kernels slowed by the work that then runs beside them."""
+    """The program with its kernels slowed by the work that then runs at the same time."""
     if len(program) != len(base):
         return program
     alone = program.duration / (1 + contention.slope * contention.part)
@@ -91,7 +91,7 @@ def applied(program: Program, base: Program, contention: _Contention) -> Program
 
 
 def _beside(program: Program, times: Times) -> Column:
-    """For each row of device work the part of its time in which a collective of its device ran; 0 for collectives."""
+    """For each row of device work, the share of its time in which a collective of its device ran; 0 for collectives."""
     work = program.graph.work
     out = np.zeros(len(work))
     for _, rows in work.per_device():

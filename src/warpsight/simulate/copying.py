@@ -1,4 +1,4 @@
-"""Copies within a device and fills: its multiprocessors make them, not its copy engines.
+"""Copies within a device, and fills: these run on the multiprocessors, not on the copy engines.
 
 One that moves bytes about as fast as the memory can has its blocks on all multiprocessors, and work beside it waits for those.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: From this part of the memory's rate on, nothing runs beside a copy.
+#: Above this share of the memory's rate, nothing runs alongside a copy.
 _FULL = 0.5
 #: Bytes that go through memory for each that is copied, or filled.
 _COPIED, _FILLED = 2, 1

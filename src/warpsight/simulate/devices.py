@@ -70,7 +70,7 @@ def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Colum
 
 
 def _ratios(own: Peaks, other: Peaks) -> tuple[float, float]:
-    """Old by new bandwidth, and old by new rate of the matrix units in the first type that both have."""
+    """Ratios of old to new bandwidth, and of old to new matrix-unit rate in the first type that both have."""
     assert own.bandwidth and other.bandwidth
     bandwidth = own.bandwidth / other.bandwidth
     for dtype in ("bf16", "fp16", "tf32", "fp32"):

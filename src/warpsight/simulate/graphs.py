@@ -1,4 +1,4 @@
-"""Launches moved into CUDA graphs: one call instead of many, and nodes that follow each other at the graph's pace."""
+"""Launches moved into CUDA graphs: one call instead of many, with nodes that run at the graph's pace."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _begins(program: Program, found: iterations.Iterations) -> Column:
 
 
 def without_host_time(program: Program, first: Column, last: Column) -> Column:
-    """Lags of the threads' points in which nothing passes from the end of each first call to the end of its last."""
+    """Lags of the threads' points with no time passing between the end of each first call and the end of its last."""
     # In the order of the threads, +1 where such a stretch begins and -1 where it ends.
     sequence = program.sequence()
     count = len(program.before)

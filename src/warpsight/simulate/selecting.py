@@ -33,7 +33,7 @@ def kernels(trace: StoredTrace, program: Program, change: Change) -> Column:
 
 
 def copies(trace: StoredTrace, program: Program, change: Change) -> Column:
-    """Device nodes that are copies of a matching kind, or fills, which are called memset."""
+    """Device nodes that are copies of a matching kind, or fills, which are named memset."""
     work = program.graph.work
     moved = np.flatnonzero(work.kind >= device_work.COPY)
     names, code = device_work.directions(trace, work, moved)
@@ -43,7 +43,7 @@ def copies(trace: StoredTrace, program: Program, change: Change) -> Column:
 
 
 def calls(program: Program, change: Change) -> Column:
-    """Which functions match, for each place on the threads."""
+    """Which functions match, for each position on the threads."""
     graph = program.graph
     wanted = np.array([change.matches(name) for name in graph.calls.functions] + [False], bool)
     out: Column = wanted[graph.calls.function[graph.by_thread.call]]
@@ -51,7 +51,7 @@ def calls(program: Program, change: Change) -> Column:
 
 
 def launches(program: Program) -> Column:
-    """Which places on the threads are calls that made device work."""
+    """Which positions on the threads are calls that created device work."""
     out = np.zeros(len(program.graph.by_thread), bool)
     out[program.place[program.place >= 0]] = True
     return out
@@ -126,7 +126,7 @@ class SelectedRanges:
 
 
 def _outermost(thread: Column, start: Column, end: Column) -> tuple[Column, Column, Column]:
-    """Ranges that are in no other of their thread; what only overlaps is cut to be disjoint."""
+    """Outermost ranges of their thread; partially overlapping ones are cut to be disjoint."""
     if not len(start):
         return thread, start, end
     low = int(start.min())

@@ -1,4 +1,4 @@
-"""Kernels of two groups that run at the same time share the multiprocessors, and slow each other down."""
+"""Kernels of two groups that run at the same time share the multiprocessors and slow each other down."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Times that overlaps are found anew with the lengths that followed from the ones before.
+#: Iterations: overlaps are recomputed with the lengths from the iteration before.
 _ROUNDS = 4
 
 
@@ -53,7 +53,7 @@ def slowed(trace: StoredTrace, program: Program, moved: Column, lean: int) -> Pr
 
 @dataclass(frozen=True)
 class _Room:
-    """What each device node takes of the device: `spread` and `packed` are parts of the multiprocessors, at most 1.
+    """Each device node's use of the device: `spread` and `packed` are fractions of the multiprocessors, at most 1.
 
     `fitting`: blocks that run on a multiprocessor at a time.
     """
@@ -93,7 +93,7 @@ class _Room:
         return cls(waves, at_a_time, spread, packed)
 
     def slowdown(self, nodes: Column, taken: float) -> Column:
-        """How many times as long kernels take while others take a part of the multiprocessors."""
+        """The factor by which kernels slow down while others occupy a fraction of the multiprocessors."""
         if taken >= 1:
             return 1 + self.packed[nodes]
         tight = self.packed[nodes] + taken > 1
@@ -103,7 +103,7 @@ class _Room:
 
 
 def _wave_time(waves: Column, fitting: Column) -> Column:
-    """How long waves take, in full ones; the last takes as long as the blocks that it puts on a multiprocessor need there.
+    """The duration of waves, in full waves. The last takes as long as the blocks that share a multiprocessor in it.
 
     1.18 waves of four blocks a multiprocessor: 1.25, as the last one puts one block on some of them.
     """

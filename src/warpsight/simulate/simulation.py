@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from warpsight._display import Shown
 from warpsight.analysis.base.result import Finding, Result, with_units
-from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.program import Program
 from warpsight.analysis.retime.solving import Times, solve
@@ -135,7 +135,7 @@ def changed(trace: StoredTrace, program: Program, asked: Sequence[Change], lean:
 
 
 def _mean(found: Iterations | None, base: Program, times: Times) -> float:
-    """The mean step, or the whole length where there are no iterations."""
+    """The mean step, or the whole length without iterations."""
     if found is None or len(found) < 2:
         return float(steps.span(base, times).length)
     return float(steps.durations(found, times)[steps.counted(found)].mean())

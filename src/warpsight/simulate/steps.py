@@ -47,7 +47,7 @@ def recorded(program: Program) -> Times:
 
 
 def durations(found: Iterations, times: Times) -> Column:
-    """The length of each iteration, ns: from the start of its first device work to that of the next one's."""
+    """The duration of each iteration, ns: from the start of its first device work to the start of the next one's."""
     rows = found.rows
     if not len(rows):
         return np.zeros(0, np.int64)

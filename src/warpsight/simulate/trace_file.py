@@ -1,4 +1,4 @@
-"""A re-timed recording as a trace: every row at the time at which it would have happened."""
+"""A re-timed recording as a trace: every row at its predicted time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Column = npt.NDArray[Any]
 _WORK = ("kernel", "memcpy", "memset")
 #: Tables of other moments, and of stretches of threads: they move with the calls around them.
 _MOMENTS, _STRETCHES = ("time",), ("start", "duration")
-#: Of a manifest, what the writer of a trace says itself.
+#: Manifest entries that the trace writer fills in itself.
 _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 
@@ -87,7 +87,7 @@ def _replaced(rows: pa.Table, name: str, values: Column) -> pa.Table:
 
 
 class _Clock:
-    """New moments for old ones, per thread: straight lines between the begins and ends of its calls."""
+    """New times for old ones, per thread: linear between the begins and ends of its calls."""
 
     def __init__(self, found: Simulated) -> None:
         program = found.program
@@ -153,7 +153,7 @@ class _Clock:
 
 
 def _line(old: Column, new: Column) -> tuple[Column, Column]:
-    """Moments in ascending order, each with one new moment that is not an earlier than those before it."""
+    """Ascending moments, each with one new moment that is not earlier than those before it."""
     order = np.lexsort((new, old))
     old, new = old[order], np.maximum.accumulate(new[order]) if len(new) else new
     last = np.r_[old[1:] != old[:-1], True] if len(old) else np.zeros(0, bool)

@@ -42,7 +42,7 @@ _FRAME = re.compile(r"^(?:[0-9a-f]{3,16}\s+)?(.*?)(?:\+(?:0x)?[0-9a-f]+)?(?:\s+\
 
 
 def sniff(source: Source) -> bool:
-    """Whether it begins as bpftrace's own line does, or has blocks or maps with stacks."""
+    """Whether it begins like bpftrace's own output, or contains blocks or maps with stacks."""
     lines = [line for line in source.head[:8192].splitlines() if line.strip()]
     if not lines:
         return False
@@ -121,7 +121,7 @@ def _joined(blocks: stack_blocks.Blocks) -> stack_blocks.Blocks:
 
 
 def _frames(body: str) -> tuple[Frame, ...]:
-    """Frames from the outermost inwards; bpftrace lists the innermost first."""
+    """Frames, outermost first; bpftrace lists the innermost first."""
     frames: list[Frame] = []
     for line in body.splitlines():
         text = line.strip().rstrip(",")
@@ -132,7 +132,7 @@ def _frames(body: str) -> tuple[Frame, ...]:
 
 
 def _maps(text: str) -> list[tuple[tuple[Frame, ...], int]]:
-    """Stacks and counts of the maps: from a line `@name[` to one that ends in `]: count`, which may hold other keys."""
+    """Stacks and counts of the maps: from a line `@name[` to one ending in `]: count`; keys may contain other values."""
     found: list[tuple[tuple[Frame, ...], int]] = []
     body: list[str] | None = None
     for line in text.splitlines():

@@ -46,7 +46,7 @@ _ALLOCATIONS = {3: "allocate", 42: "allocate", 4: "free", 43: "free"}
 
 
 def sniff(source: Source) -> bool:
-    """Whether the first records, three at least, have known types, ids and times that can be."""
+    """Whether the first records, at least three, have known types, ids and plausible times."""
     count = min(len(source.head) // RECORD.itemsize, 64)
     rows = np.frombuffer(source.head, RECORD, count)
     if count < 3 or not np.isin(rows["type"], [kind for kind in TYPES if kind]).all():

@@ -29,7 +29,7 @@ _LINE = re.compile(
 
 
 def sniff(source: Source) -> bool:
-    """A text with at least one line of an activity."""
+    """Recognize text with at least one line of an activity."""
     return not source.is_directory and b"\0" not in source.head[:4096] and bool(_LINE.search(source.head))
 
 

@@ -67,7 +67,7 @@ class _Reader:
         self._calls = 0
 
     def take(self, block: list[str]) -> int:
-        """One activity: its first line and the indented lines below; returns 1 if it is one."""
+        """Read one activity: its first line and the indented lines below it; returns 1 if there is one."""
         if not block:
             return 0
         text = " ".join(block)
@@ -98,7 +98,7 @@ class _Reader:
         return 1
 
     def close(self) -> None:
-        """Hand over the rest, and note what fits nowhere."""
+        """Pass on the remaining rows, and note records that fit nowhere."""
         self._rows.close()
         if self._left_out:
             said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._left_out.items()))

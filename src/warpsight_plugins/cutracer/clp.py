@@ -38,7 +38,7 @@ def is_archive(source: Source) -> bool:
 
 
 def pack(records: Path, archive: Path, name: str = "") -> None:
-    """Make an archive file of an NDJSON file; errors call it `name`.
+    """Pack an NDJSON file into an archive; errors refer to it as `name`.
 
     Raises:
         WarpsightError: when clp-s is not there or fails.
@@ -86,7 +86,7 @@ class _Unpacked(Source):
 
 
 def _run(tool: str, *arguments: str) -> str:
-    """Run clp-s; returns its last words when it failed, else ""."""
+    """Run clp-s; returns its last words if it failed, otherwise ""."""
     try:
         done = subprocess.run(
             [tool, *arguments],

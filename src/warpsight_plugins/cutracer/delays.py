@@ -39,7 +39,7 @@ class DelayPoint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class DelayedKernel(msgspec.Struct, forbid_unknown_fields=True):
-    """The points of one kernel, by its offset as text."""
+    """The points of one kernel, by offset as a string."""
 
     kernel_name: str
     kernel_checksum: str
@@ -101,7 +101,7 @@ def read(path: Path | str) -> Delays:
 
 
 def text(delays: Delays) -> str:
-    """The file's text."""
+    """The configuration as JSON text."""
     return json.dumps(msgspec.to_builtins(delays), indent=2) + "\n"
 
 

@@ -35,7 +35,7 @@ S = TypeVar("S")
 #: not among them.
 Fold = Callable[[S, Sequence[Any], Callable[[], Sequence[bytes]]], None]
 
-#: What is decoded at once: rows and text stay in the processor's cache.
+#: Rows decoded at once: rows and text stay in the processor's cache.
 CHUNK_BYTES = 512 << 10
 #: Less than this is not worth a child.
 PART_BYTES = 16 << 20
@@ -189,7 +189,7 @@ class _Folder(Generic[S]):
         self._take(part.state, events, own)
 
     def _tail(self, part: _Part[S], line: bytes) -> None:
-        """The last line when it has no newline: a whole record, or part of one after a hang."""
+        """The last line if it has no newline: a whole record, or part of one after a hang."""
         if not line.strip():
             return
         try:
@@ -255,7 +255,7 @@ def _borders(source: Source, first: int) -> list[int]:
 
 
 def _cores() -> int:
-    """Processes to use; one where forking is not safe: beside other threads of Python, on other systems than Linux."""
+    """The number of processes to use: one if forking is unsafe, with other Python threads or outside Linux."""
     if not sys.platform.startswith("linux") or threading.active_count() > 1:
         return 1
     return len(os.sched_getaffinity(0))
@@ -263,7 +263,7 @@ def _cores() -> int:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the garbage collector: it would visit lists of rows that cannot hold a cycle."""
+    """Disable the garbage collector, which would visit lists of rows that cannot contain a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -279,7 +279,7 @@ class _Child(Generic[S]):
     def __init__(self, work: Callable[[], S]) -> None:
         self._read, write = os.pipe()
         with warnings.catch_warnings():
-            # NumPy's idle threads, if it is loaded: the child calls nothing of theirs.
+            # NumPy's idle threads, if it is loaded: the child calls none of their code.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if not self._pid:
@@ -300,21 +300,21 @@ class _Child(Generic[S]):
         return value
 
     def end(self) -> None:
-        """Stop it if it still runs, and forget it."""
+        """Stop it if it is still running, and drop it."""
         os.close(self._read)
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
 
 
 def _answer(work: Callable[[], Any], write: int) -> None:
-    """In the child: write the value, or nothing, and leave without what the parent would do at its exit."""
+    """In the child: write the value, or nothing, and exit without the parent's exit handlers."""
     code = 1
     try:
         answer = pickle.dumps(work(), pickle.HIGHEST_PROTOCOL)
         with open(write, "wb", closefd=False) as pipe:
             pipe.write(answer)
         code = 0
-    except BaseException:  # the parent reads the file in the general way and says what is wrong
+    except BaseException:  # the parent reads the file in the general way and reports what is wrong
         code = 1
     finally:
         os._exit(code)

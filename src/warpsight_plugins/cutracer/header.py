@@ -32,7 +32,7 @@ class CutracerHeader:
             self.completion = record
 
     def complete(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Complete a record from the others: the instruction's text, a launch's caller."""
+        """Complete a record from others: the instruction's text, a launch's caller."""
         if "sass" not in record and (text := self.sass.get(record.get("opcode_id", -1))):
             record["sass"] = text
         if record.get("type") == "kernel_launch" and "caller" not in record:

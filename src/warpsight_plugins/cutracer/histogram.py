@@ -1,4 +1,4 @@
-"""Instruction histograms, CUTracer's CSV `warp_id,region_id,instruction,count`: written and read.
+"""Instruction histograms, CUTracer's CSV `warp_id,region_id,instruction,count`: writing and reading.
 
 A clock read (`CS2R … SR_CLOCKLO`) begins a region of its warp, the next one ends it. The clock read that begins a region counts
 among its instructions, the one that ends it does not. A region that the trace leaves open counts as far as it goes.
@@ -35,7 +35,7 @@ def mnemonic(sass: str) -> str:
 
 
 def count(warps: Array, instructions: Array, texts: Iterable[str]) -> dict[tuple[int, int], dict[str, int]]:
-    """Histogram of events in order: each one's warp, and its place in `texts`."""
+    """Histogram of ordered events: each one's warp, and its index into `texts`."""
     listed = list(texts)
     names, places = np.unique([mnemonic(text) for text in listed], return_inverse=True)
     order = np.argsort(warps, kind="stable")

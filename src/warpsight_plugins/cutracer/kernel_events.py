@@ -52,7 +52,7 @@ WHERE coalesce(l.name, k.name) IS NOT NULL AND {{where}} ORDER BY l.start, l.pro
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the selected launches; returns how many, and how many stacks.
+    """Write the selected launches; returns the number of launches and of stacks.
 
     Raises:
         WarpsightError: when there are none.

@@ -1,4 +1,4 @@
-"""Lines of an NDJSON file in large chunks, compressed or not; a truncated file is read as far as it goes."""
+"""Lines of an NDJSON file in large chunks, compressed or not; a truncated file is read up to the damage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Chunk:
     open_end: bool = False
 
     def ends(self) -> npt.NDArray[np.int64]:
-        """Offset behind each line, its newline included; blank lines belong to the next one."""
+        """Offset after each line, including its newline; blank lines belong to the next line."""
         import numpy as np
 
         content = np.frombuffer(self.data, np.uint8)
@@ -61,7 +61,7 @@ class Chunk:
 
 
 def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The lines of a file, about `size` bytes at a time (a longer line comes whole)."""
+    """The lines of a file in chunks of about `size` bytes; longer lines are kept whole."""
     rest: list[bytes] = []
     first = 1
     with source.open() as file:

@@ -70,14 +70,14 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Reading:
-    """The describing records, and rows as they come."""
+    """The describing records, and rows as they arrive."""
 
     def __init__(self, source: Source, target: Target) -> None:
         self._source = source
         self._target = target
         self._process = target.process(source.path.stem.split(".")[0])
         self._kernel: int | None = None
-        #: Kernels whose instruction table has been added, and what was said of the current one.
+        #: Kernels whose instruction table has been added, and the description of the current one.
         self._tables: set[int | None] = set()
         self._described: dict[str, Any] = {}
         self._stacks: dict[str, int | None] = {}
@@ -95,7 +95,7 @@ class _Reading:
             if record.get("type") in records.EVENTS:
                 events.append(record)
                 continue
-            if record.get("type") == "kernel_metadata":  # what came before belongs to another kernel
+            if record.get("type") == "kernel_metadata":  # earlier records belong to another kernel
                 self._add_events(events, first, number)
                 events, first = [], number
             try:
@@ -220,7 +220,7 @@ class _Reading:
         self._add_registers([e for e in events if "regs" in e or "uregs" in e])
 
     def _add_sass(self, events: list[dict[str, Any]]) -> None:
-        """The instruction table of old files, which carry the text in every record."""
+        """Add the instruction table of old files, which repeat the text in every record."""
         if self._kernel in self._tables:
             return
         seen = {int(e["opcode_id"]): str(e["sass"]) for e in events if e.get("sass")}

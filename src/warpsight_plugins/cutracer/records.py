@@ -73,7 +73,7 @@ class OpcodeOnly(InstructionRecord, tag="opcode_only", kw_only=True, frozen=True
 
 
 class RegTrace(ExecutedRecord, tag="reg_trace", kw_only=True, frozen=True, gc=False):
-    """Registers of all lanes: `regs[register][lane]`; numbers of the registers in `regs_indices`, which 0.1 did not write."""
+    """Registers of all lanes: `regs[register][lane]`; register numbers are in `regs_indices`, which version 0.1 did not write."""
 
     regs: list[Lanes]
     regs_indices: list[Natural] | None = None
@@ -82,13 +82,13 @@ class RegTrace(ExecutedRecord, tag="reg_trace", kw_only=True, frozen=True, gc=Fa
 
 
 class MemTrace(ExecutedRecord, tag="mem_trace", kw_only=True, frozen=True, gc=False):
-    """Addresses of one memory access, a lane each, as early versions wrote them."""
+    """Addresses of one memory access, one per lane, as early versions wrote them."""
 
     addrs: Lanes
 
 
 class MemAddrTrace(ExecutedRecord, tag="mem_addr_trace", kw_only=True, frozen=True, gc=False):
-    """Addresses of one memory access, a lane each."""
+    """Addresses of one memory access, one per lane."""
 
     addrs: Lanes
     static_memory_space: str | int | None = None

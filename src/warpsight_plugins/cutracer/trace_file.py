@@ -21,7 +21,7 @@ from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 _TEXT = pa.string()
 _ARROW = {int: pa.int64(), str: _TEXT, bool: pa.bool_(), list[int]: pa.list_(pa.int64())}
-#: What decoding a line raises that is no JSON, no UTF-8, or nested without end.
+#: Exceptions from decoding a line that is not JSON, not UTF-8, or nested too deeply.
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: Fields with one type in every record; others are read record by record. A stream is a pointer.
 TYPES: dict[str, pa.DataType] = {
@@ -124,7 +124,7 @@ class TraceFile:
         return texts.take(_places(table["callstack_id"], self.header.stacks))
 
     def _columns(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
-        """The chunk's columns: all lines at once where every field has its usual type, else line by line."""
+        """The chunk's columns: all lines at once if every field has its usual type, otherwise line by line."""
         try:
             rows = _decoder(fields).decode_lines(chunk.data)
         except _UNREADABLE:
@@ -153,7 +153,7 @@ class TraceFile:
 
 
 def _places(ids: pa.ChunkedArray, known: Iterable[int | str]) -> pa.Array:
-    """Where ids stand among the known ones; as texts, which a column with damaged values holds, unless all are numbers."""
+    """Index of each id among the known ones; compared as strings unless all are numbers, since a damaged column holds strings."""
     ids = ids.combine_chunks()
     if pa.types.is_integer(ids.type):
         return pc.index_in(ids, pa.array(known, pa.int64()))
@@ -183,7 +183,7 @@ def _needed(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def column(name: str, values: Sequence[Any]) -> pa.Array:
-    """Values as the field's type; as JSON text when they have several types."""
+    """Values in the field's type; as JSON strings if they have several types."""
     try:
         if name in TYPES:
             return pa.array(values, TYPES[name])

@@ -40,7 +40,7 @@ WRITTEN = Coverage(
 #: Records with addresses.
 _ADDRESSES = "mem_addr_trace"
 _ACCESSES = {"mem_trace", _ADDRESSES, "mem_value_trace"}
-#: Records that the format has; events of other kinds (barriers, say) have no place in it.
+#: Records that the format has; it cannot store other kinds of events (such as barriers).
 _KINDS = f"kind IN ({', '.join(repr(kind) for kind in EVENTS)})"
 #: Records made at once.
 BATCH = 16_384
@@ -48,7 +48,7 @@ _EVENT = "grid_launch, event, kind, time, cta_x, cta_y, cta_z, warp, opcode, pc,
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the records of the selected processes; returns how many, and how many kernels.
+    """Write the records of the selected processes; returns the number of records and of kernels.
 
     Raises:
         WarpsightError: when the trace has no instruction records.
@@ -144,7 +144,7 @@ class _Kernels:
         return str(self._said.get(str(self._names.get(name)), {}).get("ctx", "0x0"))
 
     def inline(self, process: int, name: int | None, opcode: int) -> str | None:
-        """The instruction's text where no line describes the kernel."""
+        """The instruction's text if no line describes the kernel."""
         if str(self._names.get(name)) in self._said:
             return None
         text = self.sass.get((process, name), {}).get(opcode, {}).get("sass")
@@ -197,7 +197,7 @@ def _records(
 
 
 def _accesses(trace: StoredTrace, window: str) -> dict[int, dict[str, Any]]:
-    """Event → addresses, and values with what describes them where there are any."""
+    """Event → addresses, and values with their descriptions if there are any."""
     columns = trace.sql(
         f"SELECT event, address, space, is_load, bytes, value0, value1, value2, value3 FROM access {window} ORDER BY event, lane"
     ).fetchnumpy()

@@ -60,7 +60,7 @@ class InstrumentsRow:
         return None
 
     def shown(self, *columns: str) -> str:
-        """The first of these columns that shows a text."""
+        """The first of these columns with a displayed text."""
         return next((self.cells[c].shown for c in columns if c in self.cells and self.cells[c].shown), "")
 
 
@@ -105,7 +105,7 @@ def rows(source: Source) -> Iterator[InstrumentsRow]:
 def _resolve(
     source: Source, element: ElementTree.Element, known: dict[str, InstrumentsCell]
 ) -> InstrumentsCell | None:
-    """A cell of an element; None for a sentinel, which stands for no value."""
+    """The cell of an element; None for a sentinel, which means no value."""
     reference = element.get("ref")
     if reference is not None:
         if reference not in known:

@@ -45,7 +45,7 @@ class InstrumentsReader:
                 handle(self, row)
 
     def close(self) -> None:
-        """Rows that waited, and notes about rows left out."""
+        """Write waiting rows, and notes about rows left out."""
         for row, process in self._intervals:
             self._interval(row, process)
         if not self._intervals:
@@ -130,7 +130,7 @@ class InstrumentsReader:
         )
 
     def _encoder(self, row: InstrumentsRow) -> None:
-        """The host encodes: its time is the launch, its label the name of what the GPU runs."""
+        """The host encodes work: its time is the launch, its label the name of what the GPU runs."""
         start = row.number("start")
         if start is None:
             self._target.lost(1, "encoders without a start", "launch")
@@ -171,7 +171,7 @@ class InstrumentsReader:
         )
 
     def _pair_points(self) -> None:
-        """Begin and end points of the GPU, by channel, submission and slot, where there are no intervals."""
+        """Begin and end points of the GPU, by channel, submission and slot, used if there are no intervals."""
         begun: dict[tuple[Any, ...], InstrumentsRow] = {}
         for row in sorted(self._points, key=lambda one: one.number("timestamp", "start") or 0):
             key = (
@@ -235,7 +235,7 @@ class InstrumentsReader:
         )
 
     def _stack(self, cell: InstrumentsCell | None) -> int | None:
-        """A stack of a backtrace, whose frames stand innermost first; one that is referred to again is made once."""
+        """The stack of a backtrace, whose frames are listed innermost first; repeated references share one stack."""
         if cell is None:
             return None
         known = self._stacks.get(id(cell))
@@ -282,7 +282,7 @@ class InstrumentsReader:
 
 
 def _label(cell: InstrumentsCell | None) -> str:
-    """The text of a label without the process and address that Instruments adds."""
+    """The text of a label without the process and address that Instruments appends."""
     if cell is None:
         return ""
     inner = cell.find("string")

@@ -28,7 +28,7 @@ def _device(one: pci.PciDevice, known: dict[str, str], root: Path) -> Device:
     card = (
         pci.PciDevice(one.address, one.vendor, one.device, one.kind, one.driver, cards[0]) if cards else None
     )
-    # i915 has local memory and the highest clock beside the card, xe the clock below a tile's engine group.
+    # i915 reports local memory and the highest clock at the card, xe the clock below a tile's engine group.
     memory = card.number("lmem_total_bytes") if card else None
     clock = (card.number("gt_RP0_freq_mhz") if card else None) or one.number("tile0/gt0/freq0/rp0_freq")
     return Device(

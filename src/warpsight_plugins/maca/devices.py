@@ -36,7 +36,7 @@ def missing(there: bool, readable: bool) -> str | None:
 
 
 def _recording() -> str | None:
-    """The library that records programs on these GPUs in the process."""
+    """The library that records programs on these GPUs in-process."""
     found = library.find()
     return None if found is None else f"MCPTI ({found}); recording in process is {library.UNTESTED}"
 

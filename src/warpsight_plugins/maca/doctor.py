@@ -29,5 +29,5 @@ def checks() -> list[Check]:
 
 
 def libraries() -> dict[str, str | None]:
-    """None: `doctor` says where libmcpti is, where there may be one."""
+    """None: `doctor` reports the location of libmcpti, if there is one."""
     return {}

@@ -14,7 +14,7 @@ def _arguments(request: ToolRequest, folder: Path, program: Sequence[str]) -> li
 
 
 def _outputs(folder: Path) -> list[Path]:
-    """The newest of its files: it numbers them."""
+    """The newest of its numbered files."""
     found = sorted(folder.rglob("*.json"), key=lambda path: path.stat().st_mtime_ns)
     return found[-1:]
 

@@ -44,7 +44,7 @@ def read_events(source: Source, target: Target) -> None:
 
 
 def _given(args: dict[str, Any], *spellings: str) -> object:
-    """The first argument of these names, whatever their case, blanks and underscores."""
+    """The first argument with one of these names, ignoring case, spaces and underscores."""
     plain = {re.sub(r"[^a-z]", "", name.lower()): value for name, value in args.items()}
     return next((plain[name] for name in spellings if name in plain), None)
 

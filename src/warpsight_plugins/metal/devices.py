@@ -13,7 +13,7 @@ VENDOR = "Apple"
 
 
 def devices(root: Path) -> list[Device]:
-    """GPUs of this Mac, those of other vendors in it included; nothing on any other system."""
+    """GPUs of this Mac, including those of other vendors; empty on any other system."""
     del root
     if platform.system() != "Darwin":
         return []

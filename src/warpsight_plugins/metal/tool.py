@@ -1,4 +1,4 @@
-"""Apple's `xctrace record`: its options are before `--launch --`, the program behind. The recording has the exit code."""
+"""Apple's `xctrace record`: its options come before `--launch --`, the program after. The recording holds the exit code."""
 
 from __future__ import annotations
 

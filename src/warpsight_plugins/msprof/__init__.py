@@ -39,7 +39,7 @@ def sniff(source: Source) -> bool:
         return any(
             mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id", b'"notify_id"')
         ) or (
-            # torch_npu puts operators first and says what it is after them; nobody else gives those times as texts.
+            # torch_npu lists operators first and names itself after them; no other tool writes those times as strings.
             head.lstrip()[:1] == b"["
             and _TEXT_TIME.search(head) is not None
             and _TORCH.search(head) is not None
@@ -79,7 +79,7 @@ def _read_file(source: Source, target: Target) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files to read: of each result, those of the first pattern that it has."""
+    """The files to read: for each result, those of the first pattern that matches."""
     found: dict[Path, tuple[int, list[Path]]] = {}
     for rank, pattern in enumerate(_PATTERNS):
         for path in sorted(folder.rglob(pattern)):

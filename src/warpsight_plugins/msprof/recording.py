@@ -18,7 +18,7 @@ _COPIES = {
     "host to host": "HtoH", "host to device": "HtoD", "device to host": "DtoH", "device to device": "DtoD",
     "addr device to device": "DtoD", "host to device ex": "HtoD", "device to host ex": "DtoH",
 }  # fmt: skip
-#: What engines that copy do, which add while they copy, too.
+#: Work of engines that copy, and reduce while they copy.
 _COPIED = re.compile(r"(SDMA|PCIE_DMA)$|.*MEMC(O?)PY|REDUCE_ASYNC")
 #: Task types that do no work: marks in a stream, and values written for another device that waits.
 _NO_WORK = ("PLACE_HOLDER", "WRITE_VALUE")
@@ -37,7 +37,7 @@ def element_bytes(dtype: str) -> int:
 
 
 class MsprofRecording:
-    """Tasks on their way to the tables of their types."""
+    """Tasks being added to the tables of their types."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -57,7 +57,7 @@ class MsprofRecording:
         )  # fmt: skip
 
     def place(self, process: int, device: int, stream: int) -> dict[str, Any]:
-        """Columns device, context, stream and process; one context stands for each device, because CANN's belong to tasks."""
+        """Columns device, context, stream and process; each device gets one context, because CANN's contexts belong to tasks."""
         self.target.context(process, device, device=device, api="cann")
         return {
             "device": device,
@@ -79,7 +79,7 @@ class MsprofRecording:
         elif "EVENT_RECORD" in upper or "NOTIFY_RECORD" in upper:
             event = {key: value for key, value in row.items() if key not in ("start", "duration")}
             self.rows.add("event", **event, time=row["start"], event=task)
-        elif upper in _NO_WORK or upper in _NO_TYPE:  # what has no name either is the runtime's
+        elif upper in _NO_WORK or upper in _NO_TYPE:  # without a name either, it belongs to the runtime
             self._without_work[kind] = self._without_work.get(kind, 0) + 1
         else:
             shape = self.target.shape(grid_x=blocks, grid_y=1, grid_z=1) if blocks else None
@@ -101,7 +101,7 @@ class MsprofRecording:
     def collective(
         self, operation: str, row: dict[str, Any], *, number: int, count: int, dtype: str, group: str
     ) -> None:
-        """A collective from its first task to its last: device work as a whole, with `row` of its parts where there are none."""
+        """A collective from its first task to its last, as one piece of device work; takes `row` if it has no parts."""
         first = self._parts.get(number, row)
         work = {**row, **{key: value for key, value in first.items() if key not in ("start", "duration")}}
         self.rows.add("kernel", **work, name_id=self.target.name(operation), shape_id=None, graph_level=False)
@@ -113,7 +113,7 @@ class MsprofRecording:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Hand over the rest, and note what did no work."""
+        """Pass on the remaining rows, and note tasks that did no work."""
         self.rows.close()
         if self._without_work:
             said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._without_work.items()))

@@ -22,7 +22,7 @@ _DERIVED = re.compile(r"Overlap Analysis", re.IGNORECASE)
 _STEPS, _ITERATIONS = re.compile(r"^Plane\b", re.IGNORECASE), re.compile(r"^Step Trace\b", re.IGNORECASE)
 #: A node of MindSpore's graphs: `Default/AllReduce-op534_0`.
 _NODE = re.compile(r"(\w+)-op\d+(?:_\d+)?$")
-#: What numbers a collective: `hcom_allReduce__868_0_1` is the operation `hcom_allReduce_`.
+#: The numbering of a collective: `hcom_allReduce__868_0_1` is the operation `hcom_allReduce_`.
 _NUMBERED = re.compile(r"_\d+_\d+_\d+$")
 
 
@@ -110,7 +110,7 @@ class _Reader:
             self._range(event, layer)
 
     def close(self) -> None:
-        """Hand over the rest and note what was left out."""
+        """Pass on the remaining rows and note what was left out."""
         for number, event in self._collectives.items():
             self._collective(number, event)
         self._recording.close()
@@ -137,7 +137,7 @@ class _Reader:
         )  # fmt: skip
 
     def _collective_of(self, event: TraceEvent, stream: int | None) -> int | None:
-        """The number of the collective that a task is a part of, as far as the file can say."""
+        """The number of the collective that a task is part of, if the file says."""
         if not self._steps:
             return _connection(event.args)
         known = self._steps.get((-1 if stream is None else stream, whole(event.args.get("Task Id")) or 0), ())
@@ -230,7 +230,7 @@ def _is_communication(layer: str) -> bool:
 
 
 def _operation(name: str) -> str:
-    """A collective as HCCL calls it: without its number; of a graph's node, with its operation first."""
+    """A collective in HCCL's naming: without its number; for a graph's node, with its operation first."""
     node = _NODE.search(name)
     return _NUMBERED.sub("", name) if node is None else f"hcom_{node[1]} ({name})"
 

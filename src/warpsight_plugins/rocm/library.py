@@ -20,7 +20,7 @@ _VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 
 @dataclass(frozen=True)
 class _Rocprofiler:
-    """A librocprofiler-sdk that was found; `version` from its file's name, None when it has none."""
+    """An installed librocprofiler-sdk; `version` comes from its file name, None if that has none."""
 
     path: Path
     version: str | None

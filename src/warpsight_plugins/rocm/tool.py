@@ -7,7 +7,7 @@ from pathlib import Path
 
 from warpsight.recorder.external.tool import Tool, ToolRequest, below, given, on_path
 
-#: What `--runtime-trace` stands for; a user who names kinds of traces himself gets those only.
+#: The expansion of `--runtime-trace`; users who name kinds of traces themselves get only those.
 _TRACES = (
     "--runtime-trace", "-r", "--sys-trace", "-s", "--hip-trace", "--kernel-trace", "--memory-copy-trace", "--marker-trace",
     "--hsa-trace", "--rccl-trace", "--pmc", "-i", "--input", "--hip-runtime-trace", "--memory-allocation-trace",

@@ -25,7 +25,7 @@ _GPU, _COPY, _API = re.compile(r"GPU ?(\d+)$"), re.compile(r"COPY$"), re.compile
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An event; numbers may be texts."""
+    """An event; numbers may be strings."""
 
     ph: str = ""
     name: str = ""
@@ -77,7 +77,7 @@ def _times(events: list[_Event]) -> tuple[Array, Array]:
 
 
 class _Arrows:
-    """Correlation ids by what the arrows join: the number of a call, counted from 1, is that of its work."""
+    """Correlation ids by what the arrows join: work gets the number of its call, counted from 1."""
 
     def __init__(self, events: list[_Event], calls: list[_Event]) -> None:
         begin, end = _times(calls)
@@ -97,7 +97,7 @@ class _Arrows:
                 self._of_work[str(event.pid), str(event.tid), time] = int(track[place]) + 1
 
     def of(self, events: list[_Event]) -> pa.Array:
-        """The correlation id of each work, null where no arrow ends at it."""
+        """The correlation id of each piece of work, null if no arrow ends at it."""
         keys = ((str(e.pid), str(e.tid), _number(e.ts) or 0) for e in events)
         return pa.array([self._of_work.get(key) for key in keys], pa.int64())
 

@@ -229,7 +229,7 @@ class _Reader:
         )
 
     def counters(self, rows: Columns) -> None:
-        """Rows of a counter collection; older ones have no times and are only counted."""
+        """Rows of a counter collection; older files have no times, so their rows are only counted."""
         if not rows.has(*_START):
             self._target.lost(len(rows), "counter values without a time (rocprofv3 before 6.4)", "counter")
             return
@@ -253,7 +253,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-#: Columns of rocprof's and rocprofv2's kernel rows; whatever is beside them is a counter.
+#: Columns of rocprof's and rocprofv2's kernel rows; all other columns are counters.
 _KNOWN = frozenset(
     [
         "dispatchid",

@@ -24,7 +24,7 @@ class _Handle(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Correlation(msgspec.Struct, frozen=True, gc=False):
-    """`internal` joins a call and what it caused."""
+    """`internal` joins a call with the work it caused."""
 
     internal: int = 0
 
@@ -163,7 +163,7 @@ class _Counted(msgspec.Struct, gc=False):
     records: list[_CounterValue] = []
 
 
-#: Buffers of API calls; what they are called is in the strings.
+#: Buffers of API calls; their names are in the strings.
 _CALLS = (
     "hip_api",
     "hsa_api",

@@ -86,7 +86,7 @@ class RocprofRecording:
     def places(
         self, process: Array, device: Sequence[int | None] | pa.Array, stream: Array
     ) -> dict[str, Any]:
-        """Columns device, context, stream and process; HIP has no contexts, so one stands for each process."""
+        """Columns device, context, stream and process; HIP has no contexts, so each process gets one."""
         devices = (
             pa.array(device, pa.int16()) if not isinstance(device, pa.Array) else device.cast(pa.int16())
         )

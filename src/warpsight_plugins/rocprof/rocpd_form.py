@@ -148,7 +148,7 @@ class _Reader:
         return found
 
     def _columns(self, rows: ForeignRows) -> dict[str, Array]:
-        """Columns pid, tid, agent_id, queue_id, stream_id (-1 none), start and end of rows, wherever they stand."""
+        """Columns pid, tid, agent_id, queue_id, stream_id (-1: none), start and end of rows, wherever the database keeps them."""
         tracks = rows.numbers("track_id", -1)
         found = {}
         for name in _WHO:
@@ -349,7 +349,7 @@ def _looked_up(values: Array, known: Mapping[int, int]) -> Array:
 
 
 def _given(rows: ForeignRows, column: str) -> pa.Array:
-    """Addresses; 0 is none."""
+    """Addresses; 0 means none."""
     values = rows.numbers(column)
     return pa.array(values, mask=values == 0)
 

@@ -61,7 +61,7 @@ def read_rpd(source: Source, target: Target, tables: Sqlite) -> None:
 
 
 class _Keyed:
-    """A whole table found by an integer key."""
+    """A complete table, indexed by an integer key."""
 
     def __init__(self, rows: ForeignRows, key: str) -> None:
         keys = rows.numbers(key)
@@ -78,7 +78,7 @@ class _Keyed:
         return np.where(there, found, 0), there
 
     def numbers(self, column: str, places: tuple[Array, Array], fill: int = 0) -> Array:
-        """A column at some rows; `fill` where there is none."""
+        """A column at some rows, with `fill` for missing values."""
         values = self.rows.numbers(column, fill)
         return np.where(places[1], values[places[0]], fill) if len(values) else np.full(len(places[1]), fill)
 
@@ -125,7 +125,7 @@ class _Reader:
         return found
 
     def _chosen(self, ids: Array, test: Callable[[str], object]) -> Array:
-        """Which rows have a text that passes a test, called once for each distinct one."""
+        """Which rows have a string that passes a test, called once for each distinct string."""
         return numbered(ids, lambda number: int(bool(test(self._strings.get(number) or "")))).astype(bool)
 
     # Calls and ranges
@@ -261,7 +261,7 @@ class _Reader:
         ]
         return all(bool((grid % np.maximum(group, 1) == 0).all()) for grid, group in pairs)
 
-    # What was sampled
+    # Sampled values
 
     def monitor(self) -> None:
         """rocpd_monitor: clocks and loads of GPUs, each at the start of its interval."""
@@ -300,7 +300,7 @@ def _filtered(columns: dict[str, Array], chosen: Array) -> dict[str, Array]:
 
 
 def _correlation(where: dict[str, Array]) -> pa.Array:
-    """The call's id; null for work of no call in the file."""
+    """The call's id; null for work whose call is not in the file."""
     return pa.array(where["call"], INT, mask=~where["named"])
 
 

@@ -1,4 +1,4 @@
-"""The rows of a trace as SBT events, before their texts have numbers."""
+"""The rows of a trace as SBT events, before their strings are numbered."""
 
 from __future__ import annotations
 
@@ -77,18 +77,18 @@ _TABLES: dict[str, _Rows] = {
 
 @dataclass
 class _NumberedTexts:
-    """Texts by place; the first use of a text gives it the next one."""
+    """Strings by index; a new string gets the next index."""
 
     places: dict[str, int]
 
     def place(self, text: str) -> int:
-        """The place of a text."""
+        """The index of a string."""
         return self.places.setdefault(text, len(self.places))
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Events whose `name` is a place in `texts` and whose `stack` is one in `stacks`; `addresses` are of `memory`."""
+    """Events whose `name` is an index into `texts` and whose `stack` is one into `stacks`; `addresses` belong to `memory`."""
 
     events: SbtEvents
     texts: _NumberedTexts
@@ -100,7 +100,7 @@ class Collected:
         return replace(self, events=permuted(self.events, order))
 
 
-#: Columns that only some events have, by the column that says which.
+#: Columns that only some events have, keyed by the column that says which.
 BLOCKS = (
     ("kernel_rows", ("kernel",)),
     ("memory_rows", ("memory",)),

@@ -1,4 +1,4 @@
-"""Distinct values of a column and the place of every row's among them, quickly where the values are small numbers."""
+"""Distinct values of a column and each row's index into them, fast for small numbers."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class _EventBytes:
 
 
 def _joined(data: Column, begin: Column, size: Column) -> Column:
-    """The numbers of `size` bytes from `begin` on, modulo 2^64; eight bytes follow the last one in `data`."""
+    """The numbers in `size` bytes starting at `begin`, modulo 2^64; `data` has eight more bytes after the last one."""
     # Eight bytes at once: their groups of seven bits move together in pairs, then pairs of pairs.
     value: Column = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))[begin]
     value &= _LOW_BITS[np.minimum(size, 8)]
@@ -219,7 +219,7 @@ def _together(window: _EventBytes, limit: int) -> Column:
     changed = np.arange(_LANES)
     for _ in range(_ROUNDS):
         _walk_lanes(window, changed, entry, ends, exits, visited)
-        # A walk that failed, or jumped over the whole next part, says nothing of the next until it is known to be true.
+        # A walk that failed, or skipped the whole next part, cannot be used for the next part until it is verified.
         sure = (exits[:-1] >= 0) & (exits[:-1] < ends[1:])
         expected = np.concatenate([entry[:1], np.where(sure, exits[:-1], entry[1:])])
         changed = np.flatnonzero(expected != entry)
@@ -237,7 +237,7 @@ def _together(window: _EventBytes, limit: int) -> Column:
 
 
 def _guesses(window: _EventBytes, begins: Column) -> Column:
-    """For each place the first from there on that looks like the start of an event; the first place is one."""
+    """For each position, the first one at or after it that looks like the start of an event; the first position is one."""
     numbers = len(window.last)
     place = (begins[:, None] + np.arange(_GUESS_NUMBERS)).ravel()
     place = at = place[place < numbers]
@@ -259,7 +259,7 @@ def _guesses(window: _EventBytes, begins: Column) -> Column:
 def _walk_lanes(
     window: _EventBytes, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
 ) -> None:
-    """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for one that could not go on.
+    """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for a lane that got stuck.
 
     A walk that is repeated goes on only until it meets the one before: from there both are the same.
     """
@@ -295,7 +295,7 @@ def _walk_lanes(
 
 
 def _one_by_one(window: _EventBytes, at: int, limit: int) -> Column:
-    """The plain walk: for little data, and for data made so that guesses never fall into step."""
+    """The plain walk, for little data, and for data crafted so that guesses never synchronize."""
     found: list[int] = []
     step = _STEP[window.pair[window.begin]].tolist()
     value, numbers = window.value.tolist(), len(window.last)
@@ -344,7 +344,7 @@ def decode(window: _EventBytes, at: Column, previous: int) -> SbtEvents:
 
 
 def _block(value: Column, cursor: Column, flagged: Column, width: int) -> tuple[Column, Column]:
-    """The `width` numbers of the flagged events; `cursor` moves on behind them."""
+    """The `width` numbers of the flagged events; advances `cursor` past them."""
     rows = np.flatnonzero(flagged)
     at = cursor[rows]
     cursor[rows] += width
@@ -352,7 +352,7 @@ def _block(value: Column, cursor: Column, flagged: Column, width: int) -> tuple[
 
 
 def _blobs(data: Column, begin: Column, end: Column) -> tuple[Column, list[bytes]]:
-    """Distinct stacks as bytes, and the place of every event's stack among them."""
+    """Distinct stacks as bytes, and the index of every event's stack."""
     if not len(begin):
         return np.empty(0, np.int64), []
     counts = end - begin

@@ -30,7 +30,7 @@ class Ready:
 
 
 class PairedEvents:
-    """Holds begins back until their ends come."""
+    """Holds begin events until their end events arrive."""
 
     def __init__(self) -> None:
         """Nothing waits."""
@@ -39,7 +39,7 @@ class PairedEvents:
         self.unended = 0
 
     def take(self, events: SbtEvents, ordinal: Column) -> Ready:
-        """Events that can be placed now, when these come next."""
+        """Events that can be placed now, given that these come next."""
         silent = events.duration == 0
         begins = np.isin(events.kind, list(_ENDS)) & silent & (events.correlation != 0)
         ends = np.isin(events.kind, list(_ENDS.values())) & silent
@@ -73,7 +73,7 @@ class PairedEvents:
 
 
 def _matched(events: SbtEvents, begins: Column, ends: Column) -> tuple[Column, Column]:
-    """Begins and ends of one type, device and correlation, the first with the first, the second with the second."""
+    """Match begins with ends of the same type, device and correlation: first with first, second with second."""
     order = np.arange(256)
     order[list(_ENDS.values())] = list(_ENDS)
     keys = np.stack([order[events.kind].astype(np.uint64), events.device, events.correlation], axis=1)
@@ -86,7 +86,7 @@ def _matched(events: SbtEvents, begins: Column, ends: Column) -> tuple[Column, C
 
 
 def _numbered(group: Column) -> Column:
-    """Each row's group and its place in the group, as one number."""
+    """Each row's group and its position in the group, as one number."""
     order = np.argsort(group, kind="stable")
     ranked = group[order]
     first = np.concatenate([[0], np.flatnonzero(ranked[1:] != ranked[:-1]) + 1]) if len(ranked) else ranked

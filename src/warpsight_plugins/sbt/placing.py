@@ -39,7 +39,7 @@ _SHAPE_COLUMNS = (
     "registers",
 )
 _INT32_MAX = (1 << 31) - 1
-#: Tables whose rows have a name of their own; others are named after their type unless an attribute says so.
+#: Tables whose rows have a name of their own; others are named after their type unless an attribute gives a name.
 _NAMED = ("kernel", "marker", "user_event")
 
 
@@ -90,7 +90,7 @@ class EventPlacer:
         return found
 
     def _file_order(self) -> Column:
-        """The places in the file of all rows, in the order in which a writer would take them."""
+        """The file positions of all rows, in the order in which a writer would visit them."""
         pieces = [piece for table in TABLES for piece in self._order[table]]
         if not pieces:
             return np.empty(0, np.int64)
@@ -196,7 +196,7 @@ class EventPlacer:
         columns |= {"name": self._texts.column(part.name), "kind": labels.take(pa.array(part.kind))}
         return columns, exact & (part.duration.view(np.int64) >= 0)
 
-    # What the tables share.
+    # Columns common to the tables.
 
     def _host_columns(self, part: SbtEvents, length: Column) -> tuple[dict[str, Any], Column]:
         """Columns of host rows; device, stream and correlation have no columns there and become attributes."""
@@ -227,7 +227,7 @@ class EventPlacer:
         }
 
     def _span(self, part: SbtEvents, length: Column) -> dict[str, Any]:
-        """Start and duration; no duration where the file has none."""
+        """Start and duration; the duration is missing if the file has none."""
         duration = np.where(length, length, part.duration.view(np.int64))
         return {"start": part.time.view(np.int64), "duration": pa.array(duration, mask=duration <= 0)}
 
@@ -308,7 +308,7 @@ class EventPlacer:
 
 
 class SbtTexts:
-    """The string table: texts by number, and in which order the events use them."""
+    """The string table: strings by number, and the order in which events use them."""
 
     def __init__(self, strings: list[bytes] | None) -> None:
         self._known = [] if strings is None else [s.decode("utf-8", "replace") for s in strings]
@@ -328,7 +328,7 @@ class SbtTexts:
         return self._extra[number]
 
     def use(self, events: SbtEvents) -> None:
-        """Note in which order the strings are used first: an event's name, then its frames' functions and files."""
+        """Record the order in which strings are first used: an event's name, then its frames' functions and files."""
         names, first = first_uses(events.name)
         used = [(at, 0, [number]) for number, at in zip(names.tolist(), first.tolist(), strict=True)
                 if number not in self._order]  # fmt: skip
@@ -356,18 +356,18 @@ class SbtTexts:
         return found
 
     def column(self, numbers: Column) -> pa.Array:
-        """The texts."""
+        """The strings."""
         known, place = distinct(numbers)
         return pa.array([self[n] for n in known.tolist()], pa.string()).take(pa.array(place))
 
     def json(self, numbers: Column) -> pa.Array:
-        """The texts as JSON."""
+        """The strings as JSON."""
         known, place = distinct(numbers)
         texts = [json.dumps(self[n], ensure_ascii=False) for n in known.tolist()]
         return pa.array(texts, pa.string()).take(pa.array(place))
 
     def numbers(self, texts: list[str]) -> Column:
-        """The numbers of texts, -1 if the table lacks one."""
+        """The numbers of strings, -1 for strings not in the table."""
         place = {text: number for number, text in reversed(list(enumerate(self._known)))}
         return np.array([place.get(text, -1) for text in texts], np.int64)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def text_of(kind: int) -> str:
-    """The name of events whose type has none."""
+    """The name of events whose type has no name."""
     return layout.EVENT_TYPES.get(kind, f"type {kind}")
 
 

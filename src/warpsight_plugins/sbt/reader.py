@@ -133,7 +133,7 @@ def _strings(source: Source, header: SbtHeader, view: memoryview) -> tuple[list[
 
 
 def _unfinished(view: memoryview) -> int:
-    """Where the events begin in a file whose header was never completed, or 0."""
+    """The offset of the events in a file whose header was never completed, or 0."""
     cursor = sections.Cursor(view, layout.HEADER.size)
     try:
         if cursor.at < len(view) and view[cursor.at] == layout.METADATA:
@@ -152,7 +152,7 @@ def _unfinished(view: memoryview) -> int:
 
 
 def _foreword(source: Source, target: Target, header: SbtHeader, view: memoryview) -> int:
-    """Process and devices; returns the process's id."""
+    """Read process and devices; returns the process's id."""
     metadata = None
     if header.metadata and header.metadata < len(view):
         metadata = sections.read_metadata(view, header.metadata)

@@ -1,4 +1,4 @@
-"""Restores an imported SBT file from rows of the trace and the data that the import kept beside them."""
+"""Restores an imported SBT file from rows of the trace and the extra data kept by the import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def restored(trace: StoredTrace, found: Collected, order: Column | None) -> Collected:
-    """The events in file order, exactly; `order` gives the rows' places where they are not in time order."""
+    """The events in exact file order; `order` gives the rows' positions if they are not in time order."""
     events, rows = found.events, len(found.events)
     extra, whole = _kept(trace, "extra"), _kept(trace, "event")
     places = [np.array([row for row, _ in kept], np.int64) for kept in (extra, whole)]
@@ -54,7 +54,7 @@ def _columns(trace: StoredTrace, key: str, expressions: str) -> dict[str, Column
 
 
 def _with_addresses(trace: StoredTrace, events: SbtEvents, row_at: Column) -> SbtEvents:
-    """Addresses of copies; events without any have no memory parameters."""
+    """Addresses of copies; events without addresses have no memory parameters."""
     part = "split_part(trim(value, '[]'), ',', {})::UBIGINT AS {}"
     kept = _columns(trace, "addresses", f"{part.format(1, 'a')}, {part.format(2, 'b')}")
     rows = row_at[kept["row"]]

@@ -1,4 +1,4 @@
-"""The sections around the events: metadata, devices, strings. Counts are held against the bytes that are there."""
+"""The sections around the events: metadata, devices, strings. Counts are checked against the bytes available."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ class StackIds:
     """Ids of stacks by their bytes."""
 
     def __init__(self, target: Target, texts: SbtTexts) -> None:
-        """`texts` gives the text of a string's number."""
+        """`texts` returns the string with a given number."""
         self._target = target
         self._texts = texts
         self._ids: dict[bytes, int] = {}
 
     def ids(self, blobs: list[bytes]) -> Column:
-        """The ids of some stacks; SBT lists frames from the innermost outwards."""
+        """The ids of some stacks; SBT lists frames innermost first."""
         for blob in blobs:
             if blob not in self._ids:
                 found = [self._frame(*frame) for frame in reversed(frames(blob))]

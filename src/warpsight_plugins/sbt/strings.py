@@ -1,4 +1,4 @@
-"""Numbers texts and stacks in the order of their first use by the events of a file."""
+"""Numbers strings and stacks in the order in which a file's events first use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StringTable:
     """The string table of a file that is being written."""
 
     def __init__(self, given: list[str] | None) -> None:
-        """`given` is a table to keep; texts that it lacks are appended."""
+        """`given` is a table to keep; missing strings are appended."""
         self._numbers: dict[str, int] = {}
         self._given = given or []
         for number, text in enumerate(self._given):
@@ -23,7 +23,7 @@ class StringTable:
 
     @property
     def listed(self) -> list[bytes]:
-        """All texts by number."""
+        """All strings by number."""
         return [text.encode("utf-8", "surrogateescape") for text in self._texts]
 
     def _number(self, text: str) -> int:
@@ -34,7 +34,7 @@ class StringTable:
         return number
 
     def numbered(self, found: Collected) -> SbtEvents:
-        """The events with texts and stacks by number."""
+        """The events with strings and stacks by number."""
         names, first = first_uses(found.events.name)
         uses: list[tuple[int, int, int]] = [
             (at, 0, i) for i, at in zip(names.tolist(), first.tolist(), strict=True)

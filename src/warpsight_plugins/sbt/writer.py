@@ -91,7 +91,7 @@ def _slice(done: events.SbtEvents, first: int, last: int) -> events.SbtEvents:
 
 
 def _file_attributes(trace: StoredTrace) -> dict[str, str]:
-    """The import's data about the file as a whole; nothing when the trace was not made of one SBT file."""
+    """The import's data about the file as a whole; empty if the trace was not imported from a single SBT file."""
     source = trace.manifest.get("source")
     if not isinstance(source, dict) or source.get("format") != "sbt":
         return {}

@@ -91,7 +91,7 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
 
 
 def _checked(frame: object, frames: list[Frame]) -> int:
-    """A number of a frame, as events and samples name it."""
+    """A frame number from an event or sample, validated."""
     if isinstance(frame, bool) or not isinstance(frame, int):
         told = repr(frame) if isinstance(frame, str) else frame
         raise ValueError(f"frame {told} is not a number of shared.frames")
@@ -101,7 +101,7 @@ def _checked(frame: object, frames: list[Frame]) -> int:
 
 
 def _ns(value: float, scale: int) -> int:
-    """A number of the profile's unit in ns, exactly as long as it has no fractions of ns."""
+    """A value in the profile's unit as ns, exact unless it has fractions of ns."""
     found = int(value * scale)
     if not -(1 << 62) < found < 1 << 62:
         raise ValueError(f"a time of {value} is out of range")
@@ -111,7 +111,7 @@ def _ns(value: float, scale: int) -> int:
 def _evented(
     target: Target, process: int, thread: int, profile: dict[str, Any], frames: list[Frame], scale: int
 ) -> int:
-    """Ranges from their opens and closes; what is open at the end ends there. How many those are."""
+    """Ranges from opening and closing events; those still open at the end are closed there. Also returns their number."""
     stack: list[tuple[int, int]] = []
     rows: list[tuple[int, int, int, int, bool]] = []
     for event in profile["events"]:

@@ -72,7 +72,7 @@ class _Frames:
 
 
 def _profile(name: str, rows: list[tuple[int, int, int, str | None]], frames: _Frames) -> dict[str, Any]:
-    """A profile of rows (start, end, stack, leaf); time between them is a sample of its own, overlap is cut."""
+    """A profile of rows (start, end, stack, leaf); time between them becomes its own sample, and overlap is cut."""
     begin = rows[0][0]
     at = begin
     samples: list[list[int]] = []

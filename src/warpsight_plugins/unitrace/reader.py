@@ -122,7 +122,7 @@ class UnitraceReader:
     def _on_device(self, event: TraceEvent) -> bool:
         if event.category:
             return event.category == "gpu_op"
-        # onetrace says neither: its device events run on a queue or a kernel's own row, never on a thread's number.
+        # onetrace has neither: its device events run on a queue or a kernel's own row, never on a thread's number.
         return "id" in event.args and not isinstance(event.tid, int)
 
     def _device_event(self, event: TraceEvent) -> None:
@@ -206,7 +206,7 @@ class UnitraceReader:
         return self._target.thread(process, event.tid, self._names.threads.get((event.pid, event.tid)))
 
     def _write_calls(self) -> None:
-        """Calls with the id of what they submitted: that of the innermost call around a flow's start."""
+        """Calls with the id of the work they submitted, which is that of the innermost call around a flow's start."""
         correlation = self._correlate()
         for number, (event, launch) in enumerate(self._calls):
             process = self._process(event.pid)

@@ -25,7 +25,7 @@ _FIELDS = "comm,pid,tid,cpu,time,event,ip,sym,dso"
 
 
 class _Refused(Exception):
-    """Nothing can be recorded; the text says why and what to do."""
+    """Recording is impossible; the message explains why and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def _targets(options: argparse.Namespace) -> dict[str, dict[str, int]]:
 
 @contextlib.contextmanager
 def _probes(group: str, found: dict[str, dict[str, int]]) -> Iterator[list[str]]:
-    """Probes on all functions; they are removed in the end. Says which could not be placed."""
+    """Place probes on all functions and remove them at the end. Reports those that could not be placed."""
     folder = probes.tracefs()
     if folder is None:
         raise _Refused(
@@ -176,7 +176,7 @@ def _record(options: argparse.Namespace, events: list[str]) -> int:
 
 
 def _family(data: str, pid: int) -> list[int]:
-    """A process and all that it and its children started."""
+    """A process and all its descendants."""
     text = subprocess.run(
         ["perf", "script", "-i", data, "--show-task-events", "-F", "pid"],
         capture_output=True,
@@ -201,7 +201,7 @@ def _warn_lost(data: str) -> None:
 
 @contextlib.contextmanager
 def _interrupting(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """SIGINT and SIGTERM end perf's recording, which then keeps its data."""
+    """Let SIGINT and SIGTERM end perf's recording, which then keeps its data."""
 
     def stop(number: int, frame: object) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -84,7 +84,7 @@ def libraries_for(program: Sequence[str]) -> list[str]:
 
 
 def functions_in(path: str) -> dict[str, int]:
-    """Which of the functions a file defines, and at which offset in the file each begins."""
+    """Which of the functions a file defines, and the file offset of each."""
     from warpsight.device_code.elf import Elf, ElfError
 
     try:
@@ -103,7 +103,7 @@ def functions_in(path: str) -> dict[str, int]:
 
 
 def _offset(elf: Elf, name: str, symbols: str, strings: str) -> int:
-    """Where in the file a function of a symbol table begins; 0 when the table does not define it."""
+    """The file offset of a function in a symbol table; 0 if the table does not define it."""
     import numpy as np
 
     index = elf.by_name.get(symbols)
@@ -129,7 +129,7 @@ def tracefs() -> str | None:
 
 
 def tracepoints() -> tuple[list[str], list[str]]:
-    """Tracepoints that can be opened here, and those that cannot."""
+    """Tracepoints that can be opened on this machine, and those that cannot."""
     folder = tracefs()
     there = [
         t for t in _TRACEPOINTS if folder and os.access(f"{folder}/events/{t.replace(':', '/')}/id", os.R_OK)
@@ -138,5 +138,5 @@ def tracepoints() -> tuple[list[str], list[str]]:
 
 
 def targets(paths: Iterable[str]) -> dict[str, dict[str, int]]:
-    """The functions of every file that has some, with their offsets."""
+    """For each file with probed functions, those functions and their offsets."""
     return {path: found for path in paths if (found := functions_in(path))}

@@ -39,5 +39,5 @@ TOOL = Tool(
     arguments=_arguments,
     outputs=lambda folder: [folder / STACKS] if (folder / STACKS).is_file() else [],
     form="perf-script",
-    probe=None,  # what it needs is doctor's check of perf events
+    probe=None,  # requires doctor's check of perf events
 )

@@ -97,7 +97,7 @@ class _Device:
         return device
 
     def work(self, line: Message, stream: int) -> None:
-        """Events of a stream; their details say what they are."""
+        """Events of a stream, classified by their details."""
         number = self._target.stream(
             self._process, self._index, stream, device=self._device, name=line.display_name or line.name
         )
@@ -245,7 +245,7 @@ def _memory_kind(text: str | None) -> str:
 
 
 def _whole(value: str | float | None) -> int | None:
-    """A number, or the number a text is; None for anything else."""
+    """An integer, or the value of a numeric string; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):

@@ -55,7 +55,7 @@ def _write(rows: dict[str, list[dict[str, Any]]], target: Target) -> None:
 
 
 def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> tuple[str, dict[str, Any]]:
-    """The table of an event, and the columns that it has there beside time and thread."""
+    """The table of an event, and its columns there besides time and thread."""
     correlation = stats.get("correlation_id")
     if _CALL.match(name) and isinstance(correlation, int):
         call = {"function": name, "correlation": correlation}
@@ -72,7 +72,7 @@ def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> t
 
 
 def _thread(plane: Plane, line: Message, process: int, target: Target, number: int | None) -> int:
-    """Thread id of a line: that of its thread's driver calls, or its own where it is a thread's (`python3/12345`)."""
+    """Thread id of a line: that of its thread's driver calls, or its own if the line is a thread (`python3/12345`)."""
     name = line.display_name or line.name
     if number is not None:
         return target.thread(process, number, name or plane.name)

@@ -58,7 +58,7 @@ def read_space(source: Source, target: Target) -> None:
     for note in notes:
         target.note(f"XLA: {note}")
     if not hosts:
-        # An XSpace has no end of its own; host names are what it ends with since 2021.
+        # An XSpace has no end marker; since 2021 its last field is the host names.
         target.note(
             f"{source.name} does not end with the host's name, as whole profiles do: later planes may be missing"
         )
@@ -85,7 +85,7 @@ def _fields(source: Source, data: memoryview) -> Iterator[tuple[int, int, int]]:
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    """A number and where it ends; -1 when the data ends inside it or it is too long."""
+    """A number and its end; -1 if the data ends inside it or it is too long."""
     value = shift = 0
     while place < len(data) and shift < 70:
         byte = data[place]
@@ -124,7 +124,7 @@ class Plane:
         return {} if found is None or not found.stats else self.values(found.stats)
 
     def values(self, stats: Iterable[Any]) -> dict[str, Any]:
-        """Stats by name; a reference is the name of the metadata it refers to."""
+        """Stats by name; a reference becomes the name of the metadata it refers to."""
         found: dict[str, Any] = {}
         for stat in stats:
             which = stat.WhichOneof("value")

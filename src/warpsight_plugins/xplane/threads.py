@@ -22,7 +22,7 @@ _LEAST, _INSIDE, _CROSSED = 8, 0.9, 0.02
 
 
 def numbers(plane: Plane, is_call: Callable[[str], bool]) -> dict[int, int]:
-    """For lines of ranges the id of the line with their thread's driver calls; by the ranges' line's id."""
+    """For each line of ranges, the id of the line with its thread's driver calls; by the id of the ranges' line."""
     calls: dict[int, tuple[Column, Column]] = {}
     ranges: dict[int, tuple[Column, Column]] = {}
     for line in plane.lines():
@@ -53,7 +53,7 @@ def _time(ns: int) -> int:
 
 
 def _nested(begin: Column, end: Column, start: Column, stop: Column) -> bool:
-    """Whether calls are inside of ranges as those of the ranges' own thread do."""
+    """Whether calls are nested inside ranges as they are on the ranges' own thread."""
     if len(begin) < _LEAST:
         return False
     depth = np.searchsorted(np.sort(start), begin, "right") - np.searchsorted(np.sort(stop), begin, "right")

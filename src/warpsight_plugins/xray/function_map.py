@@ -42,7 +42,7 @@ def read(path: Path) -> dict[int, str]:
         return {}
     raw = elf.contents(index).tobytes()
     rows = np.frombuffer(raw, _SLED, len(raw) // _SLED.itemsize)
-    # From version 2 on both addresses are relative to where they stand.
+    # From version 2 on, both addresses are relative to their own position.
     begin = int(elf.sections["addr"][index]) + np.arange(len(rows), dtype=np.uint64) * np.uint64(
         _SLED.itemsize
     )

@@ -127,7 +127,7 @@ def _calls(target: Target, found: XrayRecords, frequency: int, names: dict[int, 
 
 
 def _paired(kind: Column, function: Column, tid: Column) -> tuple[Column, Column, Column, int]:
-    """Rows of entries and of their exits, depths, and how many have no partner; rows are by thread and time."""
+    """Rows of entries and their exits, depths, and the number without a partner; rows are sorted by thread and time."""
     enters = (kind == records.ENTER) | (kind == records.ENTER_ARG)
     step = np.where(enters, 1, -1)
     depth = np.cumsum(step)
@@ -145,7 +145,7 @@ def _paired(kind: Column, function: Column, tid: Column) -> tuple[Column, Column
 
 
 def _walked(enters: Column, function: Column, tid: Column) -> tuple[Column, Column, Column, int]:
-    """The same where entries or exits are missing: an exit closes the innermost open call of its function."""
+    """The same with missing entries or exits: an exit closes the innermost open call of its function."""
     begin, end, depth = [], [], []
     stack: list[tuple[int, int]] = []
     current, lost = None, 0
@@ -180,7 +180,7 @@ def _processes_and_threads(target: Target, found: XrayRecords, rows: Column) -> 
 
 
 def _events(target: Target, found: XrayRecords, frequency: int) -> None:
-    """Custom and typed events; their data as text where it is."""
+    """Custom and typed events; their data as a string if it is text."""
     if not found.events:
         return
     base = int(found.tsc.min()) if len(found.tsc) else found.events[0][0]

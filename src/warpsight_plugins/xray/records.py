@@ -54,7 +54,7 @@ class XrayRecords:
     events: list[tuple[int, int, int, int, bytes]] = field(default_factory=list)
     #: Arguments of calls by the record's place
     arguments: dict[int, int] = field(default_factory=dict)
-    #: How the data ended early or was damaged; empty when it did not
+    #: How the data was truncated or damaged; empty if it was not
     damage: str = ""
 
 
@@ -118,7 +118,7 @@ class _Reader:
         low = (words & np.uint64(0xFFFF_FFFF)).astype(np.int64)
         tsc = np.cumsum(words >> np.uint64(32), dtype=np.uint64) + np.uint64(self.tsc)
         kind, function = low >> 1 & 7, low >> 4
-        # Padding at the end of a buffer is zero: an entry of function 0, which there is none of.
+        # Padding at the end of a buffer is zero: an entry for function 0, which does not exist.
         self.pieces.append((kind, function, tsc, self.tid, self.pid))
         self.rows += len(words)
         self.tsc = int(tsc[-1])

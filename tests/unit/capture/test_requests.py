@@ -129,7 +129,7 @@ def test_what_a_killed_recording_left_is_told_in_its_trace(recording: Recording)
     assert manifest["processes"][0]["exit"] == "unknown"
     lost = {row["severity"]: row["cause"] for row in manifest["loss"]}
     assert set(lost) == {"note", "lost"}
-    assert lost["lost"].startswith("there was no room in memory")
+    assert lost["lost"].startswith("there was no space in memory")
     again = recovering.recover(recording.root, seen.append)
     assert (again["recovered"], again["rows"], len(seen)) == (False, found["rows"], 1)
 

@@ -107,3 +107,9 @@ def test_a_rank_that_failed_shortly_before_the_others_were_ended_is_said_to_have
     first = verdict(tmp_path, [{"asked": sizes(40), "ended": 30, "seen": 1_000 * MS, "left": "signal 15"},
                                {"asked": sizes(30), "ended": 30, "seen": 900 * MS, "left": "exit 1"}]).findings[0]  # fmt: skip
     assert first.values["ranks"] == [1] and first.text.endswith("its process had ended (exit code 1)")
+
+
+def test_a_rank_that_was_seen_nearly_as_long_as_the_others_is_not_said_to_have_ended(tmp_path: Path) -> None:
+    first = verdict(tmp_path, [{"asked": sizes(40), "ended": 30, "seen": 8_000 * MS},
+                               {"asked": sizes(30), "ended": 30, "seen": 7_500 * MS}]).findings[0]  # fmt: skip
+    assert first.values["ranks"] == [1] and "had ended" not in first.text

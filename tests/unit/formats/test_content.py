@@ -51,7 +51,7 @@ def test_a_database_that_is_cut_off_is_called_damaged(tmp_path):
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes(whole.read_bytes()[:3000])
     assert f"damaged SQLite database: 3,000 of its {whole.stat().st_size:,} bytes" in told(cut, tmp_path)
-    assert "the tables of no profiler known" in told(whole, tmp_path)
+    assert "not one that a known profiler writes" in told(whole, tmp_path)
 
 
 def test_the_database_that_rocprof_1_works_with_is_no_damaged_one(tmp_path):

@@ -50,7 +50,10 @@ def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         ({"mode": "fixed"}, "must be equal"),
         ({"seed": -1}, "seed"),
         ({"points": [{"kernel": "k", "code": "xyz", "pc": 0, "kind": "global"}]}, "code"),
-        ({"points": [{"kernel": "k", "code": "ab" * 32, "pc": 0, "kind": "global"}] * 2}, "stands twice"),
+        (
+            {"points": [{"kernel": "k", "code": "ab" * 32, "pc": 0, "kind": "global"}] * 2},
+            "lists a point twice",
+        ),
         ({"where": {"ctas": [[4, 4]]}}, "empty range"),
         ({"where": {"warps": []}}, "warps"),
         ({"where": {"warps": [32]}}, "warps"),

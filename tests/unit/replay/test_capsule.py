@@ -203,7 +203,7 @@ def test_a_decompression_bomb_is_refused(capsule: Capsule) -> None:
 def test_a_frame_that_hides_its_size_is_refused(capsule: Capsule) -> None:
     name, file = _first_blob(capsule)
     file.write_bytes(zstandard.ZstdCompressor(write_content_size=False).compress(capsule.chunk(name)))
-    with pytest.raises(CapsuleError, match="is not of 4096 bytes"):
+    with pytest.raises(CapsuleError, match="is not 4096 bytes long"):
         Capsule.open(capsule.path).chunk(name)
 
 

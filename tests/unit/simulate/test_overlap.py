@@ -117,3 +117,21 @@ def test_the_least_change_that_reaches_the_target_is_found(target: float, expect
     found = calibration._solved(lambda x: 100 - 10 * x, target, 0.0, 10.0)
     assert found == pytest.approx(expected, abs=0.002)
     assert found >= expected - 1e-9
+
+
+def test_a_kernel_is_slowed_for_the_part_of_its_time_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that fill the device and overlap by half of their time: each takes twice as long for that half."""
+    ones = np.ones(2)
+    monkeypatch.setattr(sharing._Room, "of", lambda *_: sharing._Room(ones, ones, ones, ones))
+    monkeypatch.setattr(sharing, "solve", lambda _: times([(0, 100), (50, 100)], 0))
+
+    class Kernels(Lags):
+        def __len__(self) -> int:
+            return 2
+
+        def but(self, **columns: Any) -> Kernels:
+            return Kernels(**{**vars(self), **columns})
+
+    program = Kernels(graph=SimpleNamespace(kind=np.zeros(2, np.int8)), duration=np.array([100, 100]))
+    found = sharing.slowed(cast(Any, None), cast(Any, program), np.array([True, False]), 0)
+    assert found.duration.tolist() == [150, 150]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from warpsight.analysis.retime.solving import Times
-from warpsight.simulate import steps
+from warpsight.simulate import simulation, steps
 
 NONE = np.zeros(0, np.int64)
 
@@ -58,3 +58,21 @@ def test_calls_that_never_returned_have_no_end(unreturned: list[int], end: int) 
     assert (found.begin, found.end, found.length) == (5, end, end - 5)
     empty = steps.span(cast(Any, SimpleNamespace(graph=graph)), Times(NONE, np.array([1, 2]), NONE, NONE))
     assert empty.begin == 0
+
+
+def test_a_predicted_step_has_the_spread_of_the_recorded_ones_in_proportion() -> None:
+    """Steps of 90, 110, 90 and 110 ns (±10) become half as long: 1.96 · 10 / √4 / 2 = 4.9 ns."""
+
+    class Loop(SimpleNamespace):
+        def __len__(self) -> int:
+            return len(self.first)
+
+    found = cast(Any, Loop(**vars(loop([0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [True] * 5))))
+    starts = np.array([0, 90, 200, 290, 400])
+    was, now = (
+        times(starts.tolist(), (starts + 50).tolist()),
+        times((starts // 2).tolist(), (starts // 2 + 25).tolist()),
+    )
+    step = simulation._step(found, cast(Any, None), was, {0: now})
+    assert (step.recorded, step.predicted, step.count) == (100, 50, 4)
+    assert [step.low, step.high] == pytest.approx([45.1, 54.9])

@@ -200,4 +200,4 @@ def test_copies_overlap_with_what_they_leave_room_for(tmp_path, kind, size, save
     with open_trace(tmp_path / "t.warp") as trace:
         found = simulate(trace, ["overlap:copies"])
     assert found.recorded_ns - found.predicted_ns == pytest.approx(saved * 50 * US, abs=2 * US)
-    assert any("take it whole" in note.text for note in found.result.findings) == (not saved)
+    assert any("use all of it" in note.text for note in found.result.findings) == (not saved)

@@ -56,13 +56,13 @@ class Entry:
 
     @property
     def class_name(self) -> str:
-        """The class, in words."""
+        """The class as a phrase."""
         return CLASSES[self.kind]
 
 
 @dataclass(frozen=True)
 class AccountSummary:
-    """The rows of an account without what they were made of; times in ns.
+    """An account's rows without the data they were computed from; times in ns.
 
     Attributes:
         span: Summed length of the devices' spans.
@@ -75,20 +75,20 @@ class AccountSummary:
     place: str
 
     def time(self, *kinds: int) -> int:
-        """Time of some classes."""
+        """Total time of some classes."""
         return sum(entry.time for entry in self.entries if entry.kind in kinds)
 
     def share(self, *kinds: int) -> float:
-        """Share of the span of some classes, 0 to 1."""
+        """Share of the span that some classes take, 0 to 1."""
         return self.time(*kinds) / max(self.span, 1)
 
     def of(self, kind: int) -> tuple[Entry, ...]:
-        """The rows of a class, the most time first."""
+        """The rows of a class, largest first."""
         return tuple(entry for entry in self.entries if entry.kind == kind)
 
     @property
     def classes(self) -> tuple[tuple[int, int, Entry], ...]:
-        """Every class that has time, the most first: the class, its time (ns) and its largest row."""
+        """Every class with time, largest first: the class, its time (ns) and its largest row."""
         kinds = dict.fromkeys(entry.kind for entry in self.entries if entry.time)
         listed = [(kind, self.time(kind), self.of(kind)[0]) for kind in kinds]
         return tuple(sorted(listed, key=lambda one: -one[1]))
@@ -120,7 +120,7 @@ class Account(AccountSummary):
 
     @property
     def summary(self) -> AccountSummary:
-        """The rows alone: of ten million kernels an account takes a gigabyte."""
+        """Only the rows: the account of ten million kernels takes a gigabyte."""
         return AccountSummary(self.span, self.entries, self.place)
 
     @cached_property
@@ -139,12 +139,12 @@ class Account(AccountSummary):
 
 
 def account(trace: StoredTrace, rows: Rows = _ALL) -> Account:
-    """The account of the device work that the rows select; kept while the trace is open."""
+    """The account of the device work that the rows select; cached while the trace is open."""
     return trace.kept.get(("account", rows.key()), lambda: _account(trace, device_work.load(trace, rows)))
 
 
 def forget(trace: StoredTrace, rows: Rows = _ALL) -> None:
-    """Keep the account no longer."""
+    """Drop the cached account."""
     trace.kept.forget(("account", rows.key()))
 
 

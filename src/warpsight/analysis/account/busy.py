@@ -45,7 +45,7 @@ class Busy:
 
     @property
     def span(self) -> int:
-        """Time from the start of the first work to the end of the last, ns; work of zero length is ignored."""
+        """Time from the start of the first work to the end of the last, ns; zero-length work is ignored."""
         return self.end - self.begin
 
     @property
@@ -90,11 +90,11 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
 
 
 def _own(start: Column, end: Column, higher: Intervals) -> Column:
-    """Each row's share of the instants that no higher tier has; rows that run at the same time share them equally."""
+    """Each row's share of the time not claimed by a higher tier; rows that run at the same time share it equally."""
     own = (end - start).astype(float)
     if not len(start):
         return own
-    first = np.ones(len(start), bool)  # begins when all before it have ended
+    first = np.ones(len(start), bool)  # begins once everything before it has ended
     np.greater_equal(start[1:], intervals.reach(end)[:-1], out=first[1:])
     alone = first & np.append(first[1:], True)
     if len(higher):
@@ -120,7 +120,7 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
     moments = moments[order]
     free = np.diff(moments, append=moments[-1])
     if len(higher):
-        # Nothing runs from the last moment on, so what is free there does not count.
+        # Nothing runs after the last moment, so free capacity there does not count.
         free = free - np.diff(intervals.measure(higher, moments), append=0)
     depth = np.cumsum(np.where(order < count, 1, -1))
     share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)
@@ -130,7 +130,7 @@ def _shared(start: Column, end: Column, higher: Intervals) -> Column:
 
 
 def whole(own: Column, total: int) -> Column:
-    """Own times of groups as whole nanoseconds that add up to `total` exactly: the largest group takes what rounding left."""
+    """Round the times of groups to whole nanoseconds that add up to `total` exactly: the largest group absorbs the difference."""
     out = np.rint(own).astype(np.int64)
     if len(out):
         out[int(np.argmax(out))] += total - int(out.sum())

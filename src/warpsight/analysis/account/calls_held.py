@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
+#: An API call that takes this long blocks its caller, whatever its purpose (ns).
 LONG = 100_000
-#: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
-#: this in itself. Fitted on one H200 host by benchmarks/gpu/overhead.py: docs/explanation/overhead.md.
+#: CUPTI's own cost per recorded call, besides our callbacks: it invokes them and writes records (ns). A program cannot measure
+#: this from inside. Fitted on one H200 host by benchmarks/gpu/overhead.py: docs/explanation/overhead.md.
 CUPTI_CALL = 1200
-#: How much later a kernel begins for being timed by CUPTI (ns); fitted likewise.
+#: How much later a kernel begins because CUPTI times it (ns); fitted the same way.
 CUPTI_KERNEL = 1000
 #: Host waits without a row of their call, by kind of table sync.
 _WAITS = {"stream": "stream synchronization", "context": "device synchronization", "event": "event synchronization",
@@ -58,12 +58,12 @@ class Axis:
         return out
 
     def holds(self, moment: Column) -> Column:
-        """Which moments are on the axis."""
+        """Which moments lie on the axis."""
         out: Column = (moment >= self.origin) & (moment < self.origin + self.width)
         return out
 
     def early(self, moment: Column) -> Column:
-        """Distance of each moment before the axis begins, 0 for moments on it."""
+        """How far each moment lies before the start of the axis, 0 for moments on it."""
         out: Column = np.maximum(self.origin - moment, 0)
         return out
 
@@ -91,7 +91,7 @@ def names(calls: Calls) -> list[str]:
 
 
 def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> HeldTime:
-    """Calls of the threads on the axis that block or take long; only the outermost of nested calls."""
+    """Calls by the threads on the axis that block or take long; of nested calls, only the outermost."""
     held = np.array([api_names.blocks(function) for function in calls.functions], bool)
     gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
     chosen = np.zeros(len(calls), bool)
@@ -111,7 +111,7 @@ def blocking_calls(trace: StoredTrace, work: Work, calls: Calls, on: Axis) -> He
 
 
 def _waits_without_call(trace: StoredTrace, on: Axis, first: int) -> tuple[Column, ...]:
-    """Host waits of table sync whose call is not in the trace: the waiting thread is unknown, so all of the process waits."""
+    """Host waits of table sync whose call is not in the trace: the thread is unknown, so the whole process counts as waiting."""
     none = np.zeros(0, np.int64)
     waits = model_waits.load(trace)
     lone = waits.of(*_WAITS)
@@ -164,7 +164,7 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
         number = on.number(calls.process, calls.thread)
         rows = np.flatnonzero((number >= 0) & known[calls.function] & on.holds(calls.end))
         at.append(on.at(number[rows], calls.end[rows]))
-        # Two stays a call; what the first one takes is before the call's start, but is of the same order.
+        # Each call enters the recorder twice; the first time is before the call's start, but takes about as long.
         each = (cost.get(f"own_{site}_ns") or 0) / cost[f"own_{site}_calls"]
         took.append(np.full(len(rows), besides + 2 * each))
     if cost.get("own_range_calls") and trace.count("marker"):
@@ -181,14 +181,14 @@ def own_time(trace: StoredTrace, calls: Calls, on: Axis) -> tuple[Column, Column
 
 
 def stamping_time(trace: StoredTrace) -> int:
-    """How much later work begins for being timed, where that is known (ns)."""
+    """How much later work begins because it is timed, if known (ns)."""
     return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 
 def _disjoint(
     start: Column, end: Column, name: Column, names: list[str], early: Column, length: Column
 ) -> HeldTime:
-    """Sorted, with what is inside an earlier stretch left out and what reaches beyond one cut off.
+    """Sorted stretches without overlap: drops those inside an earlier one and cuts off what extends past one.
 
     Of those that begin at one place the longest counts, whether it ends on the axis or beyond (`length`, ns); of those that the
     axis cuts off there, the first to begin (`early` is how long before the axis, ns).

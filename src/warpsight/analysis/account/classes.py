@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-#: A device computes wherever a kernel runs that is not a collective; it communicates where only collectives (and copies) run, and
-#: copies where only copies and fills run. The others are idle time, by cause.
+#: A device computes while a kernel other than a collective runs, communicates while only collectives (and copies) run, and copies
+#: while only copies and fills run. The other classes are idle time, by cause.
 CLASSES = (
     "compute",
     "communication",
@@ -30,5 +30,5 @@ MEANING = {
     "host": "the host's own code before the next launch",
     "other_stream": "the next work was launched and waited for another stream, device or rank",
     "recorder": "the recorder's own work",
-    "unknown": "nothing in the trace says why",
+    "unknown": "the trace does not show why",
 }

@@ -18,7 +18,7 @@ _ENDS = ("source_kind", "destination_kind")
 
 
 def copy_names(trace: StoredTrace, work: Work, mine: Column) -> tuple[list[str], Column]:
-    """Names of copies (`memcpy HtoD, pageable`) and fills, and for each of these rows of work the place of its name."""
+    """Names of copies (`memcpy HtoD, pageable`) and fills, and each such row's index into them."""
     texts = ["memset"]
     code = np.zeros(len(mine), np.int64)
     moved = np.flatnonzero(work.kind[mine] == COPY)
@@ -36,7 +36,7 @@ def copy_names(trace: StoredTrace, work: Work, mine: Column) -> tuple[list[str],
 
 
 def migrations(trace: StoredTrace, work: Work, rows: Column) -> Column:
-    """Which rows of work are copies from managed memory to managed memory: without a call, pages that the driver moved."""
+    """Which rows of work are copies between managed memory: without a call, these are pages that the driver moved."""
     out = np.zeros(len(rows), bool)
     moved = np.flatnonzero(work.kind[rows] == COPY)
     if len(moved):
@@ -45,13 +45,13 @@ def migrations(trace: StoredTrace, work: Work, rows: Column) -> Column:
 
 
 def sizes(trace: StoredTrace, work: Work, rows: Column) -> Column:
-    """The bytes of rows of work that are copies."""
+    """The sizes of rows of work that are copies, in bytes."""
     found: Column = _copies(trace, work, rows)[0]["bytes"]
     return found
 
 
 def _copies(trace: StoredTrace, work: Work, rows: Column) -> tuple[dict[str, Column], dict[str, list[str]]]:
-    """Bytes, direction and kinds of memory of rows of work that are copies, and what their numbers stand for."""
+    """Size, direction and memory kinds of the rows of work that are copies, and the meaning of the codes."""
     copies, source = device_work.everything(trace).copies
     place = rows if work.source is None else work.source[rows]
     row = source[np.searchsorted(copies, place)]
@@ -60,7 +60,7 @@ def _copies(trace: StoredTrace, work: Work, rows: Column) -> tuple[dict[str, Col
 
 
 def _of_memory(columns: dict[str, Column], coded: dict[str, list[str]], kind: str) -> tuple[Column, Column]:
-    """Whether each copy reads a kind of memory, and whether it writes it."""
+    """Whether each copy reads from a kind of memory, and whether it writes to it."""
     read, written = (
         columns[end] == coded[end].index(kind) if kind in coded[end] else np.zeros(len(columns[end]), bool)
         for end in _ENDS

@@ -2,9 +2,9 @@
 
     a          e1            e2                 b
     |-- host --|-- the call --|---- latency ----|
-    the device falls idle     the call returns  the next work begins
+    the device becomes idle   the call returns  the next work begins
 
-Where the call began before the device fell idle there is no host part, and where it had returned by then no call part.
+If the call began before the device became idle, there is no host part; if it had also returned by then, there is no call part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from warpsight.model.work import Work
 from warpsight.model.workers import workers
 
 Column = NDArray[Any]
-#: What a launch into an empty queue may take beyond the usual and still be latency, and the bounds of that (ns).
+#: Latency of a launch into an empty queue counts as usual up to this multiple of the median, within these bounds (ns).
 _TIMES, _LEAST, _MOST = 4, 10_000, 100_000
-#: Launches that a function needs for a usual latency of its own.
+#: Minimum number of launches for a function to have its own usual latency.
 _ENOUGH = 20
 
 
@@ -66,7 +66,7 @@ class Gaps:
 
 
 def find(work: Work, calls: Calls, call: Column) -> Gaps:
-    """The idle stretches of all devices; `call` is the call of each row of work, -1 unknown."""
+    """The idle stretches of all devices; `call` is the call of each row of work, -1 if unknown."""
     devices: list[int | None] = []
     worked: list[tuple[Column, Busy]] = []
     parts: list[tuple[Column, ...]] = []

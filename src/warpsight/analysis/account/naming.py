@@ -31,21 +31,22 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
+#: Minimum shares for a name to cover nearly all of some time, most of it, and enough of it to be mentioned.
 NEARLY, MOST, SOME = 0.9, 0.5, 0.1
-#: Names given to host time before the rest is left without.
+#: Maximum number of names given to host time; the rest stays unnamed.
 _NAMES = 6
 #: Annotations that only number the iterations: they say when, not what.
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
 _TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#*\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
-#: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
+#: The function that takes nearly all of some time, the one that takes most of it, and the share of the latter.
 Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
-#: No thread begins in a shared library: a frame of one that nobody calls is where a sample was, not what the program wanted.
+#: No thread starts in a shared library: a library frame without a caller shows where the sample hit, not what the program was
+#: doing.
 _SHARED = re.compile(r"\.so(\.|$)")
-#: Frames without a symbol say nothing, nor do those that stand for lost ones; those of the kernel and of the recorder itself
-#: say nothing of what the program wanted.
+#: Frames without a symbol are meaningless, as are placeholders for lost frames; frames of the kernel and of the recorder do not
+#: show what the program was doing.
 _NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |^\[(Max depth|Broken backtraces)\]|\[kernel|\[vdso|libToolsInjection")
 
 
@@ -71,7 +72,7 @@ class HostTime:
 
     @property
     def place(self) -> str:
-        """The name with its place in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
+        """The name with its location in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
         if self.function.split(" (")[0] == self.name or self.function == _frame(self.name):
             return self.function
         return f"{self.name}, at {self.function}" if self.function else self.name
@@ -95,7 +96,7 @@ def host_time(
     ranges = ranges_over.load(trace, on, begin, end)
     if (
         ranges.level == FUNCTION
-    ).any():  # says when each began and ended; stacks of launches only what was running at them
+    ).any():  # has begin and end times; launch stacks only show what was running at each launch
         functions = _functions_in(ranges, begin, end)
     else:
         functions = _functions_at(trace, on, calls, pieces, rows, number, call)
@@ -115,11 +116,11 @@ def host_time(
         if ranges.level[range_name] == OPERATOR:
             held = ranges.over(begin[left], end[left])[0][range_name]
             if held < NEARLY * total and functions(left)[0]:
-                break  # the function around all of it says more than the operator that has most of it
+                break  # the enclosing function is more informative than the operator with the largest share
         time = int((end - begin)[covered].sum())
         found = functions(covered)
         text = ranges.names[range_name]
-        if turns[range_name]:  # any function says more
+        if turns[range_name]:  # any function is more informative
             text = (found[0] or found[1]).split(" (")[0] or text
         out.append(HostTime(text, time, *found, rows[covered]))
         left = left[~inside]
@@ -135,7 +136,7 @@ def host_time(
 
 
 def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
-    """The function of the operating system or of a library that most of some stretches were in, where nothing else is known."""
+    """The system or library function that most of some stretches were in, if nothing else is known."""
     other = np.array([not is_gpu_api(name) for name in calls.functions] + [False], bool)
     rows = np.flatnonzero(other[calls.function]) if len(calls) else np.zeros(0, np.int64)
     number = on.number(calls.process[rows], calls.thread[rows])
@@ -151,7 +152,7 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
 
 
 def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column) -> Column:
-    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them.
+    """Which names belong to iterations: by their wording, or because they count up and nearly all work is launched in them.
 
     Threads that the framework launches from, as for backward, launch in turns too.
     """
@@ -173,7 +174,7 @@ def _turns(trace: StoredTrace, ranges: CutRanges, calls: Calls, launched: Column
 def _announced(
     ranges: CutRanges, turns: Column, begin: Column, end: Column, total: int
 ) -> tuple[int, Column] | None:
-    """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
+    """The name that ranges give to most of these stretches, and the stretches it mostly covers."""
     if not len(ranges.names):
         return None
     time, length = ranges.over(begin, end)
@@ -184,7 +185,7 @@ def _announced(
         (ranges.level == FUNCTION) & library,
         ranges.level == OPERATOR,
     )
-    # A turn of the loop says when, not what: it names what nothing else does.
+    # An iteration says when, not what, so its name is used only where no other range covers the time.
     tries = [(least, group) for least in (NEARLY, MOST, SOME) for group in groups]
     for least, group in (*tries, (NEARLY, turns)):
         names = np.flatnonzero(group & (time >= least * total))
@@ -200,7 +201,7 @@ def _announced(
 
 
 def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Column], Places]:
-    """A function that names the user's functions that some stretches were in, by ranges."""
+    """A function that names the user's functions covering some stretches, according to ranges."""
     library = np.array([is_library(name) for name in ranges.names], bool)
 
     def named(chosen: Column) -> Places:
@@ -214,7 +215,7 @@ def _functions_in(ranges: CutRanges, begin: Column, end: Column) -> Callable[[Co
 
 
 def _frame(text: str) -> str:
-    """A function as profilers of Python print it, `file.py(7): load`, as frames of stacks are: `load (file.py:7)`."""
+    """Convert a Python profiler's `file.py(7): load` to the form of stack frames, `load (file.py:7)`."""
     found = _PYTHON.match(text)
     return f"{found[3]} ({found[1]}:{found[2]})" if found else text
 
@@ -222,7 +223,7 @@ def _frame(text: str) -> str:
 def _innermost(
     groups: tuple[Column, ...], time: Column, total: float, depth: Column, text: Callable[[int], str]
 ) -> Places:
-    """Of the first group with one that holds most of the time: the deepest that holds nearly all of it, and most of it."""
+    """Of the first group with a dominant name: the deepest one that covers nearly all of it, and the largest one."""
     for group in groups:
         most = np.flatnonzero(group & (time >= MOST * total))
         if not len(most):
@@ -239,7 +240,7 @@ def _innermost(
 def _functions_at(
     trace: StoredTrace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
-    """A function that names, from stacks, the user's functions that some pieces were in."""
+    """A function that names, from stacks, the user's functions during some pieces."""
     if not trace.count("stack"):
         return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)
@@ -255,7 +256,7 @@ def _functions_at(
 
 
 def _places(trace: StoredTrace, tree: stacks_over.FunctionTree, found: stacks_over.StackedTime) -> Places:
-    """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
+    """The innermost function that covers nearly all of the time, and the largest one: the user's own, if there are any."""
     total = float(found.time.sum())
     shared = np.array([_SHARED.search(text) is not None for text in tree.files], bool)
     lone = (tree.depth[found.node] == 1) & shared[tree.function[found.node]]

@@ -1,4 +1,4 @@
-"""How much longer recording made a run, from the recorder's own measurements."""
+"""How much longer the run took because of recording, from the recorder's own measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnCost:
-    """What recording cost (ns).
+    """The cost of recording (ns).
 
     Attributes:
         span: From the first to the last work of the device that lost the most.
@@ -28,12 +28,12 @@ class OwnCost:
 
     @property
     def longer(self) -> float:
-        """The cost relative to the run's bare time."""
+        """The cost relative to the run's time without recording."""
         return self.waited / max(self.span - self.waited, 1)
 
 
 def own_cost(trace: StoredTrace) -> OwnCost | None:
-    """The cost of recording as the account states it; None without device work or without a measurement.
+    """The cost of recording according to the account; None without device work or without a measurement.
 
     Where the device was busy all the time, what the recorder took on the host cost nothing.
     """

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Names of idle time that no call has: before work of a program that the trace begins in, and before the driver's own copies.
+#: Name of idle time without a call: before work of a program that was already running when the trace began, and before the
+#: driver's own copies.
 NO_CALL = "work whose launch is not in the trace"
-#: Names of idle time whose launch had returned begin with this, and end with the launching function.
+#: Prefix of the names of idle time after a returned launch; the launching function follows.
 AFTER = "after "
 MIGRATION = "migrations of managed memory, which no call launches"
-#: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
+#: Name of the time taken by the recorder's callbacks, sampled in the recording, including CUPTI's part.
 CALLBACKS = "the recorder's work in GPU calls and ranges"
 
 
@@ -61,7 +62,7 @@ class Pieces:
 
     @property
     def length(self) -> Column:
-        """Length of each piece, ns; made anew each time, for it is as large as the pieces."""
+        """Length of each piece in ns. Computed on each access, because caching it would take as much memory as the pieces."""
         out: Column = self.end - self.begin
         return out
 
@@ -71,7 +72,7 @@ class Pieces:
         return out
 
     def held(self, kind: int) -> tuple[Column, Column]:
-        """Indices and lengths (ns) of the pieces of a class; those of the class asked for last are kept."""
+        """Indices and lengths (ns) of the pieces of a class; the last requested class is cached."""
         found = self._held.get(kind)
         if found is None:
             mine = self.of(kind)
@@ -89,7 +90,7 @@ class Pieces:
 
 
 def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
-    """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
+    """Cut all idle time into pieces by class. Host pieces get their names later, all at once."""
     names = [*calls.functions, "", NO_CALL, MIGRATION]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
@@ -166,7 +167,7 @@ def _callbacks(
     name: int,
     already: tuple[Column, Column, Column, Column] | None = None,
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
-    """The part of pieces that the recorder's callbacks took, cut off at their start, and what is left.
+    """The parts of pieces spent in the recorder's callbacks, cut off at their start, and the remainder.
 
         the device  ████████|                    gap                    |███
         the host  ──┬─ call ─┬┬─ host ──┬┬─ host ──┬┬─ call ─┬─ latency ─
@@ -216,7 +217,7 @@ def _split(
     theirs = nth + first[mine]
     start, stop = np.maximum(begin[mine], held.start[theirs]), np.minimum(end[mine], held.end[theirs])
     covered = (gap[mine], start, stop, held.name[theirs])
-    # What is left of a piece is before its first covered part, between two of them, and after the last.
+    # The rest of a piece: before its first covered part, between two parts, and after the last.
     touched = np.flatnonzero(count)
     whose = np.concatenate([mine, touched])
     order = np.argsort(whose, kind="stable")
@@ -237,7 +238,7 @@ def _split(
 def _afterwards(
     trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
-    """From the call's return to the work: latency as long as that is usual, else waiting for something."""
+    """From the call's return to the start of the work: latency up to the usual length, beyond that waiting for something."""
     rows = known[gaps.end[known] > gaps.returned[known]]
     took = gaps.end[rows] - gaps.returned[rows]
     kind = np.full(len(rows), LAUNCH, np.int8)
@@ -292,7 +293,7 @@ def _stream_wait(trace: StoredTrace, work: Work, calls: Calls, row: Column, call
     return out
 
 
-#: Stands for an unknown stream.
+#: Placeholder for an unknown stream.
 _ANY = np.iinfo(np.int64).min
 
 

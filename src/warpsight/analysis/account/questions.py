@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Gaps whose evidence is written out.
+#: Number of gaps whose evidence is written out.
 TOP = 20
-#: Gaps of a stretch that are listed at most.
+#: Maximum number of gaps listed for a stretch of time.
 _MOST_GAPS = 200
 
 
@@ -69,7 +69,7 @@ def gaps(trace: StoredTrace, rows: Rows = _ALL, *, top: int = TOP, every: bool =
 
 
 def gaps_between(trace: StoredTrace, begin: int, end: int) -> pa.Table:
-    """The gaps that reach into a stretch of time (ns), those that fill most of it first.
+    """The gaps that overlap an interval (ns), those that fill most of it first.
 
     Returns:
         Their whole length and causes, in the columns of table `top` of :func:`gaps`.
@@ -81,11 +81,11 @@ def gaps_between(trace: StoredTrace, begin: int, end: int) -> pa.Table:
 
 
 def _longest(length: Column, top: int) -> Column:
-    """Indices of the longest gaps, the longest first, of equal ones the earliest first."""
+    """Indices of the longest gaps, longest first, ties by start."""
     near = np.arange(len(length))
     if (
         0 < top < len(length)
-    ):  # of a million gaps only those are sorted that are as long as the longest of many parts of them
+    ):  # of a million gaps, sort only those at least as long as the longest of many chunks
         longest = np.maximum.reduceat(length, np.arange(top) * len(length) // top)
         near = np.flatnonzero(length >= longest.min())
     out: Column = near[np.argsort(-length[near], kind="stable")]
@@ -122,7 +122,7 @@ def pieces_of(found: Account, kind: int, name: str) -> Column:
 
 
 def _top(trace: StoredTrace, found: Account, rows: Column) -> pa.Table:
-    """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
+    """The longest gaps: the pieces of each, the work that ended it, and the name of the host's part."""
     names = names_of.texts(trace, "short")
     pieces = found.pieces
     mine = np.flatnonzero(np.isin(pieces.gap, rows))
@@ -192,5 +192,5 @@ def _unexplained(found: Account) -> tuple[Finding, ...]:
     time, idle = found.time(UNKNOWN), found.time(*IDLE)
     if not time or time * 50 < found.span:
         return ()
-    text = f"nothing in the trace says why the devices were idle for {share(time, idle):.0%} of the idle time"
+    text = f"the trace does not show why the devices were idle for {share(time, idle):.0%} of the idle time"
     return (Finding("note", text, {"time": time, "idle": idle}),)

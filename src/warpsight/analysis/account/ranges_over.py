@@ -1,4 +1,4 @@
-"""Annotations, functions and operators over time: the host's own code, where the trace has ranges.
+"""Annotations, functions and operators over time: the host's own code, for traces with ranges.
 
 A name is judged by all the time it covers, over all pieces of host time together: never by the innermost range at one moment,
 never by counting gaps. Annotations that differ in numbers only (`step 1`, `step 2`) are one name.
@@ -45,7 +45,7 @@ class CutRanges:
     level: Column
 
     def over(self, begin: Column, end: Column) -> tuple[Column, Column]:
-        """Time of some stretches that each name covers, and the summed length of its ranges that cover any, in ns."""
+        """How much of some stretches each name covers, and the summed length of its ranges that cover any, in ns."""
         before = measure(begin, end)
         covered = before(self.end) - before(self.start)
         hit = np.flatnonzero(covered)
@@ -90,7 +90,7 @@ def load(trace: StoredTrace, on: Axis, begin: Column, end: Column) -> CutRanges:
 
 
 def _sources(trace: StoredTrace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
-    """Ranges by level: their columns (`name` is an id) and the text of each id."""
+    """Ranges by level: their columns (`name` is an id) and the string for each id."""
     texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):
         texts = names_of.texts(trace, "name")
@@ -148,7 +148,7 @@ class measure:
 
 
 def _outermost(start: Column, stop: Column, code: Column) -> Column:
-    """Indices of the ranges that are not inside another of the same name."""
+    """Indices of the ranges that are not inside another range of the same name."""
     order = np.lexsort((-stop, start, code))
     code, stop = code[order], stop[order]
     # The latest end of the same name so far: names are kept apart by an offset larger than any moment.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Name of the function of frames that table frame does not have.
+#: Function name for frames missing from table frame.
 NO_FRAME = "?"
 
 
@@ -45,13 +45,13 @@ class FunctionTree:
     files: list[str]
 
     def nodes(self, stack: Column) -> Column:
-        """The node of each stack id; the root for ids that table stack does not have."""
+        """The node of each stack id; the root for ids missing from table stack."""
         known = (stack >= 0) & (stack < len(self.node))
         return np.where(known, self.node[np.where(known, stack, 0)], 0)
 
 
 def functions(trace: StoredTrace) -> FunctionTree:
-    """The functions of all stacks, kept while the trace is open."""
+    """The functions of all stacks, cached while the trace is open."""
     return trace.kept.get("stack functions", lambda: _functions(trace))
 
 
@@ -139,7 +139,7 @@ def of_pieces(trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, rows
 
 
 def _stands_for(at: Column, weight: Column) -> Column:
-    """The part of the time without samples that each sample stands for: those that have less than the time between two."""
+    """How much of the unsampled time each sample represents, for samples spaced closer than the time between two."""
     between = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
     lacking = np.maximum(between - weight, 0.0)
     total = float(lacking.sum())
@@ -148,7 +148,7 @@ def _stands_for(at: Column, weight: Column) -> Column:
 
 
 def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
-    """Places on the axis and stacks of the samples of its threads, ascending."""
+    """Positions on the axis and stacks of the samples of its threads, ascending."""
     if not trace.count("sample"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     columns, _ = trace.columns("sample", {"time": 0, "thread": 0, "process": 0, "stack": 0})
@@ -160,7 +160,7 @@ def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:
 
 
 def _call_before(trace: StoredTrace, on: Axis, calls: Calls, at: Column) -> Column:
-    """The stack of the last call with one that began before each moment on its thread, 0 none."""
+    """For each moment, the stack of the last earlier call on its thread that has one, 0 if none."""
     out = np.zeros(len(at), np.int64)
     order = host_calls.by_thread(trace)
     edges = order.edges
@@ -194,7 +194,7 @@ def _common(tree: FunctionTree, one: Column, other: Column) -> Column:
 
 
 def by_function(tree: FunctionTree, found: StackedTime) -> tuple[Column, Column]:
-    """Time at or below each function (ns), a recursive one once, and its mean depth; by index of `tree.names`."""
+    """Time at or below each function (ns), counting recursion once, and its mean depth; by index of `tree.names`."""
     nodes, place = distinct(found.node)
     time = np.bincount(place, weights=found.time, minlength=len(nodes))
     leaf, at = np.arange(len(nodes)), nodes.astype(np.int64)

@@ -66,7 +66,7 @@ def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, ValueCou
 
 
 def _batched(chunks: list[tuple[Column, Column]]) -> list[tuple[Column, Column]]:
-    """Chunks joined until they hold enough rows to be worth a task."""
+    """Join chunks until they have enough rows to be worth a task."""
     out, waiting, rows = [], [], 0
     for chunk in chunks:
         waiting.append(chunk)
@@ -87,7 +87,7 @@ def _count(names: Column, values: Column, low: int, shift: int) -> tuple[Column,
 
 
 def _count_wide(names: Column, values: Column) -> tuple[Column, ValueCounts]:
-    """The same for values that span too many bits for one integer: a kernel that ran for days."""
+    """The same for values that span too many bits for one integer, such as a kernel that ran for days."""
     found, group = np.unique(names, return_inverse=True)
     order = np.lexsort((values, group))
     group, values = group[order], values[order]
@@ -96,7 +96,7 @@ def _count_wide(names: Column, values: Column) -> tuple[Column, ValueCounts]:
 
 
 def without(ids: Column, histogram: ValueCounts, value: int) -> tuple[Column, ValueCounts, int]:
-    """The histogram without the rows of one value, and their number; empty groups disappear."""
+    """The histogram without the rows of one value, and their number; empty groups are removed."""
     kept = histogram.value != value
     removed = int(histogram.count[~kept].sum())
     if not removed:

@@ -1,4 +1,4 @@
-"""Doubts about device work that concern every analysis."""
+"""Doubts about device work that affect every analysis."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _UNITS = {"": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "B
 
 
 def condition(filters: Sequence[str], columns: Mapping[str, str], origin: int) -> str:
-    """The SQL condition that all filters hold; `|` within one is or.
+    """The SQL condition that combines all filters with AND; `|` within a filter means OR.
 
     Args:
         filters: The expressions.
@@ -47,7 +47,7 @@ def column(name: str, columns: Mapping[str, str]) -> str:
 
 
 def _alternatives(text: str) -> list[str]:
-    """Split at `|`, but not inside a regular expression: there only where a new comparison begins."""
+    """Split at `|`, but inside a regular expression only where a new comparison begins."""
     parts: list[str] = []
     for piece in text.split("|"):
         if parts and not _TERM.match(piece):

@@ -20,16 +20,16 @@ _LIBRARY = re.compile(
 
 @lru_cache(maxsize=65_536)
 def is_library(frame: str) -> bool:
-    """Whether a frame, a file or a function's text belongs to a library."""
+    """Whether a frame, a file or a function string belongs to a library."""
     return _LIBRARY.search(frame) is not None
 
 
 def is_folded(frame: str) -> bool:
-    """Whether pages fold a frame: library frames are folded, except the modules of the user's model."""
+    """Whether pages fold a frame: they fold library frames, except the modules of the user's model."""
     return is_library(frame) and not frame.startswith("nn.Module")
 
 
 def user_frames(frames: tuple[str, ...], count: int) -> str:
-    """The innermost frames outside of libraries, innermost first; if there are none, a library's, those with a file first."""
+    """The innermost frames outside libraries, innermost first; without any, library frames, those with a file first."""
     own = [f for f in frames if not is_library(f)] or [f for f in frames if not f.startswith("<")] or frames
     return " ← ".join(own[::-1][:count])

@@ -1,4 +1,4 @@
-"""Numbers of labels: pairs of a kind and a text."""
+"""Numbering of labels: (kind, string) pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class NumberedLabels:
-    """Distinct (kind, text) pairs, numbered in the order in which they came."""
+    """Distinct (kind, string) pairs, numbered in order of first appearance."""
 
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -20,5 +20,5 @@ class NumberedLabels:
         return self.numbers.setdefault((kind, text), len(self.numbers))
 
     def all(self, kind: str, texts: Iterable[str]) -> NDArray[np.int32]:
-        """The numbers of several texts of one kind."""
+        """The numbers of several strings of one kind."""
         return np.array([self(kind, text) for text in texts], np.int32)

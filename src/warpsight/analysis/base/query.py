@@ -147,7 +147,7 @@ def _narrow(table: pa.Table, kinds: dict[str, str]) -> pa.Table:
 
 
 def _shown(table: pa.Table) -> pa.Table:
-    """The table, when Python has a form for its dates and times."""
+    """The table, if Python can represent its dates and times."""
     import pyarrow as pa
 
     for field, column in zip(table.schema, table.columns, strict=True):

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: The thread of rows that have none.
+#: The thread number of rows without a thread.
 NO_THREAD = np.iinfo(np.int32).min
-#: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
-#: queue, which CUPTI reports there too.
+#: Kinds of table overhead that the program would have without a recorder: compiling and loading code, and a full launch queue,
+#: which CUPTI also reports there.
 _NOT_THE_RECORDERS = (
     "command buffer full",
     "driver compiler",

@@ -1,4 +1,4 @@
-"""The analyses that can be asked for by name (`warpsight analyze TRACE NAME`): one line here and one module each."""
+"""The analyses available by name (`warpsight analyze TRACE NAME`): one line here and one module each."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: `function(trace, rows) -> Result` in `module`, and what it answers, in one line."""
+    """One analysis: `function(trace, rows) -> Result` in `module`, and a one-line description of the question it answers."""
 
     module: str
     function: str
     meaning: str
 
     def run(self, trace: StoredTrace, rows: Rows) -> Result:
-        """Run it on the rows that count; the module is imported now."""
+        """Run it on the selected rows; the module is imported on demand."""
         function: Callable[[StoredTrace, Rows], Result] = getattr(
             importlib.import_module(self.module), self.function
         )
         return function(trace, rows)
 
 
-#: Name, module below `warpsight.analysis` (with `:function` where that is not called as the analysis), meaning; in the order in
-#: which people read them.
+#: Name, module below `warpsight.analysis` (with `:function` unless it is called like the analysis), meaning; in reading order.
 _LISTED = """
 utilization      stats.utilization       How busy each device and stream was: 0 to 1, what overlaps counted once.
 concurrency      stats.utilization       How much work ran at once, and for how long.

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import Shown
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth saying.
+    """One statement worth the reader's attention.
 
     Attributes:
         severity: `error` (the program is or will be wrong: a leak, a failed launch), `warning` (costs time or memory),
@@ -43,13 +45,13 @@ class Finding:
 
     @property
     def class_name(self) -> str:
-        """Class of the account, else `loss`, `lever` (a change that saves time) or `note`."""
+        """Class of the account, otherwise `loss`, `lever` (a change that saves time) or `note`."""
         if self.kind is not None:
             return self.kind
         return "loss" if self.severity == "loss" else "note" if self.saves_ns is None else "lever"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without unknown values."""
+        """Plain data, leaving out unknown values."""
         out: dict[str, Any] = {
             "severity": self.severity,
             "class": self.class_name,
@@ -71,14 +73,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """Tables by name and findings. Columns carry their unit in the field's metadata (`unit`: ns, B, B/s, %, …)."""
 
     tables: Mapping[str, pa.Table]
     findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: rows as objects, units beside them."""
+        """Plain data: rows as objects, with the units in a separate key."""
         return {
             "tables": {
                 name: {"units": units(table), "rows": table.to_pylist()}
@@ -88,22 +90,10 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        """Which tables there are; :func:`print` gives their rows."""
+        """The names of the tables; :func:`print` shows their rows."""
         held = ", ".join(f"{name} ({len(table):,})" for name, table in self.tables.items())
         count = len(self.findings)
         return f"<Result: {held or 'no tables'}; {count} finding{'' if count == 1 else 's'}>"
-
-    def __str__(self) -> str:
-        """The tables as text, the first rows of each, and the findings; looked up by name as below."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.render.tables").text(self))
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").result_html(self))
 
 
 def units(table: pa.Table) -> dict[str, str]:
@@ -113,7 +103,7 @@ def units(table: pa.Table) -> dict[str, str]:
 
 
 def with_units(table: pa.Table, **unit: str) -> pa.Table:
-    """The table with units in the metadata of the named columns; names that are not there are ignored."""
+    """The table with units in the metadata of the named columns; unknown names are ignored."""
     import pyarrow as pa
 
     fields = [f.with_metadata({"unit": unit[f.name]}) if f.name in unit else f for f in table.schema]

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: What counters of other recorders call the same thing, lower case; and the factor of each unit to the one used here.
+#: Names that other recorders give to the same counters, lower case; and the factor from each unit to the one used here.
 NAMES = {
     "sm_clock": ("sm_clock", "sm clock", "gpu_clock", "graphics_clock", "gr_clock", "clocks.sm"),
     "power": ("power", "power_draw", "power usage", "power.draw"),
 }
-#: Stands for the device of a counter that belongs to none.
+#: The device of a counter that belongs to no device.
 _NO_DEVICE = -(1 << 15)
 _FACTORS = {"MHz": 1.0, "kHz": 1e-3, "Hz": 1e-6, "GHz": 1e3, "W": 1.0, "mW": 1e-3, "kW": 1e3}
 
@@ -38,7 +38,7 @@ class Series:
         return self._sum(at, self.value)
 
     def covered(self, at: Column) -> Column:
-        """For each moment, the time before it (ns) that has a value."""
+        """For each moment, the total earlier time (ns) that has a value."""
         return self._sum(at, np.ones(len(self.value)))
 
     def over(self, start: Column, end: Column) -> tuple[Column, Column]:

@@ -1,4 +1,4 @@
-"""Numbers in the sentences of findings: three digits and a unit; moments as options take them."""
+"""Numbers in the sentences of findings: three digits and a unit; moments in the form that options accept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def duration(ns: float) -> str:
 
 
 def moment(ns: int, digits: int = 6) -> str:
-    """A time since the trace's start as `--from` and `--until` take it: 2.535819s."""
+    """A time since the trace's start in the form that `--from` and `--until` accept: 2.535819s."""
     sign, ns = "-" if ns < 0 else "", abs(ns)
     return f"{sign}{ns // 10**9}.{ns % 10**9:09d}"[: digits - 9 or None] + "s"
 
@@ -27,7 +27,7 @@ def size(count: float) -> str:
 
 
 def percent(share: float) -> str:
-    """12%; what is neither nothing nor all is not called 0% or 100%."""
+    """Format a share as `12%`. Only exactly 0 and 1 print as 0% and 100%."""
     text = f"{share:.0%}"
     if text == "0%" and share > 0:
         return "less than 1%"

@@ -1,1 +1,1 @@
-"""Two recordings compared: what changed, by how much, and whether that is more than their own noise."""
+"""Compares two recordings: what changed, by how much, and whether that exceeds their own noise."""

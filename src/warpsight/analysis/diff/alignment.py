@@ -1,4 +1,4 @@
-"""Properties shared by all runs of a comparison: the loop that is compared, and the labels of its rows."""
+"""Properties shared by all runs of a comparison: the compared loop, and the labels of its rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from warpsight.analysis.diff.calltree import CallTree
 from warpsight.analysis.diff.runs import ReducedRun, RunValues
 
 Column = npt.NDArray[Any]
-#: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
+#: Prefix of the source of a loop found by repeating kernels, where nothing marks the start of an iteration.
 REPETITION = "repetition"
-#: Iterations of one run are several of another when their kernels are these to within this share.
+#: Iterations of one run match several of another if their kernels are the same to within this share.
 _SAME_WORK = 0.25
 
 
@@ -40,7 +40,7 @@ class ComparedLoop:
 
 
 def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
-    """The loop that all runs have in common, else their whole recordings."""
+    """The loop that all runs have in common, otherwise their whole recordings."""
     whole = [run.recording for run in runs]
     sources = sorted({run.source or "none" for run in runs})
     own = [run.iteration for run in runs if run.iteration is not None]
@@ -63,7 +63,7 @@ def loop(runs: Sequence[ReducedRun]) -> ComparedLoop:
 
 
 def _per_turn(runs: Sequence[ReducedRun], values: Sequence[RunValues]) -> list[RunValues] | None:
-    """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
+    """Values per iteration of the shortest loop: one iteration in one run may correspond to several in another."""
     kernels: dict[str, int] = {}
     for run in runs:
         for kind, text in run.labels:
@@ -93,7 +93,7 @@ def _divided(value: RunValues, turns: float) -> RunValues:
 
 @dataclass(frozen=True)
 class Labeled:
-    """Rows of one grouping: their texts, and for each run the row of each cell (-1 none)."""
+    """Rows of one grouping: their labels, and the row of each run's cells (-1: none)."""
 
     texts: list[str]
     of: list[Column]
@@ -110,7 +110,7 @@ class Labeled:
 
 
 def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] | None = None) -> Labeled:
-    """The rows of a grouping; `renamed` joins texts that mean the same thing."""
+    """The rows of a grouping; `renamed` merges labels that mean the same thing."""
     rows: dict[str, int] = {}
     of = []
     for run in runs:
@@ -126,7 +126,7 @@ def labeled(runs: Sequence[ReducedRun], grouping: str, renamed: dict[str, str] |
 def renamed(
     tree: CallTree, runs: Sequence[ReducedRun], time: Sequence[Column], after: Column
 ) -> dict[str, str]:
-    """Kernels that replace others on one side: text → "before → after" for both.
+    """Kernels that replace others on one side: label → "before → after" for both.
 
     A pair counts when each is what the other was matched with most, and neither is on the other side anywhere.
     """

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import TYPE_CHECKING, Any
 
+from warpsight._display import Shown
 from warpsight.analysis.base.result import Finding, Result
-from warpsight.analysis.base.shown import Shown
 from warpsight.analysis.diff import rows, sentences
 from warpsight.analysis.diff.alignment import ComparedLoop
 from warpsight.analysis.diff.design import Design
@@ -66,7 +66,7 @@ class Difference(Shown):
     lost: tuple[tuple[str, str, int], ...] = field(default=(), repr=False)
 
     def facts(self) -> dict[str, Any]:
-        """All but tables and notes, as plain data."""
+        """Everything except tables and notes, as plain data."""
         names = ("headline", "verdict", "change", "low", "high", "could_see", "iteration", "in_turn")
         return {**{name: getattr(self, name) for name in names}, "runs": list(self.runs)}
 
@@ -90,7 +90,7 @@ class Compared:
 
 
 def put(found: Compared) -> Difference:
-    """Put the result in words."""
+    """Describe the result in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)
     change, low, high = (None if first[end] is None else first[end] - 1 for end in ("ratio", "low", "high"))
@@ -127,7 +127,7 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
 
 
 def _parts(found: Compared) -> str:
-    """The part that changed most, where parts did; "" where none is called.
+    """The part that changed most; "" if no part changed.
 
     A function or range that has another name now is not a change of what the program does: the tree says where it went.
     """
@@ -160,14 +160,14 @@ def _notes(found: Compared) -> Iterator[Finding]:
         )
     if _all_alike(found):
         text = (
-            "all kernels changed alike, none beside the others: that is what clocks, power limits or neighbors on the machine "
-            "do, rather than the program"
+            "all kernels changed alike: clocks, power limits or other programs on the machine do that, rather than the "
+            "program itself"
         )
         yield Finding("note", text)
 
 
 def _all_alike(found: Compared) -> bool:
-    """Device time changed, and no kernel more than the others."""
+    """Whether device time changed without any kernel changing more than the others."""
     device = next((row for row in _rows(found.tables, "summary") if row["name"] == "device time"), None)
     moved = found.tables["kernel"].column("verdict").to_pylist() if "kernel" in found.tables else []
     beside = found.judged.beside

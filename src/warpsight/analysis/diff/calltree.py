@@ -22,9 +22,9 @@ from warpsight.analysis.flame.tree import Tree
 
 Column = npt.NDArray[Any]
 Label = tuple[str, str]
-#: Frames match when what they launch overlaps by this share.
+#: Frames match if the work they launch overlaps by this share.
 _ALIKE = 0.5
-#: Children of one parent that are matched on each side at most; matching frames compares every pair.
+#: Maximum number of children per parent and side that are matched, since matching frames compares every pair.
 _MOST = 500
 _LEAVES = ("kernel", "copy")
 
@@ -51,7 +51,7 @@ class CallTree:
         return len(self.parent)
 
     def totals(self, values: Sequence[Column]) -> Column:
-        """The sum of each node and its descendants from one value per cell and run: nodes × runs."""
+        """The sum of each node and its descendants, from one value per cell and run: nodes × runs."""
         out = np.zeros((len(self), len(values)))
         for run, (node, value) in enumerate(zip(self.own, values, strict=True)):
             out[:, run] = np.bincount(node, value, minlength=len(self))
@@ -83,7 +83,7 @@ def build(runs: Sequence[ReducedRun], counts: Sequence[Column], after: Column) -
 
 
 def _upward(parent: Column, values: Column, joined: np.ufunc) -> None:
-    """Join the values of every node into those of its parent, the deepest nodes first; parents come before their children."""
+    """Add the values of every node to its parent's, deepest nodes first; parents come before their children."""
     depth = np.zeros(len(parent), np.int64)
     level, number = np.flatnonzero(parent == 0), 0
     levels = []
@@ -97,7 +97,7 @@ def _upward(parent: Column, values: Column, joined: np.ufunc) -> None:
 
 
 def _renumbered(run: ReducedRun, numbers: dict[Label, int]) -> Column:
-    """The paths of a run in numbers that all runs share."""
+    """The paths of a run, renumbered with numbers that all runs share."""
     onto = np.array([*(numbers.setdefault(label, len(numbers)) for label in run.labels), -1], np.int64)
     return onto[run.paths]
 
@@ -114,7 +114,7 @@ def _laid_over(paths: Sequence[Column]) -> tuple[Tree, list[Column]]:
 
 
 def _packed(paths: Column, width: int) -> Column:
-    """Paths without gaps: labels to the left, -1 behind them."""
+    """Paths without gaps: labels to the left, followed by -1."""
     out = np.full((len(paths), width), -1, np.int64)
     rows, columns = np.nonzero(paths >= 0)
     first = np.searchsorted(rows, np.arange(len(paths)))
@@ -123,7 +123,7 @@ def _packed(paths: Column, width: int) -> Column:
 
 
 class _Matching:
-    """Joins nodes that only one side has, from the root down."""
+    """Joins nodes that exist on only one side, from the root down."""
 
     def __init__(self, tree: Tree, labels: list[Label], there: Column, position: Column) -> None:
         self.tree, self.labels, self.there, self.position = tree, labels, there, position
@@ -156,7 +156,7 @@ class _Matching:
         return self.labels[int(self.tree.label[node])]
 
     def _below(self, members: list[int]) -> list[list[int]]:
-        """The children of a node (of two, where it is a match) in groups that are one."""
+        """The children of a node (of two, if it is a match), grouped so that each group is one node of the joined tree."""
         same: dict[Label, list[int]] = {}
         for member in members:
             for child in self.children[member]:
@@ -174,14 +174,14 @@ class _Matching:
         return sorted(chosen, key=lambda g: float(self.position[g].min()))[:_MOST]
 
     def _by_role(self, gone: list[list[int]], new: list[list[int]]) -> list[tuple[list[int], list[int]]]:
-        """Kernels of equal roles in the same order."""
+        """Match kernels of equal roles in the same order."""
         one, two = self._in_order(gone, True), self._in_order(new, True)
         roles = [[role(self._label(g[0])[1]) for g in side] for side in (one, two)]
         found = SequenceMatcher(None, roles[0], roles[1], autojunk=False).get_matching_blocks()
         return [(one[m.a + i], two[m.b + i]) for m in found for i in range(m.size)]
 
     def _by_launches(self, gone: list[list[int]], new: list[list[int]]) -> list[tuple[list[int], list[int]]]:
-        """Frames of one kind that launch much the same, the most alike first."""
+        """Match frames of one kind that launch similar work, the most similar first."""
         one, two = self._in_order(gone, False), self._in_order(new, False)
         scored: list[tuple[float, float, int, list[int], list[int]]] = []
         for a in one:
@@ -199,7 +199,7 @@ class _Matching:
         return out
 
     def _alike(self, one: list[int], two: list[int]) -> float:
-        """The share of leaves that two subtrees have in common, by kernel or, where that is more, by role."""
+        """The share of leaves that two subtrees have in common, by kernel or, if that is higher, by role."""
         a, b = (sum((self._leaves(node) for node in side), Counter[str]()) for side in (one, two))
         return max(_overlap(a, b), _overlap(_by_roles(a), _by_roles(b)))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: Kernels are compared by name when names that both sides have hold this share of the device time of either; else by role.
+#: Compare kernels by name if names on both sides cover this share of each side's device time, otherwise by role.
 SHARED = 0.2
 
 
@@ -75,7 +75,7 @@ def _measures(loop: ComparedLoop) -> dict[str, Column]:
 
 
 def _shared(kernels: Labeled, time: Sequence[Column], design: Design) -> float:
-    """The share of device time in kernels that both sides have; the smaller of the two sides, 1 without device work."""
+    """The share of device time in kernels that both sides have; the smaller of the two shares, 1 without device work."""
     values = kernels.summed(time)
     sides = [values[:, mask].sum(axis=1) for mask in (~design.after, design.after)]
     if not all(side.sum() for side in sides):

@@ -1,4 +1,4 @@
-"""How the runs of two sides were taken: how many, in which order, and the smallest p-value a test of them can reach."""
+"""The design of a comparison: the number of runs, their order, and the smallest p-value a test of them can reach."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: A test of two sides is made when an exact permutation test of so many runs could reach this p.
+#: Two sides are tested if an exact permutation test of this many runs could reach this p.
 LEVEL = 0.05
-#: Runs a side at which the test begins to stand one disturbed run.
+#: From this many runs per side, the test tolerates one disturbed run.
 ADVISED = 5
-#: Relabelings that are tried; where there are more, so many are drawn.
+#: Number of relabelings to try; if there are more, a random sample of this size.
 _RELABELINGS = 2_000
 _ALL_UP_TO = 5_000
 
@@ -38,7 +38,7 @@ class Design:
 
     @classmethod
     def of(cls, before: Sequence[int | None], after: Sequence[int | None]) -> Design:
-        """The design of runs taken at some times (ns since 1970, None: unknown)."""
+        """The design of runs recorded at these times (ns since 1970, None: unknown)."""
         times = [*before, *after]
         timed = all(time is not None for time in times) and len(set(times)) == len(times)
         keys = np.array([time or 0 for time in times] if timed else range(len(times)), np.int64)
@@ -50,7 +50,7 @@ class Design:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Runs of the first and of the second side."""
+        """The number of runs on each side."""
         return int((~self.after).sum()), int(self.after.sum())
 
     @property
@@ -82,7 +82,7 @@ class Design:
                     or self.order[self.after].max() < self.order[~self.after].min())  # fmt: skip
 
     def pairs(self) -> tuple[Column, Column]:
-        """The runs of each side that were neighbors in time, where the sides took turns."""
+        """Neighboring runs in time, one of each side, if the sides took turns."""
         by_time = np.argsort(self.order).reshape(-1, 2)
         second = self.after[by_time[:, 1]]
         one, two = (
@@ -96,7 +96,7 @@ class Design:
         return np.stack([np.ones(len(self)), self.order - (len(self) - 1) / 2], axis=1)
 
     def relabelings(self) -> Column:
-        """Rows of labels (True: second side), the observed one first, then all others or a fixed random sample of them."""
+        """Rows of labels (True: second side): the observed one, then all others or a fixed random sample."""
         count, chosen = len(self), self.counts[1]
         if comb(count, chosen) > _ALL_UP_TO:
             random = np.random.default_rng(1)
@@ -109,7 +109,7 @@ class Design:
 
 @lru_cache(maxsize=8)
 def _all(count: int, chosen: int) -> Column:
-    """Every way to give the label of the second side to some of the runs."""
+    """Every way to assign the second side's label to some of the runs."""
     places = np.array(list(combinations(range(count), chosen)))
     out = np.zeros((len(places), count), bool)
     out[np.arange(len(places))[:, None], places] = True

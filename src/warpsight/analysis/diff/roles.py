@@ -7,7 +7,8 @@ from functools import cache
 
 from warpsight.model.naming import collective_names
 
-#: Role → names that have it (cuBLAS, cuDNN, CUTLASS, hipBLASLt/Tensile, MIOpen, CK, Triton, torch's own); the first that fits.
+#: Role → names that imply it (cuBLAS, cuDNN, CUTLASS, hipBLASLt/Tensile, MIOpen, CK, Triton, torch's own); the first match
+#: counts.
 _ROLES = tuple(
     (role, re.compile(pattern, re.IGNORECASE))
     for role, pattern in (
@@ -38,7 +39,7 @@ _ROLES = tuple(
 
 @cache
 def role(name: str) -> str:
-    """The role of a kernel; `other` for a name without one."""
+    """The role of a kernel; `other` if its name implies none."""
     if collective_names.parse(name):
         return "communication"
     for one, pattern in _ROLES:

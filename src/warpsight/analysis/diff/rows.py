@@ -25,17 +25,17 @@ Column = npt.NDArray[Any]
 Summed = Callable[[Sequence[Column]], Column]
 UNTESTED, NOT_SHOWN = "untested", "not shown"
 SLOWER, FASTER, GREW, SHRANK, NEW, GONE = "slower", "faster", "grew", "shrank", "new", "gone"
-#: Rows below this share of the device time on both sides are tested only where one side lacks them.
+#: Rows below this share of the device time on both sides are tested only if one side lacks them.
 LEAST_SHARE = 0.005
-#: Where a row is 0 in some run, this share of the device time is added before logarithms are taken.
+#: If a row is 0 in some run, this share of the device time is added before taking logarithms.
 _NOTHING = 0.001
-#: The rest is a yardstick when it holds this share of the device time in every run.
+#: The rest serves as a yardstick if it contains this share of the device time in every run.
 _LEAST_REST = 0.05
-#: Kernels that changed are taken out of the rest while this share of the device time is left in it.
+#: Changed kernels are removed from the rest as long as this share of the device time remains.
 _LEAST_LEFT = 0.1
-#: Kernels that moved against each other by this share of each other's change may have one cause.
+#: Kernels that moved in opposite directions, each by at least this share of the other's change, may have one cause.
 _NEARLY = 0.5
-#: Difference of two squared t from which on one of two explanations is taken: few runs make t large by chance.
+#: Minimum difference of two squared t values to prefer one of two explanations, since few runs make t large by chance.
 _TELLING = 12.0
 _PASSES = 12
 
@@ -63,7 +63,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """What is compared, row by row.
+    """The rows to compare.
 
     Attributes:
         groups: Groups of device work: name → how cells are summed up to its rows.
@@ -112,7 +112,7 @@ def judge(rows: ComparedRows) -> Judged:
 
 
 def _most_changed(beside: Estimates, known: Sequence[int]) -> list[int]:
-    """The kernel that changed most beside the rest, and one that moved the other way by nearly as much."""
+    """The kernel that changed most relative to the rest, and one that moved the other way by nearly as much."""
     called = np.flatnonzero(beside.called & ~np.isin(np.arange(len(beside.called)), known))
     if not len(called):
         return []
@@ -134,7 +134,7 @@ class _Tests:
         self.logs = {name: self._logs(times, name in rows.groups) for name, times in values.items()}
 
     def _logs(self, times: Column, device: bool) -> Column:
-        """Logarithms of the rows that are tested; not a number for the others."""
+        """Logarithms of the tested rows; NaN for the others."""
         zero = (times <= 0).any(axis=1)
         out: Column = np.log(np.maximum(times + np.where(zero, self.nothing, 0.0)[:, None], 1e-9))
         whole = self.total if device else np.maximum(times.max(axis=0), 1.0)
@@ -150,7 +150,7 @@ class _Tests:
         return bool((left >= _LEAST_LEFT * self.total).all())
 
     def cause(self, pair: Sequence[int], changed: Sequence[int]) -> Sequence[int]:
-        """Of two kernels that moved in opposite directions, the one that explains both; both if neither does.
+        """Of two kernels that moved in opposite directions, the one that explains the change; both if neither does.
 
         One explains the other when, with it out of the rest, the other is no longer called. Where that says nothing (there is no
         third kernel to compare with), the one whose own time stayed nearer to what it was is not the cause.
@@ -175,7 +175,7 @@ class _Tests:
                        for kernel, time in zip(self.rows.kernel_of, self.rows.time, strict=True)])  # fmt: skip
 
     def _beside(self, name: str, changed: Sequence[int]) -> Column:
-        """Logarithm of each row's time over that of the rest: all device work but the row and the kernels that changed."""
+        """Logarithm of each row's time relative to the rest: all device work except the row and the kernels that changed."""
         summed = self.rows.groups[name]
         rest = self.total - self.values[name]
         if changed:
@@ -185,10 +185,10 @@ class _Tests:
         return np.where(enough[:, None], self.logs[name] - np.log(np.maximum(rest, 1e-9)), np.nan)
 
     def run(self, changed: Sequence[int]) -> tuple[dict[str, Estimates], dict[str, Estimates]]:
-        """Tests of times, and of times beside the rest, by group."""
+        """Test times, and times relative to the rest, by group."""
         beside = {name: self._beside(name, changed) for name in self.rows.groups}
         parts = [*self.logs.values(), *beside.values()]
-        # A drift of the machine is one of all times, but hardly of times beside the rest.
+        # Machine drift affects all times, but hardly the times relative to the rest.
         strict = sum(map(len, self.logs.values()))
         values = np.concatenate(parts)
         levels = np.where(np.arange(len(values)) < strict, statistics.HEADLINE, LEVEL)
@@ -201,7 +201,7 @@ class _Tests:
 
 
 def _one_sided(times: Column, after: Column) -> Column:
-    """Rows that every run of one side has and no run of the other."""
+    """Rows that every run of one side has and no run of the other has."""
     there = times > 0
     one, two = there[:, ~after], there[:, after]
     out: Column = np.all(one, axis=1) & ~np.any(two, axis=1) | np.all(two, axis=1) & ~np.any(one, axis=1)

@@ -35,11 +35,11 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _FILE = re.compile(r"[^/\\]*$")
 _COPIES = ("copies", "fills")
-#: Ways to label a cell, beside its place in the tree.
+#: Ways to label a cell, besides its place in the tree.
 GROUPINGS = ("kernel", "role", "stack", "range", "operator")
-#: Places of the typical iteration that are kept for the alignment by sequence, which is quadratic in the worst case.
+#: Maximum length of the typical iteration kept for the alignment by sequence, which is quadratic in the worst case.
 LONGEST_SEQUENCE = 6_000
-#: Frames of the program's own that the label of a stack shows, the innermost.
+#: Number of the program's own frames in a stack's label, innermost first.
 _FRAMES = 4
 _EPOCH_NS = 10**18
 
@@ -132,7 +132,7 @@ def read(trace: StoredTrace, rows: Rows = _ALL) -> ReducedRun:
 
 
 def _values(work: Work, cell: Column, cells: int, part: RunTurns) -> RunValues:
-    """What the iterations took; each cell by its own undisturbed launches."""
+    """The duration of the iterations; each cell counts its own undisturbed launches."""
     length = work.end - work.start
     time = np.bincount(cell, length * part.undisturbed(cell, length), minlength=cells)
     count = np.bincount(cell, np.append(part.share, 0.0)[part.place], minlength=cells)
@@ -163,7 +163,7 @@ def _positions(cell: Column, part: RunTurns, cells: int) -> Column:
 
 
 def _typical(work: Work, cell: Column, leaves: Column, part: RunTurns) -> tuple[Column, Column]:
-    """Labels and ns of the work of the iteration of median length, in order of begin."""
+    """Labels and ns of the work in the iteration of median length, ordered by start."""
     chosen = int(np.argsort(part.duration, kind="stable")[len(part) // 2])
     rows = np.flatnonzero(part.place == chosen)[:LONGEST_SEQUENCE]
     return leaves[cell[rows]], (work.end - work.start)[rows]
@@ -189,7 +189,7 @@ def _roles(leaves: Column, labels: NumberedLabels) -> Column:
 
 
 def _frames(trace: StoredTrace, stack: Column, labels: NumberedLabels) -> Column:
-    """For each cell the labels of its host frames, outermost first, -1 behind the last; lines and folders are left out."""
+    """For each cell, the labels of its host frames, outermost first and padded with -1; lines and folders are left out."""
     wanted, back = np.unique(stack, return_inverse=True)
     columns = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
     number, parent, frame = (np.asarray(np.ma.getdata(column), np.int64) for column in columns.values())
@@ -220,7 +220,7 @@ def _base(file: str) -> str:
 
 
 def _ranges(chains: Chains | None, chain: Column, loop: str | None, labels: NumberedLabels) -> Column:
-    """For each cell the labels of the ranges and operators around it; turns of the loop are one range."""
+    """For each cell, the labels of the ranges and operators around it; all iterations of the loop are one range."""
     if chains is None:
         return np.full((len(chain), 0), -1, np.int64)
     own = [labels(kind, _turn(text, loop)) for kind, text in chains.texts]
@@ -228,13 +228,13 @@ def _ranges(chains: Chains | None, chain: Column, loop: str | None, labels: Numb
 
 
 def _turn(text: str, loop: str | None) -> str:
-    """A range's text; one that is a turn of the loop (`batch 17` of loop `batch`) without its number."""
+    """A range's name; iterations of the loop (`batch 17` of loop `batch`) lose their number."""
     text = _ADDRESS.sub("#", text)
     return _NUMBER.sub("#", text) if loop and text.startswith(loop) else text
 
 
 def _innermost(chains: Chains | None, chain: Column, kind: str, labels: NumberedLabels) -> Column:
-    """For each cell the innermost range (or operator) around it, numbers as `#`."""
+    """For each cell, the innermost range (or operator) around it, with numbers as `#`."""
     if chains is None:
         return np.full(len(chain), -1, np.int64)
     own = [labels(kind, _NUMBER.sub("#", text)) if one == kind else -1 for one, text in chains.texts]
@@ -247,7 +247,7 @@ def _innermost(chains: Chains | None, chain: Column, kind: str, labels: Numbered
 
 
 def _own_stacks(trace: StoredTrace, stack: Column, labels: NumberedLabels) -> Column:
-    """For each cell the program's own innermost frames as one label, by function and file."""
+    """For each cell, the program's own innermost frames as one label, by function and file."""
     ids, back = np.unique(stack, return_inverse=True)
     frames = trace.stacks(int(i) for i in ids if i > 0)
     own = [labels("stack", text) if (text := _own(frames.get(int(i), ()))) else -1 for i in ids]
@@ -258,13 +258,13 @@ _PLACE = re.compile(r" \((?:.*[/\\])?([^()/\\:]*)(?::\d+)?\)$")
 
 
 def _own(frames: Sequence[str]) -> str:
-    """The user's own frames, innermost first, by function and file: lines move when a program is edited."""
+    """The user's own frames, innermost first, by function and file: line numbers change when a program is edited."""
     own = [f for f in frames if not is_library(f)] or list(frames)
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:_FRAMES]))
 
 
 def _when(trace: StoredTrace, work: Work) -> int | None:
-    """When the device work began, ns since 1970."""
+    """The time at which device work began, ns since 1970."""
     if not len(work):
         return None
     if work.begin > _EPOCH_NS:  # times that are counted from 1970 already

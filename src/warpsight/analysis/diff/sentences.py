@@ -1,4 +1,4 @@
-"""The words of a comparison: the headline, and notes on how far to trust it."""
+"""The wording of a comparison: the headline, and notes on how far to trust it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def not_shown(change: float, low: float, high: float, needed: float, loop: str) 
     seen = (
         f"could have seen {percent(needed)}"
         if needed < 3
-        else "nothing short of a multiple could have been seen"
+        else "only a change by a multiple could have been seen"
     )
     where = "of the recording" if loop == "recording" else f"per {loop}"
     size = f"{sign}{percent(change)} (99%: {interval(low, high, signed=True)})"
@@ -88,7 +88,7 @@ def runs_of(design: Design) -> str:
 
 
 def untested(design: Design) -> str:
-    """Why no test was made."""
+    """The reason why no test was made."""
     one, two = design.counts
     if one == two == 1:
         return "not tested against run-to-run noise, with one run a side"
@@ -103,7 +103,7 @@ def _number(count: int) -> str:
 
 
 def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
-    """Notes on how the runs were taken."""
+    """Notes on how the runs were recorded."""
     one, two = design.counts
     least = min(one, two)
     if not design.testable:
@@ -116,7 +116,10 @@ def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
         )
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p, "level": LEVEL})
     if design.testable and not design.timed:
-        text = "the traces do not say when they were taken: they count as taken one after another, in the order given"
+        text = (
+            "the traces do not say when they were recorded, so they are treated as recorded one after another, in "
+            "the order given"
+        )
         yield Finding("note", text)
     elif design.testable and not design.in_turn:
         text = (

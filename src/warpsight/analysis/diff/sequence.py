@@ -1,4 +1,4 @@
-"""Two iterations aligned by the order of their kernels: what was added, removed and replaced."""
+"""Two iterations aligned by kernel order: what was added, removed or replaced."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class _AlignedStretch:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The kernels of a typical iteration in order, and how long each took (ns)."""
+    """The kernels of a typical iteration in order, and the duration of each (ns)."""
 
     names: Sequence[str]
     times: Sequence[int]
 
     def turned_to(self, other: Iteration) -> Iteration:
-        """The same iteration, rotated to begin where the other one begins.
+        """The same iteration, rotated so that it begins where the other one does.
 
         Turns found by repetition may begin at another kernel of the loop; the longest stretch that both have in common, by role,
         says where.
@@ -74,7 +74,7 @@ def stretches(
 def _replaced(
     before: Iteration, after: Iteration, aligned: list[tuple[str, int, int, int, int]]
 ) -> Iterator[_AlignedStretch]:
-    """Kernels with another name in the same place."""
+    """Kernels that were replaced by a different one in the same position."""
     for change, a, b, c, _ in aligned:
         if change == "equal":
             for one, two in zip(range(a, b), range(c, c + b - a), strict=True):

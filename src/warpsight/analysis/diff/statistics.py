@@ -19,12 +19,12 @@ from warpsight.analysis.diff.design import LEVEL, Design
 Column = npt.NDArray[Any]
 #: Level of the headline's test: one false alarm in a hundred comparisons.
 HEADLINE = 0.01
-#: Share of false calls that the t tests of rows tolerate. How often any row is called at all the permutation test limits, but
-#: where the sides did not take turns, a drift of the machine between them is easily taken for a change.
+#: Share of false calls that the t tests of rows tolerate. The permutation test limits how often any row is called; but if the
+#: sides did not take turns, a drift of the machine between them easily looks like a change.
 FALSE_SHARE, FALSE_SHARE_APART = 0.05, 0.02
-#: Share of the runs of a side that Yuen's test leaves out at each end.
+#: Share of a side's runs that Yuen's test drops at each end.
 _TRIM = 0.2
-#: No estimate is trusted below this relative error (0.1%), however alike the few runs are.
+#: Minimum relative error of an estimate (0.1%), no matter how similar the few runs are.
 FLOOR = 0.001
 #: A change that "could have been seen" is found with this probability.
 _POWER = 0.8
@@ -33,7 +33,7 @@ _ROWS_AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Estimates:
-    """Changes as differences of logarithms, one per row; an interval holds 0 exactly where no change is called.
+    """Changes as differences of logarithms, one per row; an interval contains 0 exactly if the row is not called changed.
 
     Attributes:
         change: Mean of the second side minus mean of the first.
@@ -50,7 +50,7 @@ class Estimates:
     called: Column
 
     def part(self, first: int, last: int) -> Estimates:
-        """The same of some consecutive rows."""
+        """The same for some consecutive rows."""
         rows = slice(first, last)
         return Estimates(self.change[rows], self.low[rows], self.high[rows], self.p[rows], self.called[rows])
 
@@ -68,7 +68,7 @@ class _Fit:
         return student.two_sided(self.change / self.error, self.freedom)
 
     def interval(self, level: float | Column) -> tuple[Column, Column]:
-        """The interval that leaves out 0 exactly when p is below the level."""
+        """The interval that excludes 0 exactly when p is below the level."""
         half = student.critical(level, self.freedom) * self.error
         return self.change - half, self.change + half
 
@@ -104,7 +104,7 @@ def sides(values: Column, design: Design) -> list[_Fit]:
 
 
 def family(values: Column, design: Design, drift: float | Column = LEVEL) -> Estimates:
-    """Tests of many rows at once: a row is called only where all of these agree.
+    """Test many rows at once; a row counts as changed only if all of these tests agree.
 
     * A permutation test on the largest |t| of all rows (Westfall and Young 1993): exact whatever the noise, and at most
       :data:`LEVEL` of comparisons of equal programs have any row called.
@@ -147,7 +147,7 @@ def _better_t(values: Column, design: Design) -> tuple[Column, Column, Column]:
 
 
 def _spread(found: Column, good: Column, otherwise: float | bool) -> Column:
-    """Values of the rows that were tested, and another for the rest."""
+    """Values for the tested rows, and another value for the rest."""
     out: Column = np.full(len(good), otherwise)
     out[good] = found
     return out
@@ -178,7 +178,7 @@ def paired(values: Column, design: Design, *, drift: bool = False) -> _Fit:
 
 
 def _regressed(values: Column, design: Design, beside: Column) -> _Fit:
-    """The coefficient of the side in a least-squares fit with other columns `beside` it (runs × columns)."""
+    """The side's coefficient in a least-squares fit that includes the columns `beside` (runs × columns)."""
     _, error, change = _regression(values, design.after[None], beside)
     freedom = len(design) - beside.shape[1] - 1.0
     return _Fit(change[:, 0], error[:, 0], np.full(len(values), freedom))

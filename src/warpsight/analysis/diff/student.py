@@ -72,6 +72,6 @@ def _beta(x: Column, a: Column, b: Column) -> Column:
 
 
 def _away(values: Column) -> Column:
-    """The values, none of them so near 0 that dividing by it would overflow."""
+    """The values, with those too close to 0 for division replaced."""
     out: Column = np.where(np.abs(values) < _TINY, _TINY, values)
     return out

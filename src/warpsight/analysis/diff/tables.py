@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Nodes of the call tree below this share of the device time on both sides are left out of its table.
 LEAST_NODE = 0.001
-#: Nodes with this share of the largest change show where it is, called or not.
+#: Nodes with this share of the largest change are shown to locate it, whether called or not.
 _LARGE = 0.1
 _CHANGE = (
     "before:float64:ns after:float64:ns change:float64:ns ratio:float64 low:float64 high:float64 beside:float64 "
@@ -36,7 +36,7 @@ _NODE = f"node:int64 parent:int64 depth:int64 kind:string name:string match:stri
 
 
 def mean_of(values: Column) -> Column:
-    """The mean over runs of each row: the geometric mean, so that ratios of means are means of ratios, unless some value is 0."""
+    """The mean over runs of each row: geometric, so that ratios of means are means of ratios, unless some value is 0."""
     zero: Column = np.any(values <= 0, axis=1)
     logs = np.log(np.where(zero[:, None], 1.0, values))
     out: Column = np.where(zero, values.mean(axis=1), np.exp(logs.mean(axis=1)))
@@ -45,7 +45,7 @@ def mean_of(values: Column) -> Column:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes tables of rows that were judged; `count` is the work of each cell, per run."""
+    """Makes tables of judged rows; `count` is the amount of work in each cell, per run."""
 
     judged: Judged
     count: Sequence[Column]
@@ -96,7 +96,7 @@ class Maker:
         return table(_NODE, made)
 
     def _changes(self, name: str, count: Column) -> list[dict[str, Any]]:
-        """What all tables of changes have, row by row."""
+        """The columns that all tables of changes share, row by row."""
         values, after = self.judged.values[name], self.design.after
         one, two = mean_of(values[:, ~after]), mean_of(values[:, after])
         counts = count[:, ~after].mean(axis=1), count[:, after].mean(axis=1)
@@ -130,7 +130,7 @@ def _ratio(log: float) -> float | None:
 
 
 def _least(time: Estimates | None, beside: Estimates | None, row: int) -> float | None:
-    """The smaller p of the two looks at a row; None where neither was tested."""
+    """The smaller p of a row's two tests; None if neither was made."""
     known = [float(one.p[row]) for one in (time, beside) if one is not None and isfinite(one.low[row])]
     return min(known, default=None)
 
@@ -143,7 +143,7 @@ def sequence(
     by_role: bool,
     renamed: Mapping[str, str],
 ) -> pa.Table:
-    """Where the typical iterations of the typical run of each side differ in their order of kernels."""
+    """Where the typical iterations of each side's typical run differ in the order of their kernels."""
     columns = (
         "change:string place:int64 kernels_before:int64 kernels_after:int64 before:int64:ns after:int64:ns "
         "what_before:string what_after:string"
@@ -162,7 +162,7 @@ def sequence(
 
 
 def _typical(every: Sequence[ReducedRun], loop: ComparedLoop, side: Column) -> sequences.Iteration:
-    """The typical iteration of the run in the middle of its side."""
+    """The typical iteration of the median run of its side."""
     length = [next(iter(loop.values[i].measures.values())) for i in side]
     run = every[int(side[np.argsort(length, kind="stable")[len(side) // 2]])]
     labels, times = run.sequence

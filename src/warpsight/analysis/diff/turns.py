@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Share of the iterations of a kind that is left out, the slowest ones.
+#: Share of the iterations of a kind that is dropped, the slowest ones.
 SLOWEST = 0.5
-#: Iterations from which on their slowest tenth is a measure of its own.
+#: Minimum number of iterations for their slowest tenth to be a separate measure.
 TENTH = 20
 _NUMBER = re.compile(r"#?\d[\d,]*")
 _ANNOUNCED = re.compile(r"^(?:range|operator|event) '(.*)'$", re.DOTALL)
-#: Ranges and calls of libraries: whatever repeats in them, the program does not call it an iteration.
+#: Ranges and calls from libraries: even if they repeat, the program does not call them iterations.
 _LIBRARY = re.compile(r"nccl|rccl|cuda|cudnn|cublas|cu[A-Z]|hip[A-Z]|cl[A-Z]|MPI_|aten::|<|\$")
 
 
@@ -86,13 +86,13 @@ class RunTurns:
         rank = np.empty(len(inside), np.int64)
         rank[order] = np.arange(len(inside)) - np.repeat(np.cumsum(count) - count, count)
         kept = count - (SLOWEST * count).astype(np.int64)
-        # What is kept stands for all launches of its like.
+        # The rows kept represent all launches of their kind.
         out[inside] = np.where(rank < kept[key], (count / kept)[key] * self.share[turn], 0.0)
         return out
 
 
 def _numbered(*columns: Column) -> Column:
-    """A number for each different row of some columns, from 0."""
+    """A number, from 0, for each distinct row of some columns."""
     found = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, number = np.unique(column, return_inverse=True)
@@ -101,7 +101,7 @@ def _numbered(*columns: Column) -> Column:
 
 
 def _ordinal(turn: Column, cell: Column) -> Column:
-    """How many rows before it have the same turn and cell; rows are in time order."""
+    """How many earlier rows have the same iteration and cell; rows are in time order."""
     both = _numbered(turn, cell)
     order = np.argsort(both, kind="stable")
     count = np.bincount(both)
@@ -119,7 +119,7 @@ def whole(work: Work) -> RunTurns:
 
 
 def find(trace: StoredTrace, rows: Rows, work: Work) -> RunTurns | None:
-    """The steady iterations of all processes of a run; None where it has none."""
+    """The steady iterations of all processes of a run; None if there are none."""
     loops = iterations.find(trace, rows, work)
     if not loops:
         return None
@@ -173,7 +173,7 @@ def _weights(kind: Column, duration: Column) -> Column:
 
 
 def _name(loops: list[Iterations]) -> str | None:
-    """What the program calls an iteration: the text of its range without numbers."""
+    """What the program calls an iteration: its range's name without numbers."""
     names = set()
     for loop in loops:
         if "ws.step()" in loop.source:

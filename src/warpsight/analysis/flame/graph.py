@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight._display import HtmlShown
 from warpsight.analysis.base.labels import NumberedLabels
 from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import rows as flame_rows
@@ -34,11 +35,11 @@ Column = NDArray[Any]
 WEIGHTS = tuple(flame_rows.WEIGHTS)
 #: Levels between the root and the leaves, outermost first.
 LEVELS = ("stack", "range", "op")
-#: What graphs can be split by, above the stacks.
+#: The ways to split a graph, above the stacks.
 BY = ("device", "stream", "rank", "process", "thread")
 #: Forms of kernel names.
 NAMES = ("demangled", "short", "mangled")
-#: Stands for a frame that the trace does not describe.
+#: Placeholder for a frame that the trace does not describe.
 _UNKNOWN_FRAME = "?"
 NO_STACK = "[no host stack]"
 _ALL = Rows()
@@ -46,7 +47,7 @@ _ALL = Rows()
 
 @dataclass(frozen=True)
 class Shape:
-    """How a graph is built.
+    """How to build a graph.
 
     Attributes:
         weight: One of :data:`WEIGHTS`.
@@ -63,7 +64,7 @@ class Shape:
     lines: bool = True
 
     def check(self) -> None:
-        """Refuse what does not exist.
+        """Refuse unsupported choices.
 
         Raises:
             UsageError: naming what there is.
@@ -77,7 +78,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class FlameAccount:
-    """The measured and the drawn total: `measured` is summed from the tables, `shown` from the graph; they are equal."""
+    """The measured and the drawn totals: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
     shown: int
@@ -91,7 +92,7 @@ class FlameAccount:
 
 
 @dataclass(frozen=True)
-class FlameGraph:
+class FlameGraph(HtmlShown):
     """A weighed tree; a differential one has two weights per node (before, after), a plain one has one.
 
     Attributes:
@@ -129,19 +130,13 @@ class FlameGraph:
 
     @property
     def differential(self) -> bool:
-        """Two traces are compared."""
+        """Whether two traces are compared."""
         return bool(self.total.shape[1] == 2)
 
     def __repr__(self) -> str:
         """The weight and the size of the graph."""
         weights = " and ".join(f"{int(total):,}" for total in self.total[0]) if len(self) else "0"
         return f"<FlameGraph: {weights} {self.unit} in {len(self):,} nodes>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
-        from importlib import import_module
-
-        return str(import_module("warpsight.ui.jupyter.display").flame_html(self))
 
 
 def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
@@ -161,7 +156,7 @@ def flame(trace: StoredTrace, rows: Rows = _ALL, shape: Shape = Shape()) -> Flam
 def flame_diff(
     before: StoredTrace, after: StoredTrace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
 ) -> FlameGraph:
-    """One graph of two traces; frames, ranges and kernels are the same when their texts are.
+    """One graph of two traces; frames, ranges and kernels match if their names are equal.
 
     Args:
         before: The trace that the other is compared with.
@@ -210,7 +205,7 @@ def _graph(sources: Sequence[tuple[StoredTrace, Rows]], shape: Shape) -> FlameGr
 
 @dataclass(frozen=True)
 class _Part:
-    """One trace: a row per distinct way down the tree, and for each level the row's path and the paths' labels."""
+    """One trace: a row per distinct path down the tree, and for each level the row's path and the paths' labels."""
 
     weight: Column
     count: Column
@@ -261,14 +256,14 @@ class _Part:
 
 
 def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
-    """Labels of each leaf's frames: one, except for leaves that are several frames deep."""
+    """Labels of each leaf's frames: one, except for leaves that span several frames."""
     if leaves.paths is None:
         return own.reshape(-1, 1)
     return np.where(leaves.paths >= 0, own[np.maximum(leaves.paths, 0)], -1)
 
 
 def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape, told: int) -> Column:
-    """Stack of each row; without one, `told` if a range or operator says where the row comes from."""
+    """Stack of each row; rows without one get `told` if a range or operator gives their origin."""
     if "stack" not in shape.levels:
         return np.full(len(leaves), told, np.int64)
     without = np.flatnonzero(leaves.stack == 0)
@@ -280,7 +275,7 @@ def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape, told: int
 
 
 def _places(keys: Sequence[Column], rows: int) -> tuple[Column, Column]:
-    """Which group each row belongs to, rows with equal keys being one, and a row where each group first stands.
+    """The group of each row (rows with equal keys form a group), and the first row of each group.
 
     Groups are numbered as they appear.
     """
@@ -326,7 +321,7 @@ def _sparse_places(keys: Sequence[Column], widths: Sequence[int], rows: int) -> 
 def _split(
     trace: StoredTrace, leaves: flame_rows.Leaves, by: str, labels: NumberedLabels
 ) -> tuple[Column, Column]:
-    """Which group of a split each row is in, and the groups' labels."""
+    """The split group of each row, and the groups' labels."""
     if by == "thread":
         place, called = flame_samples.threads(trace, leaves.process, leaves.moments()[1])
         return place, np.array([labels(by, text) for text in called], np.int64).reshape(-1, 1)
@@ -356,7 +351,7 @@ def _split(
 
 
 def _stacks(trace: StoredTrace, ids: Column, shape: Shape, labels: NumberedLabels, told: int) -> Column:
-    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin, `told` that of ranges."""
+    """Labels of each distinct id's frames, outermost first; id 0 is work of unknown origin, `told` is work placed by ranges."""
     wanted = distinct(ids)[0]
     by_range = wanted == told
     wanted = np.where(by_range, 0, wanted)

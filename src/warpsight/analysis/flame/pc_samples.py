@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: CUPTI decodes ten times a second: samples can come a window later than the kernels they are of.
+#: CUPTI decodes ten times a second, so samples may arrive a window after their kernels.
 _LATE_NS = 100_000_000
 #: Rows: one for each instruction, reason and host stack; weights are whole and add up to the samples of each instruction.
 _SPREAD = """
@@ -68,7 +68,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
 
 
 def measured(trace: StoredTrace, rows: Rows) -> int:
-    """The samples, summed by SQL over the same conditions."""
+    """The samples, summed by SQL with the same conditions."""
     where = f"{rows.where(stream=False)}{named(trace, rows.name)}"
     found = trace.sql(f"SELECT coalesce(sum(samples), 0)::BIGINT FROM pc_sample_ids WHERE {where}").fetchall()
     return int(found[0][0])
@@ -110,7 +110,7 @@ def places(
 def _path(
     code: KeptCode, kernel: str, mangled: str, checksum: int, sampled: int, reason: str
 ) -> list[tuple[str, str]]:
-    """(kind, text) of each step below the host stack."""
+    """(kind, name) of each step below the host stack."""
     pc = place_of(reason, sampled, lambda at: code.operation_at(checksum, mangled, at))
     origin = code.origin(checksum, mangled, pc)
     lines = [("source", frame_text(frame)) for frame in reversed(origin.frames)]

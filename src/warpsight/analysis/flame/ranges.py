@@ -32,13 +32,13 @@ _SOURCES = {
     "WHERE duration >= 0 AND kind <> 'instant'",
     "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
 }
-#: Ranges that are functions with a stack of their own (torch.profiler's Python functions): frames of stacks show them already.
+#: Ranges of functions that have stacks of their own (torch.profiler's Python functions): stack frames already show them.
 _IN_STACKS = " AND NOT (category IS NOT DISTINCT FROM 'python_function' AND stack IS NOT NULL)"
-#: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
+#: Iterations of a loop share a frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
-#: Deeper nests are cut: nothing a person wrote nests like that.
+#: Deeper nests are cut: no hand-written code nests like that.
 _DEEPEST = 256
-#: Moments in order but for so many places are taken run by run.
+#: Nearly sorted moments, with at most this many breaks, are processed run by run.
 _FEW_RUNS = 16
 
 
@@ -59,7 +59,7 @@ class Chains:
 
 @dataclass(frozen=True)
 class Issued:
-    """Calls as columns, and the call of each row of something, -1 for none."""
+    """Calls as columns, and the call of each row of something, -1 if none."""
 
     start: Column
     thread: Column
@@ -67,7 +67,7 @@ class Issued:
     call: Column
 
     def begun(self) -> tuple[Column, Column]:
-        """Begin and thread of the call of each row; -1 and 0 where there is none."""
+        """Begin and thread of each row's call; -1 and 0 for rows without a call."""
         if not len(self.start):
             return np.full(len(self.call), -1, np.int64), np.zeros(len(self.call), np.int32)
         begin, on = self.start[self.call], self.thread[self.call]
@@ -113,7 +113,7 @@ def _chains(ranges: _Ranges, process: Column, time: Column, thread: Column) -> C
         mine = np.flatnonzero((thread == own) & (process == number) & (time >= 0))
         if len(mine):
             found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
-    # Where the thread itself has none, start/end ranges that other threads of the process began count.
+    # If the thread has no range of its own, start/end ranges begun by other threads of the process count.
     for number in distinct(owner[ranges.shared])[0].tolist():
         mine = np.flatnonzero((found == 0) & (process == number) & (time >= 0))
         found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
@@ -214,7 +214,7 @@ def calls(trace: StoredTrace, process: Column, correlation: Column) -> tuple[Col
 
 
 def issued(trace: StoredTrace, work: Work) -> Issued:
-    """The calls of rows of device work; reads four columns of the calls, unless all are there already."""
+    """The calls of rows of device work; reads four columns of the calls, unless all are loaded already."""
     if "calls" in trace.kept:
         all_calls, call = of_work(trace, work, api=True)
         return Issued(all_calls.start, all_calls.thread, all_calls.process, call)
@@ -261,7 +261,7 @@ def _depths(start: Column, stop: Column) -> Column:
 
 
 def _outermost(start: Column, stop: Column) -> Column:
-    """Which ranges are in no other. Ranges that cross an outermost one count as inside it.
+    """Which ranges are outermost. Ranges that cross the end of an outermost one count as inside it.
 
     `reach` is the furthest end so far; a range that begins at or after it opens a new cluster, and its first range,
     which is the longest of those that start there, encloses the cluster up to its own end; what comes after that end

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
-#: Weight → (unit, what one row of it is).
+#: Weight → (unit, meaning of one row).
 WEIGHTS = {
     "time": ("ns", "time on the device, of kernels, copies and sets"),
     "launches": (
         "",
-        "kernels launched, those that never finished among them; launch calls where the trace has no kernels",
+        "kernels launched, including those that never finished; launch calls if the trace has no kernels",
     ),
     "bytes": ("B", "bytes copied and set"),
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
@@ -61,15 +61,15 @@ class Leaves:
     kinds: Sequence[str]
     measured: int
     without_time: int
-    #: Device, context or stream of each row, where graphs can be split by it.
+    #: Device, context or stream of each row, if graphs can be split by it.
     place: Callable[[str], Column]
     #: When and on which host thread each row was taken, or requested.
     moments: Callable[[], tuple[Column, Column]]
     #: When each row began, ns on the trace's clock; None where rows stand for stretches of time.
     start: Column | None = None
-    #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
+    #: For leaves that span several frames: the labels of each, outermost first, padded with -1, shape (leaves, depth).
     paths: Column | None = None
-    #: The calls that asked for the rows, where all are rows of device work.
+    #: The calls that requested the rows, if all are rows of device work.
     issued: Callable[[], flame_ranges.Issued] | None = None
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Leaves:
 
 
 def load(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
-    """The rows of one weight; rows that cross the window's ends are cut there, copies by time too."""
+    """The rows for one weight; rows that cross the window's ends are cut there (copies by time, too)."""
     if weight == "samples":
         return _samples(trace, rows)
     if weight == "pc-samples":
@@ -112,7 +112,7 @@ def load(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
 def _leaves(
     trace: StoredTrace, columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int
 ) -> Leaves:
-    """Rows that calls asked for, out of columns."""
+    """Build rows of requested calls from columns."""
     leaf, weight, process, stack, start = (
         columns[name] for name in ("leaf", "weight", "process", "stack", "start")
     )
@@ -123,7 +123,7 @@ def _leaves(
 
 
 def _cut(rows: Rows) -> str:
-    """SQL for the part of a row's duration that is in the window; an end before the start counts nothing."""
+    """SQL for the part of a row's duration inside the window; an end before the start counts as zero."""
     first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
     last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
     return (
@@ -133,7 +133,7 @@ def _cut(rows: Rows) -> str:
 
 
 def _where(rows: Rows, *, cut: bool) -> str:
-    """Rows that are in the time, or (cut) reach into it: a kernel of 10 ms belongs to both windows it runs in."""
+    """Rows inside the time or (with cut) overlapping it: a kernel of 10 ms belongs to both windows it runs in."""
     if not cut or rows.begin is None:
         return rows.where()
     rest = Rows(None, rows.end, rows.devices, rows.streams, rows.processes).where()
@@ -144,12 +144,12 @@ _IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
     coalesce(correlation, -1) AS correlation, coalesce(stack, 0) AS stack, coalesce(start, 0) AS start"""
 
 
-#: Columns of one kind of rows, the texts of its leaves, and the kind.
+#: Columns of one kind of row, the labels of its leaves, and the kind.
 _PartRows = tuple[dict[str, Column], list[str], str]
 
 
 def _worked(trace: StoredTrace, rows: Rows, weight: str, names: str) -> Leaves:
-    """Kernels with times, copies and sets, out of the device work that all analyses share, in its order: by start."""
+    """Kernels with times, copies and sets, from the device work that all analyses share, ordered by start."""
     work = device_work.load(trace, replace(rows, name=None))
     labels = _names(trace, names, work.name_id)
     moved = np.flatnonzero(work.kind > device_work.COMMUNICATION)
@@ -206,7 +206,7 @@ def _directions(trace: StoredTrace, work: Work, moved: Column) -> tuple[list[str
 
 
 def _launched(trace: StoredTrace, rows: Rows, names: str) -> _PartRows:
-    """Kernels, those that never finished among them; each weighs 1."""
+    """Kernels, including those that never finished; each weighs 1."""
     condition = f"{_where(rows, cut=False)}{named(trace, rows.name)}"
     table = trace.sql(
         f"SELECT coalesce(name_id, 0) AS leaf, 1::BIGINT AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
@@ -216,12 +216,12 @@ def _launched(trace: StoredTrace, rows: Rows, names: str) -> _PartRows:
 
 
 def _calls_alone(trace: StoredTrace) -> bool:
-    """Whether launches were recorded without the device's side of them, as uprobes record them."""
+    """Whether launches were recorded without device records, as uprobes do."""
     return not trace.count("kernel") and trace.count("launch") > 0
 
 
 def _called(trace: StoredTrace, rows: Rows, names: str) -> Leaves:
-    """Calls that launched something; each weighs 1. Their names are the kernels', where they are known."""
+    """Calls that launched something; each weighs 1. They are named after the kernels, if known."""
     text = f"coalesce({'name' if names == 'mangled' else names}, function)"
     condition, parameters = f"NOT captured AND {rows.where(device=False, stream=False)}", {}
     if rows.name is not None:
@@ -235,7 +235,7 @@ def _called(trace: StoredTrace, rows: Rows, names: str) -> Leaves:
 
 
 def _timed(columns: dict[str, Column], labels: list[str], kinds: list[str], measured: int) -> Leaves:
-    """Rows with a moment and a thread of their own."""
+    """Rows with their own timestamp and thread."""
     leaf, weight, process, stack, start, thread = (
         columns[name] for name in ("leaf", "weight", "process", "stack", "start", "thread")
     )
@@ -250,7 +250,7 @@ def _columns(table: pa.Table) -> dict[str, Column]:
 
 
 def _names(trace: StoredTrace, names: str, used: Column) -> list[str]:
-    """Texts by name id, as far as ids are used."""
+    """Names by id, up to the largest id in use."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
     # All names without a row in table `name` look the same.
@@ -261,7 +261,7 @@ def _names(trace: StoredTrace, names: str, used: Column) -> list[str]:
 
 
 def _moved(trace: StoredTrace, rows: Rows, table: str) -> _PartRows:
-    """Bytes of copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
+    """Bytes of copies or sets: the leaf is the direction, and mentions pageable memory because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET
     condition, parameters = _where(rows, cut=False), {}
@@ -295,7 +295,7 @@ def _samples(trace: StoredTrace, rows: Rows) -> Leaves:
 
 
 def _pc_samples(trace: StoredTrace, rows: Rows, names: str) -> Leaves:
-    """Samples of warps; leaves are ways from the kernel to the stall reason."""
+    """Samples of warps; leaves are paths from the kernel to the stall reason."""
     table = flame_pc_samples.load(trace, rows)
     called = _names(trace, names, table.column("name_id").to_numpy())
     leaf, paths, labels, kinds = flame_pc_samples.places(trace, table, called)
@@ -335,13 +335,13 @@ def _idle_before(start: Column, duration: Column, device: Column) -> Column:
 
 
 def _measured(trace: StoredTrace, rows: Rows, weight: str, weights: Column) -> int:
-    """The sum of the weights, by SQL over the same conditions: the graph is checked against it."""
+    """The sum of the weights, by SQL with the same conditions, to check the graph against."""
     if weight == "idle":  # no column of a table holds it
         return int(weights.sum())
     kernel = f"{_where(rows, cut=weight == 'time')}{named(trace, rows.name)}"
     if weight == "launches":
         return int(trace.sql(f"SELECT count(*) FROM kernel_ids WHERE {kernel}").fetchall()[0][0])
-    if rows.name is not None or weight == "allocated":  # the text of a copy is made, not stored
+    if rows.name is not None or weight == "allocated":  # the label of a copy is computed, not stored
         return int(weights.sum())
     value = "bytes" if weight == "bytes" else _cut(rows)
     copies = _where(rows, cut=weight == "time")

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from warpsight.model.work import blocks, summed
 
 Column = NDArray[Any]
-#: Runs of a graph: more than a picture has columns, few enough for a page.
+#: Maximum runs of a graph: more than a picture has columns, few enough for a page.
 MOST = 5_000
-#: Bound of stretches × nodes: a table of so many numbers is looked up.
+#: Maximum stretches × nodes for a lookup table of that size.
 _MOST_KEYS = 10_000_000
 
 
@@ -41,7 +41,7 @@ class Runs:
 def in_order(
     node: Column, start: Column, weight: Column, lanes: Sequence[Column], origin: int, most: int = MOST
 ) -> Runs:
-    """Rows by start, with neighbors of one node merged; lanes (threads, streams) follow each other.
+    """Rows by start, with neighbors of one node merged, one lane (thread, stream) after another.
 
     Where that leaves more than `most`, time is cut into stretches of equal weight, and within one of them a node's rows are
     one run:
@@ -74,7 +74,7 @@ def in_order(
 
 
 def _joined(runs: Runs, key: Column) -> Runs:
-    """Runs with equal keys as one, which stands where the first of them does."""
+    """Merge runs with equal keys into one, at the place of the first."""
     seen = np.full(int(key.max()) + 1, len(key), np.int32 if len(key) < 1 << 31 else np.int64)
     for block in reversed(blocks(len(key))):
         own = key[block]

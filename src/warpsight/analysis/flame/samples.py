@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 RUNNING, WAITING = "running", "waiting"
-#: Letter of a thread's state → what the leaf says; a thread that holds the GIL runs or is about to.
+#: Letter of a thread's state → label of the leaf; a thread that holds the GIL is running or about to run.
 _STATES = {"S": "waiting", "D": "waiting for a disk", "T": "stopped", "Z": "ended"}
 #: SQL for the same.
 _STATE = (
@@ -28,7 +28,7 @@ _STATE = (
 
 
 def load(trace: StoredTrace, rows: Rows) -> pa.Table:
-    """Samples with the columns that leaves of flame graphs have, and their state as `text`.
+    """Samples in the columns of flame-graph leaves, with their state as `text`.
 
     Raises:
         UsageError: when devices or streams are chosen: a host thread belongs to none.
@@ -44,12 +44,12 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
 
 
 def count(trace: StoredTrace) -> int:
-    """How many samples a trace has."""
+    """The number of samples in a trace."""
     return int(trace.sql("SELECT count(*) FROM sample").fetchall()[0][0])
 
 
 def threads(trace: StoredTrace, process: Column, thread: Column) -> tuple[Column, list[str]]:
-    """Which thread each row belongs to, numbered, and the names of the threads; thread 0 is unknown."""
+    """The numbered thread of each row, and the names of the threads; thread 0 is unknown."""
     rows = np.stack([process, thread], axis=1).astype(np.int64)
     distinct, back = np.unique(rows, axis=0, return_inverse=True)
     names = {(p, t): name for p, t, name in trace.sql("SELECT process, thread, name FROM thread").fetchall()}

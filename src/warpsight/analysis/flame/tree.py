@@ -1,4 +1,4 @@
-"""A tree of labeled nodes built from columns: all rows take a step down at once."""
+"""A tree of labeled nodes built from columns: all rows step down together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tree:
         return len(self.parent)
 
     def step(self, nodes: Column, labels: Column) -> Column:
-        """The child with a label of each node, made where it is not there yet; label -1 stays at the node.
+        """The child of each node with a label, created if missing; label -1 stays at the node.
 
         One call must not ask for children that an earlier call has made: callers give each kind of label one call per
         depth, and labels of different kinds are different numbers.
@@ -59,7 +59,7 @@ class Tree:
         return out
 
     def totals(self, own: Column) -> Column:
-        """Weight of each node with everything below it, from the nodes' own weights (one column per measure)."""
+        """Weight of each node with all its descendants, from the nodes' own weights (one column per measure)."""
         out: Column = own.copy()
         for depth in range(int(self.depth.max()), 0, -1):
             nodes = np.flatnonzero(self.depth == depth)

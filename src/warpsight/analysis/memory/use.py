@@ -65,7 +65,7 @@ class Allocations:
         return len(self.time)
 
     def alive(self, time: int) -> Column:
-        """Indices of the allocations that are held just after a moment."""
+        """Indices of the allocations that are live just after a moment."""
         return np.flatnonzero((self.time <= time) & (self.freed > time))
 
 
@@ -95,14 +95,14 @@ def load(trace: StoredTrace, rows: Rows = _ALL) -> Allocations:
     for name in ("device", "process", "thread"):
         c[name] = c[name].astype(np.int64)
     _threads(trace, c)
-    families = [family(text) for text in texts["allocator"]] + [family(None)]  # the last one: no text
+    families = [family(text) for text in texts["allocator"]] + [family(None)]  # the last one means no text
     layers = list(dict.fromkeys(families))
     layer = np.array([layers.index(one) for one in families], np.int64)[c.pop("allocator")]
     return _paired(c, layer, layers)
 
 
 def _threads(trace: StoredTrace, c: dict[str, Column]) -> None:
-    """Where an event does not say its thread, that of the call which allocated or freed."""
+    """The thread of each event; where the event does not record it, the thread of the call that allocated or freed."""
     missing = np.flatnonzero((c["thread"] < 0) & (c["correlation"] >= 0))
     if not len(missing) or not trace.count("api"):
         return
@@ -147,7 +147,7 @@ def _paired(c: dict[str, Column], layer: Column, layers: list[str]) -> Allocatio
 
 
 def usage(found: Allocations, place: int) -> tuple[Column, Column]:
-    """Times of change and the bytes in use from then on, for one place; at equal times frees come first."""
+    """Times of change and the bytes in use from then on, for one device or host; at equal times frees come first."""
     mine = found.place == place
     time = np.concatenate([found.time[mine], found.freed[mine]])
     change = np.concatenate([found.bytes[mine], -found.bytes[mine]])
@@ -222,7 +222,7 @@ def _summary(found: Allocations, mine: Column, time: Column, level: Column, held
 
 
 def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
-    """1 - largest hole / all holes, in the regions of addresses that were ever used, with `held` allocated."""
+    """1 - largest hole / all holes, in the address regions that were ever used, with `held` allocated."""
     order = np.argsort(found.address[mine], kind="stable")
     start = found.address[mine][order].astype(np.int64)
     stop = np.maximum.accumulate(start + found.bytes[mine][order])
@@ -238,7 +238,7 @@ def fragmentation(found: Allocations, mine: Column, held: Column) -> float:
 
 
 class _Texts:
-    """Groups allocations by stack and range and names them."""
+    """Groups allocations by stack and range, and names the groups."""
 
     def __init__(self, trace: StoredTrace, found: Allocations) -> None:
         self._trace, self._found = trace, found

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: Moments of the stretch that is searched for, and of each stretch the offset is followed by.
+#: Number of moments in the initial search, and in each stretch along which the offset is followed.
 _SEARCHED = 2048
 _STRETCH = 1024
-#: Clocks do not drift faster than this against each other.
+#: Maximum drift between clocks.
 _MOST_DRIFT = 1e-3
 _CANDIDATES = 6
 _MOST_BINS = 1 << 22
@@ -39,7 +39,7 @@ class ClockOffset:
 
     @property
     def known(self) -> bool:
-        """Whether this offset explains the moments and no other does about as well."""
+        """Whether this offset explains the moments and no other explains them about as well."""
         return self.explained >= 0.5 and self.rival < 0.9 * self.explained
 
     def corrected(self, moments: Column) -> Column:
@@ -72,7 +72,7 @@ class ClockOffset:
 
 
 def find(ours: Column, theirs: Column) -> ClockOffset | None:
-    """The clock relation of two sorted lists of int64 ns; None when one of them is too short."""
+    """The clock relation of two sorted lists of int64 ns; None if one of them is too short."""
     if not len(ours) or not len(theirs):
         return None
     if len(ours) < 3 or len(theirs) < 3:
@@ -92,7 +92,7 @@ def find(ours: Column, theirs: Column) -> ClockOffset | None:
 
 @dataclass(frozen=True)
 class _Fit:
-    """An offset at the middle of a stretch, its drift there, and how much of the stretch they explain."""
+    """An offset at the middle of a stretch, its drift there, and the share of the stretch they explain."""
 
     offset: int
     drift: float
@@ -119,31 +119,31 @@ def _fit(stretch: Column, theirs: Column, offset: int, width: int, drift: float 
 
 
 def _detrended(moments: Column, middle: int, drift: float) -> Column:
-    """Moments with a drift around a middle taken out."""
+    """Moments with the drift around a middle removed."""
     return moments + np.rint((moments - middle) * drift).astype(np.int64) if drift else moments
 
 
 def _few(ours: Column, theirs: Column) -> ClockOffset:
-    """Too few moments to find an offset: both clocks are taken as the same."""
+    """Too few moments to find an offset: assumes that the two clocks are equal."""
     explained = _explained(ours, theirs, 0, 1_000_000)
     return ClockOffset(ours[:1], np.zeros(1, np.int64), explained, 0.0)
 
 
 def _busiest(moments: Column) -> tuple[Column, int]:
-    """A stretch from the middle, and where it begins."""
+    """A stretch from the middle, and its start."""
     first = max((len(moments) - _SEARCHED) // 2, 0)
     return moments[first : first + _SEARCHED], first
 
 
 def _width(moments: Column) -> int:
-    """How close to its place a partner must be: a fraction of the usual distance between calls."""
+    """How close to its expected position a partner must be: a fraction of the usual distance between calls."""
     gaps = np.diff(moments)
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1_000.0
     return int(min(max(usual / 8, 200), 1_000_000))
 
 
 def _searched(stretch: Column, theirs: Column) -> list[int]:
-    """Offsets at which the stretch fits the other list best, refined; the one of equal clocks is always among them."""
+    """Refined offsets at which the stretch fits the other list best, always including that of equal clocks."""
     span = int(theirs[-1] - theirs[0]) + int(stretch[-1] - stretch[0])
     gaps = np.diff(theirs)
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1_000.0
@@ -185,7 +185,7 @@ def _differences(ours: Column, theirs: Column, offset: int, reach: int) -> Colum
 
 
 def _refined(ours: Column, theirs: Column, offset: int, reach: int) -> int:
-    """The offset moved to the mode of the differences near it, in two steps of ever finer bins."""
+    """The offset moved to the mode of nearby differences, in two steps of ever finer bins."""
     for _ in range(2):
         found = _differences(ours, theirs, offset, reach)
         if not len(found):
@@ -196,7 +196,7 @@ def _refined(ours: Column, theirs: Column, offset: int, reach: int) -> int:
 
 
 def _mode(values: Column, step: int) -> int:
-    """The densest place, as the median of what is around it."""
+    """The densest place, computed as the median of the values around it."""
     low = int(values.min())
     counts = np.bincount((values - low) // step)
     both = counts + np.concatenate([counts[1:], [0]])
@@ -207,7 +207,7 @@ def _mode(values: Column, step: int) -> int:
 
 
 def _explained(ours: Column, theirs: Column, offset: int, width: int) -> float:
-    """The share of moments with a partner within `width`, less what chance would give."""
+    """The share of moments with a partner within `width`, minus the share expected by chance."""
     moved = ours + offset
     right = np.minimum(np.searchsorted(theirs, moved), len(theirs) - 1)
     left = np.maximum(right - 1, 0)
@@ -220,7 +220,7 @@ def _explained(ours: Column, theirs: Column, offset: int, width: int) -> float:
 
 
 def _followed(ours: Column, theirs: Column, best: _Fit, first: int) -> tuple[Column, Column]:
-    """The offset at the middle of every stretch, followed outwards from where it was found."""
+    """The offset at the middle of every stretch, followed outward from where it was found."""
     edges = list(range(0, len(ours), _STRETCH))
     pieces = [ours[e : e + _STRETCH] for e in edges]
     if len(pieces) > 1 and len(pieces[-1]) < _STRETCH // 4:
@@ -262,7 +262,7 @@ def _nearest_mode(piece: Column, theirs: Column, guess: int, reach: int) -> int 
 
 
 def _smooth(at: Column, offset: Column) -> tuple[Column, Column]:
-    """A straight line where the offsets are one, up to their own scatter: two points instead of all."""
+    """A straight line if the offsets fit one within their own scatter: two points instead of all."""
     if len(at) < 3:
         return at, offset
     x = (at - at[0]).astype(np.float64)

@@ -77,7 +77,7 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float, summary: bool) -
 
 
 def _stacks(path: str, say: Callable[[str], None]) -> list[tuple[int, list[str]]]:
-    """Time and cleaned frames of every line that has six fields and integers where they belong."""
+    """Time and cleaned frames of every line with six fields and integers in the right places."""
     found = []
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for raw in file.readlines():
@@ -96,7 +96,7 @@ def _stacks(path: str, say: Callable[[str], None]) -> list[tuple[int, list[str]]
 
 
 def _frames(text: str) -> list[str]:
-    """Frames with the launch, under whichever name, once."""
+    """The frames with the launch function, whatever name it has, exactly once."""
     frames = []
     launched = False
     for part in text.split(";"):
@@ -169,7 +169,7 @@ def _merged(
 
 
 def _nearest(times: list[int], starts: list[int], tolerance: int) -> list[int]:
-    """For each time the place of the nearest start that is less than `tolerance` away, -1 without one."""
+    """For each time, the index of the nearest start less than `tolerance` away, or -1."""
     if not times or not starts:
         return [-1] * len(times)
     begin, at = np.array(starts, np.int64), np.array(times, np.int64)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Calls besides launches whose work on the device can be merged.
+#: Calls other than launches whose device work can be merged.
 _COPIES = ("cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset", "hipMemcpy", "hipMemset")
 
 
@@ -41,7 +41,7 @@ class LaunchingCalls:
 
 @dataclass(frozen=True)
 class LaunchedWork:
-    """Device work: which call launched it (a place in `LaunchingCalls`, -1 none), its label (in `labels`), ns and bytes."""
+    """Device work: the call that launched it (an index into `LaunchingCalls`, -1 if none), its label, ns and bytes."""
 
     call: Column
     label: Column
@@ -55,7 +55,7 @@ class LaunchedWork:
 
 
 def calls_of(trace: StoredTrace) -> LaunchingCalls:
-    """Launches, and copies and sets that have a correlation."""
+    """Launches, and copies and sets with a correlation."""
     copies = " OR ".join(f"starts_with(function, '{name}')" for name in _COPIES)
     source = f"""SELECT start, thread, process, coalesce(correlation, -1) AS correlation, function FROM launch_ids
         WHERE NOT captured
@@ -105,7 +105,7 @@ def joined(calls: LaunchingCalls, process: Column, correlation: Column) -> Colum
         return np.full(len(process), -1, np.int64)
     callers = np.unique(calls.process)
     if len(callers) == 1 and not np.isin(process, callers).any():
-        process = np.full(len(process), callers[0])  # a dialect that puts devices beside processes
+        process = np.full(len(process), callers[0])  # a dialect that lists devices as processes
     processes = np.unique(np.concatenate([calls.process, process]))
     both = np.stack([np.searchsorted(processes, np.concatenate([calls.process, process])),
                      np.concatenate([calls.correlation, correlation])], axis=1)  # fmt: skip
@@ -130,7 +130,7 @@ def pids_of(trace: StoredTrace) -> dict[int, int]:
 
 
 def probed(samples: Samples) -> tuple[Column, list[str]]:
-    """The API function at which each sample was taken (a place in the list; `` if unknown)."""
+    """The API function at which each sample was taken (an index into the list; `` if unknown)."""
     of_label = [called(label.rpartition(":")[2]) for label in samples.labels]
     by_label = [name if is_launch(name) or name.startswith(_COPIES) else "" for name in of_label]
     by_stack = [function_of(frames) for frames in samples.stacks]
@@ -142,7 +142,7 @@ def probed(samples: Samples) -> tuple[Column, list[str]]:
 
 
 def load_samples(path: str | os.PathLike[str]) -> Samples:
-    """Stacks from a file of any text format that has them, or from a trace's launches and samples.
+    """Load stacks from any text format that has them, or from a trace's launches and samples.
 
     Raises:
         FormatError: when the file is none of them, or has no stack with a time.
@@ -173,7 +173,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
 
 
 def _from_trace(trace: StoredTrace) -> Samples:
-    """The stacks of a trace's calls; where no call has one, those of its samples."""
+    """The stacks of a trace's calls, or of its samples if no call has a stack."""
     columns = "start, process, thread, stack, function, coalesce(correlation, -1) AS correlation"
     called_in = f"""SELECT {columns} FROM launch_ids WHERE stack IS NOT NULL
         UNION ALL SELECT {columns} FROM api WHERE stack IS NOT NULL"""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-#: How late (ns) a call may begin whose thread was interrupted on its way there.
+#: Maximum delay (ns) of a call whose thread was interrupted on its way there.
 _LATE = 20_000
-#: What became of a stack.
+#: Outcome of matching a stack.
 MATCHED, AMBIGUOUS, ALONE, FOREIGN = 1, 2, 3, 4
 
 
@@ -95,7 +95,7 @@ def match(ours: Column, theirs: Column, allowed: _MatchWindow, *, ordered: bool)
 def _by_order(
     call: Column, state: Column, calls: int, ours: Column, theirs: Column, allowed: _MatchWindow
 ) -> None:
-    """Match what is between sure pairs, or between long pauses, where both sides have as many."""
+    """Match the remaining stacks between sure pairs, or between long pauses, where both sides have equally many."""
     sure = np.flatnonzero(state == MATCHED)
     if bool((np.diff(call[sure]) <= 0).any()):  # never of one thread: leave it
         return

@@ -28,7 +28,7 @@ NO_STACK = "[no host stack]"
 _UNSURE = "[host stack ambiguous]"
 NO_CALL = "[launch not recorded]"
 _PENDING = "[GPU_Launch_Pending]"
-#: Frames that say nothing.
+#: Uninformative frames.
 DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main", "<no-symbol>"))
 
 
@@ -83,7 +83,7 @@ class Merged:
         return lines
 
     def _pending(self) -> Column:
-        """Stacks whose launch is not in the GPU trace, or left nothing there."""
+        """Stacks whose launch is not in the GPU trace, or left no work there."""
         worked = np.zeros(len(self.calls) + 1, bool)
         worked[self.work.call] = True
         idle = (self.state == MATCHED) & ~worked[self.call]
@@ -91,7 +91,7 @@ class Merged:
         return waiting
 
     def _stack_of_work(self) -> Column:
-        """The stack of each piece of work; -1 none was taken, -2 ambiguous, -3 its launch is not in the trace."""
+        """The stack of each piece of work; -1: none was taken, -2: ambiguous, -3: its launch is not in the trace."""
         of_call = np.full(len(self.calls) + 1, -1, np.int64)
         of_call[self._unsure_calls()] = -2
         matched = self.state == MATCHED
@@ -101,7 +101,7 @@ class Merged:
         return found
 
     def _unsure_calls(self) -> Column:
-        """Calls without a stack that an ambiguous stack may belong to."""
+        """Calls without a stack to which an ambiguous stack may belong."""
         if self.clock is None or not (self.state == AMBIGUOUS).any():
             return np.empty(0, np.int64)
         free = np.ones(len(self.calls), bool)
@@ -166,7 +166,7 @@ class Merged:
         return int(self.samples.time.max() - self.samples.time.min()) if len(self.samples) else 0
 
     def counts(self) -> dict[str, int]:
-        """Outcome for stacks and launches, counted."""
+        """Outcome for stacks and launches, as counts."""
         state = {name: int((self.state == value).sum()) for name, value in
                  (("matched", MATCHED), ("ambiguous", AMBIGUOUS), ("alone", ALONE), ("foreign", FOREIGN))}  # fmt: skip
         return {"stacks": len(self.samples), **state, "launches": len(self.calls), "work": len(self.work)}
@@ -282,7 +282,7 @@ def merge(samples: Samples, trace: StoredTrace, tolerance_ns: int = 10_000_000) 
 
 
 def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> Column:
-    """The trace's process of every sample, -1 for none; where no pid fits and each side has one process, that one."""
+    """The trace process of each sample, -1 for none; if no pid matches and each side has one process, that one."""
     known = inputs.pids_of(trace)
     pids, place = np.unique(samples.pid, return_inverse=True)
     found = np.array([known.get(pid, -1) for pid in pids.tolist()] or [-1], np.int64)
@@ -290,7 +290,9 @@ def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> C
     if (found < 0).all() and len(pids) == 1 and len(active) == 1:
         found[:] = active[0]
     processes: Column = found[place.ravel()] if len(samples) else np.empty(0, np.int64)
-    if bool((samples.pid == samples.tid).all()):  # perf without pids: a thread's id may still say whose it is
+    if bool(
+        (samples.pid == samples.tid).all()
+    ):  # perf without pids: a thread's id may still identify its process
         pairs = {
             thread: process
             for process, thread in zip(calls.process.tolist(), calls.thread.tolist(), strict=True)
@@ -301,7 +303,7 @@ def _processes(samples: Samples, trace: StoredTrace, calls: LaunchingCalls) -> C
 
 
 def _threads_tell(samples: Samples, calls: LaunchingCalls, own: Column) -> bool:
-    """Whether thread ids say which stack can belong to which call: some profilers write the pid in their place."""
+    """Whether thread ids identify which stack can belong to which call: some profilers write the pid instead."""
     ours, theirs = np.unique(samples.tid[own]), np.unique(calls.thread)
     return bool(np.isin(ours, theirs).all()) and (len(ours) >= len(theirs) or len(theirs) == 1)
 
@@ -333,7 +335,7 @@ def _sequences(
     moments: Column,
     threaded: bool,
 ) -> list[tuple[Column, Column]]:
-    """Stacks and calls that can be pairs, each sorted by time: of one process and function, and of one thread."""
+    """Stacks and calls that can be pairs, sorted by time: of one process and function, and of one thread."""
     ours = [process, group] + ([samples.tid] if threaded else [])
     theirs = [calls.process, call_group] + ([calls.thread] if threaded else [])
     number = np.zeros(len(samples) + len(calls), np.int64)

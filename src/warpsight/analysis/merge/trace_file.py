@@ -26,9 +26,9 @@ Column = NDArray[Any]
 
 _CALLS = ("launch", "api")
 _WORK = ("kernel", "memcpy", "memset")
-#: What identifies a call in its table.
+#: Columns that identify a call in its table.
 _KEY = ("process", "thread", "start", "correlation")
-#: Of a manifest, what the writer of a trace says itself.
+#: Manifest entries that the trace writer fills in itself.
 _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 
@@ -60,7 +60,7 @@ def write(
 
 
 def _stack_ids(merged: Merged, writer: TraceWriter) -> Column:
-    """The trace's stack of each call, 0 for none; one more place for work without a call."""
+    """The trace's stack of each call, 0 for none; one extra entry for work without a call."""
     matched = merged.state == MATCHED
     number = merged.samples.stack[matched]
     ids = np.zeros(len(merged.samples.stacks), np.int64)
@@ -103,7 +103,7 @@ def _numbers(rows: pa.Table, names: tuple[str, ...]) -> list[Column]:
 
 
 def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
-    """The outcome for the stacks, so that the trace itself says which of its stacks were added later."""
+    """The outcome for the stacks, recorded in the trace so that it shows which stacks were added later."""
     counts = merged.counts()
     base = {"source": "merge", "kind": "stack"}
     text = f"host stacks were merged from {origin}: {counts['matched']:,} of {counts['stacks']:,} found their launch"
@@ -121,7 +121,7 @@ def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy what is beside the tables of a trace: cubins, sources."""
+    """Copy the files next to a trace's tables: cubins, sources."""
     for item in source.iterdir():
         if item.name.startswith((".", "table=")) or item.name in (manifest.FILE, "raw"):
             continue

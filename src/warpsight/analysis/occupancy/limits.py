@@ -14,16 +14,16 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """Limits per multiprocessor, and the units in which it hands resources out."""
+    """Limits per multiprocessor, and the units in which it allocates resources."""
 
     threads: int
     blocks: int
     registers: int
     shared: int
-    #: Bytes of shared memory the driver keeps for itself in every block.
+    #: Bytes of shared memory that the driver reserves in every block.
     reserved: int
     shared_unit: int
-    #: Parts of the multiprocessor with registers of their own; a warp stays in one.
+    #: Number of register partitions of the multiprocessor; a warp stays in one.
     partitions: int = 4
     register_unit: int = 256
     warp: int = 32
@@ -96,7 +96,7 @@ def blocks_per_multiprocessor(
 
 
 def _by_registers(of: OccupancyLimits, warps: int, registers: int) -> int:
-    """Registers are given to warps in units; a warp's are in one part of the multiprocessor."""
+    """Blocks limited by registers, which are allocated to warps in units; a warp's are in one partition of the multiprocessor."""
     per_warp = -(-registers * of.warp // of.register_unit) * of.register_unit
     if not per_warp:
         return of.blocks

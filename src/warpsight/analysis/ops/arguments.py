@@ -19,7 +19,7 @@ _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList",
 
 
 class Unknown(Exception):
-    """The file lacks something that a model needs; the text names it."""
+    """The file lacks something that a model needs; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Tensor:
 
     @property
     def distinct(self) -> int:
-        """Elements that differ in memory: those a stride of 0 repeats, or that overlap, count once."""
+        """Elements that differ in memory: those repeated by a stride of 0, or overlapping, count once."""
         if self.strides is None or len(self.strides) != len(self.shape) or 0 in self.shape:
             return self.numel
         own = [(n, abs(s)) for n, s in zip(self.shape, self.strides, strict=True) if s]
@@ -66,7 +66,7 @@ class Tensor:
         return found
 
 
-#: A tensor, a list of tensors, or the text of a number or list of numbers; "" is none.
+#: A tensor, a list of tensors, or a number or list of numbers as a string; "" means none.
 Argument = Tensor | tuple[Tensor, ...] | str
 
 
@@ -117,7 +117,7 @@ class Call:
         return found
 
     def text(self, place: int) -> str:
-        """The value at a place as text, "" for None.
+        """The value at a position as a string, "" for None.
 
         Raises:
             Unknown: when the file holds no values.
@@ -135,7 +135,7 @@ class Call:
             return None
 
     def flag(self, place: int) -> bool:
-        """The truth value at a place; None is false."""
+        """The boolean at a position; None is false."""
         return self.text(place).lower() in ("true", "1")
 
     def number(self, place: int) -> float | None:
@@ -154,13 +154,13 @@ class Call:
             return None
 
     def flags(self, place: int) -> tuple[bool, ...] | None:
-        """The list of truth values at a place, None for None."""
+        """The list of booleans at a position, None for None."""
         text = self.text(place).strip("[]")
         return tuple(part.strip().lower() == "true" for part in text.split(",")) if text.strip() else None
 
 
 class _Raw(msgspec.Struct):
-    """What table op keeps of a row's arguments beside its shapes, as JSON."""
+    """The arguments that table op keeps besides a row's shapes, as JSON."""
 
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input type")
     strides: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="Input Strides")
@@ -209,7 +209,7 @@ def _decoded(raw: bytes) -> list[Any]:
 
 
 def _argument(shape: object, kind: object, stride: object, value: object, typed: bool) -> Argument:
-    """One argument. Without types a shape without dimensions may be a number's: it counts as none."""
+    """One argument. Without types, an empty shape may belong to a number, so it counts as none."""
     numbers = shape if isinstance(shape, list) else []
     if numbers and all(isinstance(one, list) for one in numbers):
         return _listed(numbers, stride if isinstance(stride, list) else [])

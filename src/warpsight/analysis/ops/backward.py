@@ -44,7 +44,7 @@ class Backward:
 
 
 def of_operators(trace: StoredTrace, ops: Operators) -> Backward:
-    """Which forward operator each backward operator belongs to, kept while the trace is open."""
+    """The forward operator of each backward operator, cached while the trace is open."""
     return trace.kept.get("backward", lambda: _joined(trace, ops))
 
 
@@ -69,7 +69,7 @@ def _flags(ops: Operators, of_call: list[bool]) -> Column:
 
 
 def _of_nodes(trace: StoredTrace, ops: Operators, nodes: Column, made: Column) -> Column:
-    """The forward operator of each node: by the thread that made it, and its number there."""
+    """The forward operator of each node, by the thread that created it and its number there."""
     ranges = ops.ranges
     threads = ranges.group
     number = ops.forward_thread[nodes]
@@ -88,7 +88,7 @@ def _of_nodes(trace: StoredTrace, ops: Operators, nodes: Column, made: Column) -
 
 
 def _by_number(ops: Operators, nodes: Column, made: Column) -> Column:
-    """Of the operators of one thread with each node's number, the last that began before the node; -1 none."""
+    """For each node, the last operator of one thread with the node's number that began before it; -1 if none."""
     start, sequence = ops.ranges.start, ops.sequence
     order = made[np.lexsort((start[made], sequence[made]))]
     # Numbers in the upper, order of begin in the lower part of one key.
@@ -116,7 +116,7 @@ def _thread(
 
 
 def _arrows(trace: StoredTrace, ops: Operators) -> tuple[Column, Column]:
-    """The operators at the ends of Kineto's arrows; some of them are enough to tell threads apart."""
+    """The operators at the ends of Kineto's arrows; a few are enough to tell threads apart."""
     if not trace.count("flow"):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     sql = "SELECT process, from_correlation, to_correlation FROM flow WHERE kind = 'forward-backward' LIMIT 100000"
@@ -131,7 +131,7 @@ def _arrows(trace: StoredTrace, ops: Operators) -> tuple[Column, Column]:
 
 
 def _accumulations(ops: Operators, forward: Column, accumulation: Column) -> None:
-    """AccumulateGrad runs right after the node that made the gradient: it belongs to the last node before it on its thread."""
+    """AccumulateGrad runs right after the node that computed the gradient: assign it to the node before it on its thread."""
     wanted = np.flatnonzero(accumulation & (forward < 0))
     if not len(wanted):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Our name → bytes of an element. Two fp4 numbers share a byte; a shape counts pairs of them.
+#: Our name → bytes per element. Two fp4 numbers share a byte; a shape counts pairs of them.
 SIZES = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "fp4x2": 1,
     "fp8": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
@@ -32,27 +32,27 @@ _ORDER = (*_INTEGERS, "fp8", "fp16", "bf16", "fp32", "fp64", "complex32", "compl
 
 
 def named(text: str) -> str:
-    """Our name of a type in `Input type`, "" for one that is unknown or no tensor's."""
+    """Our name for a type in `Input type`, "" for an unknown one or one that is not a tensor's."""
     return _NAMES.get(text, "")
 
 
 def numbered(number: int | None) -> str:
-    """Our name of a c10::ScalarType, "" when it is unknown."""
+    """Our name for a c10::ScalarType, "" if unknown."""
     return "" if number is None else _NUMBERS.get(number, "")
 
 
 def size(name: str) -> int | None:
-    """Bytes of an element, None when the type is unknown."""
+    """Bytes per element, None if the type is unknown."""
     return SIZES.get(name)
 
 
 def is_complex(name: str) -> bool:
-    """Whether elements have two parts."""
+    """Whether the type is complex."""
     return name.startswith("complex")
 
 
 def is_integer(name: str) -> bool:
-    """Whether elements are integers or truth values."""
+    """Whether the type is an integer or boolean."""
     return name in _INTEGERS
 
 

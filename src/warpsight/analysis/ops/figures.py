@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
-#: Words of kernels that multiply floats as TF32, and of those that do not.
+#: Substrings in names of kernels that multiply floats as TF32, and of those that do not.
 _TF32 = re.compile(r"tf32|tensorop_s\d|s1688|s168816", re.IGNORECASE)
 _FP32 = re.compile(r"sgemm|scudnn|simt|_f32f32_f32f32|gemv|gemmSN|ffma", re.IGNORECASE)
 
@@ -104,7 +104,7 @@ def of_trace(trace: StoredTrace, rows: Rows) -> Figures:
 
 
 def owned(trace: StoredTrace, ops: Operators, rows: Rows) -> _Owned:
-    """The device work of the operators; each piece belongs to the innermost one open when its call began."""
+    """The device work of the operators; each piece belongs to the innermost operator open when its call began."""
     work = device_work.load(trace, Rows(None, None, rows.devices, rows.streams, rows.processes))
     issued, call = calls.of_work(trace, work, api=True)
     owner = np.full(len(work), -1, np.int64)
@@ -166,7 +166,7 @@ def _each(ops: Operators, values: list[Any]) -> Column:
 def _with_children(
     ops: Operators, values: Column, counted: Column, from_children: Column, own: Column, total: Column
 ) -> tuple[Column, Column]:
-    """A column, with the sum of what counts inside for `from_children`; and the time of the work that each value describes."""
+    """A column, plus the sum over inner operators for `from_children`; and the time of the work that each value describes."""
     known = ~np.isnan(values)
     counts = counted & known
     below = ops.inside(np.where(counts, values, 0.0))
@@ -177,7 +177,7 @@ def _with_children(
 
 
 def _counted(ops: Operators, estimates: list[Estimate], launched: Column) -> Column:
-    """Which operators count in sums, so that every piece of work is taken once.
+    """Which operators to include in sums, so that each piece of work counts once.
 
     Innermost first. An operator that launched work counts when its model knows it; a product, convolution or attention not when
     one of these counts inside it. One that launched nothing counts when there is work inside that no model knows, and what
@@ -188,7 +188,8 @@ def _counted(ops: Operators, estimates: list[Estimate], launched: Column) -> Col
     )
     known, matrix, moving = family > 0, family == 3, family == 2
     counted = np.zeros(len(ops), bool)
-    below = np.zeros((3, len(ops)), np.int64)  # what counts inside: matrix, other but moving, moving
+    # Counts of inner operators that count: matrix, other except moving data, moving data.
+    below = np.zeros((3, len(ops)), np.int64)
     unknown = np.where(known, 0, launched)  # pieces of work inside, or its own, that nothing counts
     outermost = np.flatnonzero(ops.parent < 0)
     for level in [*ops.depth, outermost]:
@@ -226,7 +227,7 @@ def _least(
     flops: Column,
     count: Column,
 ) -> tuple[Column, Column]:
-    """The times, in ns, that the peaks of each operator's device would need for its operations and for its bytes."""
+    """The times, in ns, that each operator's operations and bytes would take at its device's peaks."""
     known = peaks.of_trace(trace)
     if not known or not len(ops):
         return np.where(flops == 0, 0.0, np.nan), np.full(len(ops), np.nan)
@@ -253,7 +254,7 @@ def _least(
 
 
 def _devices(ops: Operators, found: _Owned, chosen: Column) -> Column:
-    """The device an operator's work ran on, -1 none; of several the one with the greatest id."""
+    """The device an operator's work ran on, -1 if none; the one with the greatest id if there are several."""
     ids, place = found.work.device_index()
     number = np.array([-1 if one is None else one for one in ids] or [-1], np.int64)[place[chosen]]
     device = np.full(len(ops), -1, np.int64)
@@ -266,7 +267,7 @@ def _devices(ops: Operators, found: _Owned, chosen: Column) -> Column:
 def _float_rates(
     trace: StoredTrace, ops: Operators, found: _Owned, chosen: Column, rate: Column, tensor_floats: Column
 ) -> Column:
-    """Rates of products of floats, where a device has TF32: what the names of the kernels say, NaN where they do not."""
+    """Rates of float products on devices with TF32, as the kernels' names imply; NaN if they do not."""
     names = names_of.texts(trace, "name")
     used = np.unique(found.work.name_id[chosen])
     said = []

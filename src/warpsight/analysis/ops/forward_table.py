@@ -1,4 +1,4 @@
-"""Forward operators with what their backward did: `stats ops --by forward`."""
+"""Forward operators with the cost of their backward pass: `stats ops --by forward`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def by_forward(found: Figures, joined: Backward, chosen: Column) -> pa.Table:
     names, group = np.unique(name[forward].astype(str), return_inverse=True)
     of = np.full(len(ops), -1, np.int64)
     of[forward] = group
-    # A node inside a node of the same forward (the evaluation and what it calls) counts once; so does recomputation.
+    # A node inside a node of the same forward pass (the evaluation and what it calls) counts once, as does recomputation.
     origin = joined.origin
     work = np.flatnonzero((origin >= 0) & (of[np.maximum(origin, 0)] >= 0))
     count = len(names)

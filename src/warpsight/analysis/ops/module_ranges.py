@@ -26,14 +26,14 @@ _OPEN = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class RangeModules:
-    """Ranges of modules, the tree they make, and the node of each range."""
+    """Ranges of modules, their tree, and the node of each range."""
 
     ranges: Ranges
     tree: ModuleTree
     node: Column
 
     def at(self, process: Column, thread: Column, moment: Column) -> Column:
-        """The node that ran on threads at moments, -1 none."""
+        """The node running on each thread at each moment, -1 if none."""
         place = self.ranges.at(process, thread, moment)
         found: Column = np.where(place >= 0, self.node[np.maximum(place, 0)], -1)
         return found
@@ -93,7 +93,7 @@ def _outer(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-#: (process, name) of a module → those around it, outermost first.
+#: (process, name) of a module → its ancestors, outermost first.
 _Paths = dict[tuple[int, int], list[tuple[int, int]]]
 
 
@@ -116,7 +116,7 @@ def _nodes(ranges: Ranges, modules: dict[int, Module], usual: _Paths) -> tuple[M
 
 
 def _usual(tree: ModuleTree, runs: Column) -> _Paths:
-    """Where instances that run outermost somewhere run inside of others, where they do so most often.
+    """The most frequent parent of instances that also run as outermost.
 
     A checkpoint runs a module again on an autograd thread, where nothing is around it: it is still the same part of the model.
     """
@@ -135,7 +135,7 @@ def _usual(tree: ModuleTree, runs: Column) -> _Paths:
 
 
 def count(found: RangeModules, rows: Rows) -> None:
-    """Count how often each module ran, and its time on the host, in the selected time and processes."""
+    """Count the runs of each module, and its time on the host, in the selected time and processes."""
     ranges = found.ranges
     chosen = np.ones(len(ranges), bool)
     if rows.begin is not None:

@@ -1,4 +1,4 @@
-"""Modules found in Python stacks: a `forward` that torch.nn.Module called.
+"""Modules found in Python stacks: a `forward` called by torch.nn.Module.
 
 A stack has classes and the lines that call them, not instances: modules that one line of a loop calls are one node.
 """
@@ -67,7 +67,7 @@ def load(trace: StoredTrace) -> StackModules | None:
 
 
 def _module(kind: str, function: str, called: bool) -> Module | None:
-    """The module that a frame is the forward of."""
+    """The module whose forward a frame is."""
     if kind == "marker" and function.startswith(PREFIX):
         return named(function)
     own, dot, method = function.rpartition(".")
@@ -77,7 +77,7 @@ def _module(kind: str, function: str, called: bool) -> Module | None:
 
 
 def _with_number(tree: ModuleTree, above: int, module: Module) -> Module:
-    """A module with its number among those of its class below the same node, when the stack has no instance."""
+    """A module with its index among the modules of its class below the same node, when the stack has no instance."""
     if module.name:
         return module
     number = sum(

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
-#: What torch's profiler calls the range of a module, and its number among the instances of its class.
+#: The name that torch's profiler gives to a module's range, and its number among the instances of its class.
 PREFIX = "nn.Module: "
 _INSTANCE = re.compile(r"^(.*?)(?:_(\d+))?$", re.DOTALL)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 @dataclass(frozen=True)
 class Module:
-    """A node: its name, its class, its number among instances of the class where one is known."""
+    """A node: its name, its class, and its number among instances of the class, if known."""
 
     name: str
     kind: str
@@ -52,7 +52,7 @@ class ModuleTree:
     module: list[Module] = field(default_factory=list)
     calls: list[int] | None = None
     host: list[int] | None = None
-    #: What distinguishes each node from others below the same one.
+    #: What distinguishes each node from its siblings.
     keys: list[Any] = field(default_factory=list)
     _numbers: dict[Any, int] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class ModuleTree:
         return len(self.parent)
 
     def node(self, parent: int, key: object, module: Module) -> int:
-        """The number of a node below another, made when it is new; `key` distinguishes it from others there."""
+        """The number of a child node, created if new; `key` distinguishes it from its siblings."""
         number = self._numbers.setdefault((parent, key), len(self.parent))
         if number == len(self.parent):
             self.parent.append(parent)
@@ -69,7 +69,7 @@ class ModuleTree:
         return number
 
     def ordered(self, weight: Column) -> tuple[list[int], list[int]]:
-        """All nodes in preorder, the heaviest first, and their depths in that order."""
+        """All nodes in preorder, heaviest first, and their depths in that order."""
         children: dict[int, list[int]] = {}
         for node in sorted(range(len(self)), key=lambda node: (-weight[node], node)):
             children.setdefault(self.parent[node], []).append(node)
@@ -82,7 +82,7 @@ class ModuleTree:
         return order, depth
 
     def path(self, node: int) -> list[int]:
-        """A node and those around it, innermost first."""
+        """A node and its ancestors, innermost first."""
         out = []
         while node >= 0:
             out.append(node)
@@ -90,7 +90,7 @@ class ModuleTree:
         return out
 
     def summed(self, own: Column) -> Column:
-        """The sum of each node and all inside it: nodes come after those around them."""
+        """The sum of each node and its descendants: nodes come after their ancestors."""
         total: Column = own.copy()
         for node in range(len(self) - 1, -1, -1):
             if self.parent[node] >= 0:

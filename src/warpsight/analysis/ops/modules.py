@@ -36,7 +36,7 @@ _FIGURES = """calls:int64 host:int64:ns kernels:int64 device_own:int64:ns device
 
 @dataclass(frozen=True)
 class _Placed:
-    """Device work on modules: the tree, the node of each piece of work (-1 none), and which pieces are of backward."""
+    """Device work assigned to modules: the tree, the node of each piece of work (-1 if none), and which pieces are backward."""
 
     tree: ModuleTree
     node: Column
@@ -44,7 +44,7 @@ class _Placed:
 
 
 def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
-    """Device time (own, with the modules inside, and backward's part of it), host time and operations of each module.
+    """Device time (own, including inner modules, and the backward part of it), host time and operations of each module.
 
     Args:
         trace: The trace.
@@ -73,7 +73,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
 
 
 def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _Placed | None:
-    """Assign every piece of device work to a module; None when the trace knows no modules."""
+    """Assign every piece of device work to a module; None when the trace has no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
     node_of = joined.node[owned] if len(found.ops) else np.full(len(owned), -1)
@@ -97,7 +97,7 @@ def place(trace: StoredTrace, found: Figures, joined: Backward, rows: Rows) -> _
 def _of_forward(
     found: Figures, joined: Backward, source: RangeModules | StackModules, owner: Column
 ) -> Column:
-    """The modules of the forwards of operators in backward; of a forward that is in backward itself, of its own forward."""
+    """The modules of the forward operators of backward work; a forward operator run in backward takes that of its own forward."""
     ops = found.ops
     origin = joined.origin[owner]
     out = np.full(len(owner), -1, np.int64)
@@ -117,7 +117,7 @@ def _of_forward(
 
 
 def _sums(found: Figures, placed: _Placed) -> dict[str, Column]:
-    """What each node has of its own: pieces of work, their time, backward's part of it, and operations (NaN: none known)."""
+    """The totals of each node itself: pieces of work, their time, the backward part of it, and operations (NaN: unknown)."""
     held, count = found.owned, len(placed.tree)
     chosen = np.flatnonzero(held.counts & (placed.node >= 0))
     node = placed.node[chosen]
@@ -131,7 +131,7 @@ def _sums(found: Figures, placed: _Placed) -> dict[str, Column]:
 
 
 def _operations(found: Figures, placed: _Placed, count: int) -> tuple[Column, Column]:
-    """Operations by node, and how many operators they are of: each that counts is where its first piece of work is."""
+    """Operations by node, and the number of operators they come from: each counts at the node of its first piece of work."""
     held = found.owned
     inside = np.flatnonzero((held.owner >= 0) & held.counts)
     counts = found.ops.nearest(found.counted)[held.owner[inside]]
@@ -186,7 +186,7 @@ def _values(
 
 
 def _by_class(found: Figures, placed: _Placed) -> pa.Table:
-    """All instances of a class together; of instances inside each other the outer one's total counts."""
+    """All instances of a class combined; for nested instances, only the outer total counts."""
     tree, sums = placed.tree, _sums(found, placed)
     kinds = list(dict.fromkeys(module.kind for module in tree.module))
     number = {kind: place for place, kind in enumerate(kinds)}
@@ -229,7 +229,7 @@ def _matching(trace: StoredTrace, made: pa.Table, pattern: str | None, by: str) 
 
 
 def largest(made: pa.Table, count: int) -> pa.Table:
-    """The rows of a tree with the most device time; no module is among them without those around it."""
+    """The rows of a tree with the most device time, together with their ancestors."""
     if "depth" not in made.column_names or count >= len(made):
         return made.slice(0, count)
     total = made["device_total"].to_numpy()

@@ -97,7 +97,7 @@ class _Groups:
     first: list[int]
 
     def labels(self, found: Figures, by: str) -> dict[str, list[str]]:
-        """The columns that name each group."""
+        """The columns that identify each group."""
         if by == "family":
             return {"family": _models(found, self)}
         names = [found.ops.calls[i].name for i in self.first]
@@ -110,7 +110,7 @@ class _Groups:
 
 
 def _groups(found: Figures, by: str) -> _Groups:
-    """Distinct calls with equal labels are one group: strides and arguments that no model looks at do not matter."""
+    """Distinct calls with equal labels form one group: strides and arguments that no model uses do not matter."""
     numbers: dict[Any, int] = {}
     first: list[int] = []
     of_call = np.zeros(len(found.ops.calls), np.int64)
@@ -130,7 +130,7 @@ def _groups(found: Figures, by: str) -> _Groups:
 
 
 def _models(found: Figures, groups: _Groups) -> list[str]:
-    """What judged each group: its family; `children`; or `unknown` when nothing is known of any call."""
+    """The model that estimated each group: its family; `children`; or `unknown` if nothing is known about any call."""
     count = len(groups.first)
     known = np.zeros(count, bool)
     known[groups.of_call[[i for i, one in enumerate(found.estimates) if one.known]]] = True
@@ -143,7 +143,7 @@ def _models(found: Figures, groups: _Groups) -> list[str]:
 
 
 def shapes(call: Call) -> str:
-    """The shapes of a call's tensors, as `512×256, 256×384`; lists in brackets, a tensor without dimensions is `·`."""
+    """The shapes of a call's tensors, as `512×256, 256×384`; lists in brackets, zero-dimensional tensors as `·`."""
     return ", ".join(text for one in call.arguments if (text := _shape(one)))
 
 
@@ -162,7 +162,7 @@ def types(call: Call) -> str:
 
 
 def _columns(found: Figures, chosen: Column, groups: _Groups) -> dict[str, Any]:
-    """The figures of each group, of the chosen operators."""
+    """The figures of each group, for the selected operators."""
     ops, count = found.ops, len(groups.first)
     group = groups.of_call[ops.call] if len(ops) else np.zeros(0, np.int64)
     mine = np.zeros(len(ops), bool)
@@ -175,7 +175,7 @@ def _columns(found: Figures, chosen: Column, groups: _Groups) -> dict[str, Any]:
         return np.bincount(group[among], values[among].astype(np.float64), count)
 
     def known(values: Column, also: Column) -> tuple[Column, Column]:
-        """Sums of the known estimates of work on the device, and of the time of that work."""
+        """Sums of the known estimates of device work, and of the time of that work."""
         there = outer & ~np.isnan(values) & (also > 0)
         return summed(np.nan_to_num(values), there), summed(also, there)
 
@@ -201,7 +201,7 @@ def _columns(found: Figures, chosen: Column, groups: _Groups) -> dict[str, Any]:
 
 
 def _host_self(found: Figures) -> Column:
-    """Length of each operator without those inside it."""
+    """Duration of each operator without its inner operators."""
     ops = found.ops
     length = ops.ranges.end - ops.ranges.start
     inner = np.flatnonzero(ops.parent >= 0)
@@ -215,7 +215,7 @@ def _host_self(found: Figures) -> Column:
 
 
 def _sums(found: Figures, values: Column, among: Column, group: Column, count: int) -> list[float | None]:
-    """Sums over calls with work on the device, over all calls where none has any; None where nothing is known."""
+    """Sums over calls with device work, or over all calls if none has any; None if nothing is known."""
     out: list[float | None] = [None] * count
     for there in (among & ~np.isnan(values), among & ~np.isnan(values) & (found.total > 0)):
         number = np.bincount(group[there], minlength=count)
@@ -234,7 +234,7 @@ def _share(least: Column, time: Column) -> list[float | None]:
 
 
 def _bounds(compute: list[float | None], memory: list[float | None]) -> list[str | None]:
-    """The roof each group is nearer to, None where one of them is not known."""
+    """The roof each group is closer to, None if one of the two is unknown."""
     return [
         None if a is None or b is None or a == b else "compute" if a > b else "memory"
         for a, b in zip(compute, memory, strict=True)
@@ -242,7 +242,7 @@ def _bounds(compute: list[float | None], memory: list[float | None]) -> list[str
 
 
 def _dtypes(found: Figures, groups: _Groups) -> list[str | None]:
-    """The element type of each group's arithmetic; several with commas between."""
+    """The element type of each group's arithmetic; several are separated by commas."""
     told: list[dict[str, None]] = [{} for _ in groups.first]
     for place, one in enumerate(found.estimates):
         if one.dtype:
@@ -264,7 +264,7 @@ def _findings(trace: StoredTrace, found: Figures, chosen: Column) -> tuple[Findi
 
 
 def _totals(found: Figures, chosen: Column) -> list[Finding]:
-    """Everything that counts, together."""
+    """The total of everything that counts."""
     counts = chosen[found.counted[chosen]]
     counts = counts[found.total[counts] > 0]
     flops = float(np.nansum(found.own_flops[counts]))
@@ -300,7 +300,7 @@ def _outside(found: Figures) -> list[Finding]:
 
 
 def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
-    """The operators that launched work without an estimate, and why; most device time first."""
+    """The operators that launched work without an estimate, and the reasons; most device time first."""
     unknown = np.array([not one.known for one in found.estimates], bool)[found.ops.call]
     covered = found.ops.nearest(found.counted) >= 0
     rows = chosen[(unknown & ~covered)[chosen] & (found.own[chosen] > 0)]
@@ -320,7 +320,7 @@ def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
 
 
 def _without_peaks(trace: StoredTrace, found: Figures) -> list[Finding]:
-    """Devices whose peaks are not known, so that there are no shares."""
+    """Devices with unknown peaks, for which no shares are given."""
     from warpsight.analysis.ops import peaks
 
     known = peaks.of_trace(trace)

@@ -51,7 +51,7 @@ class Peaks:
         return self.vector.get(name) if not matrix or name in ("fp32", "fp64") else None
 
 
-#: Types that run at the rate of another. Kernels convert small floats to fp32 before they compute with them.
+#: Types that run at another type's rate. Kernels convert small floats to fp32 before computing with them.
 _ON_MATRIX = {"uint8": "int8", "fp4x2": "fp4", "complex64": "fp32", "complex128": "fp64"}
 _ON_VECTOR = dict.fromkeys(("fp16", "bf16", "fp8"), "fp32")
 
@@ -81,7 +81,7 @@ _MI350X = _half(2306.9, fp32=144.2, fp64=72.1, int8=4613.7, fp8=4613.7, fp4=9227
 _MI355X = _half(2516.6, fp32=157.3, fp64=78.6, int8=5033.2, fp8=5033.2, fp4=10066.3)
 _B200 = _half(2250, tf32=1125, fp64=37, int8=4500, fp8=4500, fp4=9000)
 _GB200 = _half(2500, tf32=1250, fp64=40, int8=5000, fp8=5000, fp4=10000)
-#: Patterns of names (as drivers report them) in the order in which they are tried.
+#: Patterns of names (as drivers report them), tried in order.
 _TABLE = (
     _Known(r"\bB300", 8000, _half(2250, tf32=1125, fp8=4500, fp4=13500), {"fp32": 75, "fp64": 1.25}),
     _Known(r"\bGB200", 8000, _GB200, {"fp32": 80, "fp64": 40}),

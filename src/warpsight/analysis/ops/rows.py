@@ -1,4 +1,4 @@
-"""The operators of a trace as columns: their nesting, and the distinct call that each of them is."""
+"""The operators of a trace as columns: their nesting, and the distinct call of each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Operators:
         return self.ranges.parent
 
     def inside(self, values: Column) -> Column:
-        """The sum of a column over each operator and all inside it."""
+        """The sum of a column over each operator and its descendants."""
         before = np.zeros(len(self) + 1, values.dtype)
         np.cumsum(values, out=before[1:])
         rows = np.arange(len(self))
@@ -66,7 +66,7 @@ class Operators:
         return found
 
     def nearest(self, chosen: Column) -> Column:
-        """For each operator the innermost chosen one that contains it (possibly itself), or -1."""
+        """For each operator, the innermost chosen one that contains it (possibly itself), or -1."""
         found = np.where(chosen, np.arange(len(self)), -1)
         for level in reversed(self.depth):  # outermost first
             rows = level[found[level] < 0]
@@ -88,7 +88,7 @@ class Operators:
 
 
 def load(trace: StoredTrace) -> Operators:
-    """The operators of table `op`, kept while the trace is open."""
+    """The operators of table `op`, cached while the trace is open."""
     return trace.kept.get("operators", lambda: _load(trace))
 
 
@@ -123,7 +123,7 @@ def _load(trace: StoredTrace) -> Operators:
 
 
 def _arguments(codes: Column, texts: list[str]) -> tuple[Column, Column, list[arguments.CallDetails]]:
-    """For each row which of the listed arguments it has, and the thread of its forward.
+    """For each row, which of the listed arguments it has, and the thread of its forward operator.
 
     Attributes hold more than arguments, so several texts may say the same of them.
     """
@@ -144,7 +144,7 @@ def _calls(
     rest: Column,
     listed: list[arguments.CallDetails],
 ) -> tuple[Column, list[Call]]:
-    """For each row which distinct call it is, and the calls."""
+    """The distinct call of each row, and the calls."""
     if not len(name):
         return np.zeros(0, np.int64), []
     code, (names, shape, told) = device_work.numbered([name, shapes, rest])

@@ -1,8 +1,8 @@
-"""The critical path: the chain of work, calls and waits that the length of the recording is made of.
+"""The critical path: the chain of work, calls and waits that determines the length of the recording.
 
 Every point of the dependency graph (start and end of a call, end of device work) was released by the last of the things it
 waited for. Followed backwards from the last moment, these releases partition the recorded time: each nanosecond belongs to
-exactly one segment, with the cause why nothing could go on earlier. With an edge weighing the time it really took where it
+exactly one segment, with the reason why nothing could continue earlier. With an edge weighing the time it really took where it
 was the last, and nothing where it was not, the chain is the longest path of the graph (docs/explanation/critical-path.md).
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: What a segment can be, in words; the first are work on the device.
+#: Possible segments, in words; device work comes first.
 CAUSES = (
     "kernel", "copy", "fill", "launch latency", "gap in the stream", "waiting for an event",
     "waiting for the default stream", "gap in a graph", "waiting for a listed event", "host call", "host between calls",
@@ -40,7 +40,7 @@ CAUSES = (
 )  # fmt: skip
 #: The cause of a segment by the kind of its device node; a communication kernel is a kernel.
 _OF_NODE = np.array([0, 0, 1, 2, 5], np.int8)
-#: How the node's kinds are called in tables.
+#: Names of the node kinds in tables.
 _KINDS = ("kernel", "kernel", "copy", "set", "wait")
 #: The cause of a segment by the kind of its edge.
 _OF_EDGE = np.zeros(len(dependency.EDGES), np.int8)
@@ -50,7 +50,7 @@ for _edge, _cause in {
     dependency.HANDOVER: 13, dependency.START: 14,
 }.items():  # fmt: skip
     _OF_EDGE[_edge] = _cause
-#: Points of the chain whose segments are made at once: what is made on the way stays in the processor's cache.
+#: Number of chain points whose segments are computed together, so that intermediate results stay in the cache.
 _PIECE = 1 << 18
 #: Causes that mean the device worked.
 ON_DEVICE = frozenset((0, 1, 2))
@@ -183,13 +183,13 @@ def critical_path(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
 
 def _steady(trace: StoredTrace, rows: Rows) -> tuple[int, int]:
-    """Begin and end of the steady state of the main loop, ns; equal without one."""
+    """Start and end of the steady state of the main loop, ns; equal without one."""
     windows = [w for w in (one.window() for one in iterations.find(trace, rows)) if w is not None]
     return min((w[0] for w in windows), default=0), max((w[1] for w in windows), default=0)
 
 
 class Labels:
-    """Names of calls and device nodes: a text has a number, and each point the number of its text."""
+    """Names of calls and device nodes: each string has a number, and each point holds the number of its string."""
 
     def __init__(self, trace: StoredTrace, graph: DependencyGraph) -> None:
         """Read the names of the kernels, copies and functions."""
@@ -239,7 +239,7 @@ class Labels:
 
 
 def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
-    """What the path was made of from `begin` to `end`."""
+    """What the path consisted of from `begin` to `end`."""
     mine = slice(
         int(np.searchsorted(path.end, begin, "right")), int(np.searchsorted(path.begin, end, "left"))
     )
@@ -259,7 +259,7 @@ def _causes(path: CriticalPath, begin: int, end: int) -> pa.Table:
 
 
 def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
-    """Device work and calls by name: time on the path and altogether."""
+    """Device work and calls by name: time on the path and in total."""
     graph = path.graph
     work, calls, call = graph.work, graph.calls, graph.by_thread.call
     length = path.end - path.begin
@@ -316,7 +316,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
 
 
 def _host(trace: StoredTrace, path: CriticalPath) -> pa.Table:
-    """What host threads did on the path outside of calls."""
+    """What host threads did on the path between calls."""
     chosen = np.flatnonzero(path.cause == _BETWEEN)
     found: dict[str, int] = {}
     if len(chosen) and trace.count("sample"):

@@ -137,7 +137,7 @@ class _Builder:
         self.parts: list[tuple[Column, Column, Column]] = []
 
     def _placed(self, call: Column) -> Column:
-        """The place of each call on the threads, -1 for none."""
+        """The position of each call on the threads, -1 for none."""
         if not len(self.places):
             return np.full(len(call), -1, self.place)
         found: Column = self.places[call].astype(self.place, copy=False)
@@ -145,7 +145,7 @@ class _Builder:
         return found
 
     def _called(self, place: Column, otherwise: Column) -> Column:
-        """The start of the call at each place, and something else where there is none."""
+        """The start of the call at each place, with a substitute where there is none."""
         if not len(self.by_thread):
             return otherwise
         begun: Column = self.points.time[2 * place]  # of -1: anything, replaced
@@ -155,7 +155,7 @@ class _Builder:
     # -- device nodes and their order
 
     def line_up(self) -> None:
-        """Lay the nodes out per stream, with the waits of streams among them."""
+        """Arrange the nodes per stream, including the waits of streams."""
         work, waits = self.work, self.waits
         self.call = self._placed(host_calls.of_work(self.trace, work, api=True)[1])
         issue = issued(work.queue, self._called(self.call, work.start), self.call >= 0)
@@ -212,7 +212,7 @@ class _Builder:
         other_edges.default_stream_edges(self.lines, kinds, self.queues, len(work), self.edges, DEFAULT)
         if graphs is not None:
             first, second, contradicting = other_edges.graph_edges(self.trace, work, graphs[1])
-            previous[second] = -1  # its graph says what it waited for
+            previous[second] = -1  # its graph determines what it waited for
             self.edges.add(first, second, GRAPH)
             self.clamped += contradicting
         one, two, process, correlation = other_edges.listed_edges(self.trace, work)
@@ -222,7 +222,7 @@ class _Builder:
         self._release(previous)
 
     def _release(self, previous: Column) -> None:
-        """The parent of each device node: of all it waited for, what came last."""
+        """The parent of each device node: of everything it waited for, the last to finish."""
         count, base = len(self.start), self.place(2 * len(self.by_thread))
         called = self.node_call >= 0
         begun = (
@@ -257,7 +257,7 @@ class _Builder:
             self._add(base + source, base + target, kind)
 
     def _add(self, source: Column, target: Column, kind: Column | int) -> None:
-        """Keep edges where they are wanted, as narrow as their numbers allow."""
+        """Store requested edges, in the narrowest integers that fit."""
         if not self.with_edges:
             return
         kinds = kind if isinstance(kind, np.ndarray) else np.full(len(source), kind, np.int8)
@@ -307,7 +307,7 @@ class _Builder:
         )
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
-        # A wait for an event that was never recorded gives no dependency.
+        # A wait for an event that was never recorded adds no dependency.
         unknown = np.zeros(len(waits), bool)
         unknown[for_event[record < 0]] = True
         known = waits.of_the_host[~unknown[waits.of_the_host]]
@@ -330,7 +330,7 @@ class _Builder:
         return host.HostWaits(node[good].astype(np.int64), call[good].astype(np.int64), kind[good], unplaced)
 
     def _blocking(self) -> Column:
-        """Work whose call returned after it: copies that held their caller, and what the recorder saw blocking."""
+        """Work whose call returned after it: copies that blocked their caller, and calls that the recorder saw blocking."""
         held = model_waits.held_copies(self.trace, self.work)
         calls = self.waiting[self.waits.of(*BLOCKING_CALL)]
         calls = calls[calls >= 0]
@@ -346,7 +346,7 @@ class _Builder:
         return out
 
     def finish(self) -> DependencyGraph:
-        """Put both sides together."""
+        """Combine both sides."""
         time = self.points.time
         order = self.lines.order if self.with_edges else None
         recorded = self._recorded_nodes() if self.with_edges else None
@@ -363,7 +363,7 @@ class _Builder:
 
 
 def _waits(trace: StoredTrace, rows: Rows, work: Work) -> tuple[model_waits.Waits, model_waits.EventRecords]:
-    """The waits and event records of the chosen time and processes, with streams numbered as those of some work."""
+    """The waits and event records of the selected time and processes, with streams numbered as those of some work."""
     waits, records = model_waits.load(trace), model_waits.records(trace)
     keep = np.ones(len(waits), bool)
     if rows.begin is not None:
@@ -379,7 +379,7 @@ def _waits(trace: StoredTrace, rows: Rows, work: Work) -> tuple[model_waits.Wait
 
 
 def _floor(start: Column, begun: Column, ended: Column, called: Column) -> int:
-    """The usual time from a launch call's begin to its kernel's on an idle stream: the median over such launches."""
+    """The usual time from the start of a launch call to its kernel's start on an idle stream: the median of such launches."""
     idle = np.flatnonzero(called & (ended <= begun) & (start >= begun))
     if len(idle) >= _FEW:
         return int(np.median(start[idle] - begun[idle]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Nodes that a picture can show; also what bounds the transitive reduction, which is quadratic.
+#: Maximum number of nodes in a picture; also bounds the transitive reduction, which is quadratic.
 MOST_NODES = 5_000
 _COLORS = {"launch": "blue", "stream": "black", "host": "gray50", "call": "gray50", "event": "purple", "graph": "darkgreen",
            "default stream": "orange", "sync": "firebrick", "blocking call": "firebrick", "wait list": "purple",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Steps from a node of an executable graph to the graph whose edges are known.
+#: Maximum steps from a node of an executable graph to the graph with known edges.
 _GENERATIONS = 64
 #: cuStreamGetFlags and CUpti_ActivityStream: these streams wait for the legacy default stream, and it for them.
 BLOCKING_STREAM = 1
@@ -78,7 +78,7 @@ def stream_kinds(trace: StoredTrace, queues: tuple[Queue, ...]) -> _StreamKinds:
 
 
 def _numbers(queues: tuple[Queue, ...], rows: list[tuple[Any, ...]]) -> tuple[int, ...]:
-    """Numbers of the queues that rows of (process, device, context, stream, …) name."""
+    """Queue numbers of rows with (process, device, context, stream, …)."""
     columns = {
         name: np.array([-1 if row[place] is None else row[place] for row in rows], np.int64)
         for place, name in enumerate(("process", "device", "context", "stream"))
@@ -114,7 +114,7 @@ def _of_one_context(one: Queue, other: Queue) -> bool:
 
 
 def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -> Column:
-    """For each wait the record it waits for: the last one of the same event before it; -1 without one."""
+    """For each wait, the record it waits for: the last earlier one of the same event; -1 if there is none."""
     if not len(records) or not len(waits):
         return np.full(len(waits), -1, np.int64)
     keys = np.unique(np.concatenate([records.event, waits.event]), return_inverse=True)[1]
@@ -132,7 +132,7 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
 
 
 def graphs(trace: StoredTrace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
-    """Graph and graph node of each row of work, or 0; None for traces without graphs, which are most."""
+    """Graph and graph node of each row of work, or 0; None for traces without graphs, which is most of them."""
     tables = ("kernel", "memcpy", "memset")
     if not any(trace.has(table, column) for table in tables for column in ("graph", "graph_node")):
         return None
@@ -184,14 +184,14 @@ def graph_edges(trace: StoredTrace, work: Work, graph_node: Column) -> tuple[Col
 
 
 def _bridged(trace: StoredTrace, seen: set[int]) -> Column:
-    """Edges (from, to) between nodes that have rows, as pairs of node ids."""
+    """Edges (from, to) between nodes with rows, as pairs of node ids."""
     edges = trace.sql("SELECT DISTINCT from_node, to_node FROM graph_edge").fetchall()
     known = {node for edge in edges for node in edge}
     original = dict(
         trace.sql("SELECT graph_node, original FROM graph_node WHERE original IS NOT NULL").fetchall()
     )
     alias: dict[int, list[int]] = {}
-    for node in seen:  # a node of an executable graph stands for the nearest ancestor whose edges are known
+    for node in seen:  # a node of an executable graph takes the nearest ancestor with known edges
         root, steps = node, 0
         while root not in known and root in original and steps < _GENERATIONS:
             root, steps = original[root], steps + 1

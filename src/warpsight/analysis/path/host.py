@@ -22,17 +22,17 @@ from warpsight.model.work import Queue, distinct
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
 HANDOVER_SILENCE = 20_000
-#: Calls that wait for the device without saying so; only work that ended during the call counts.
+#: Calls that wait for the device implicitly; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
-#: A call so long (ns) waited if it returned so soon after the device's work: by share of its length, and ns.
+#: A call this long (ns) waited if it returned this soon after the device's work, as a share of its length or in ns.
 _LONG, _SOON, _WAKING = 500_000, 0.02, 100_000
-#: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
+#: Calls that wait explicitly, for files without wait records; those on one stream or event wait for one piece of work.
 _SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
 
 def index_type(count: int) -> type[np.signedinteger[Any]]:
-    """The narrowest integers that can number this many things: indices are half of a large graph."""
+    """The narrowest integers that can index this many items: indices are half of a large graph."""
     return np.int32 if count < 1 << 31 else np.int64
 
 
@@ -48,7 +48,7 @@ class Points:
     sequence: Column | None = None
 
     def following(self) -> Callable[[Column], Column]:
-        """A function from points to those after them on their threads, -1 at the last."""
+        """A function from points to their successors on the threads, -1 at the last."""
         if self.sequence is not None:
             after = np.full(len(self.time), -1, self.previous.dtype)
             known = np.flatnonzero(self.previous >= 0)
@@ -84,7 +84,7 @@ class Points:
 
 
 def _nested_order(time: Column, thread: Column) -> Column:
-    """Points by thread and time; at one moment ends come before begins, but never before their own start."""
+    """Points by thread and time; at equal times ends come before begins, but never before their own start."""
     rank = np.empty(len(time), np.int8)
     rank[0::2] = 1
     rank[1::2] = np.where(time[1::2] == time[0::2], 2, 0)
@@ -135,7 +135,7 @@ def _inside(by_thread: ByThread, time: Column) -> Column:
 
 
 def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column:
-    """For each point in time order, the latest point of the process's other threads at or before it; -1 if none."""
+    """For each point in time order, the latest point at or before it on the process's other threads; -1 if none."""
     owner = by_thread.thread[target >> 1]
     processes = np.array([process for process, _ in by_thread.threads])
     bounds = 2 * by_thread.edges
@@ -163,12 +163,12 @@ def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column
 
 @dataclass
 class HostWaits:
-    """Device nodes that calls waited for: `call` is a place on the threads, `kind` an edge kind."""
+    """Device nodes that calls waited for: `call` is a position on the threads, `kind` an edge kind."""
 
     node: Column
     call: Column
     kind: Column
-    #: Waits whose call is not in the trace, so that no thread is known.
+    #: Number of waits whose call is not in the trace, so that their thread is unknown.
     unplaced: int
 
 
@@ -260,6 +260,6 @@ def implicit_waits(
 
 
 def waits_implicitly(function: str) -> bool:
-    """Whether a function waits for the device before it does its work."""
+    """Whether a function waits for the device before doing its work."""
     found = _IMPLICIT.search(function) is not None and _NOT_IMPLICIT.search(function) is None
     return found and api_names.is_gpu_api(function)

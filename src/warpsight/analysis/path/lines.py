@@ -1,4 +1,4 @@
-"""The order of work on one stream: the work after which each piece began."""
+"""The order of work on one stream: the predecessor of each piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpsight.model.work import by_group, distinct
 
 Column = npt.NDArray[Any]
-#: Times of work that follows other work may overlap by so much (ns).
+#: Maximum overlap of consecutive work due to inaccurate times (ns).
 CLOSE = 1_000
 #: A time before all others.
 NEVER = np.iinfo(np.int64).min // 4
@@ -58,7 +58,7 @@ class Lines:
 
     @classmethod
     def of(cls, queue: Column, issue: Column, end: Column, queues: int) -> Lines:
-        """Line up nodes, which are in order of start."""
+        """Line up nodes, which are sorted by start."""
         order = by_group(queue, issue)
         whole = len(order) > 0 and bool((order[1:] > order[:-1]).all())
         sorted_queue = queue if whole else queue[order]
@@ -80,7 +80,7 @@ class Lines:
         return self.bounds[queue], self.bounds[queue + 1]
 
     def resolve(self) -> None:
-        """Find the latest ends anew: ends of waits become known step by step."""
+        """Recompute the latest ends: the ends of waits become known step by step."""
         for queue in self.queues:
             a, b = self.places(queue)
             places = np.arange(a, b, dtype=self.latest.dtype)
@@ -91,7 +91,7 @@ class Lines:
             self.latest[a:b] = places
 
     def before(self, queue: int, time: Column) -> Column:
-        """The node of a queue that ended last of all that were issued before each time; -1 without any."""
+        """For each time, the node of a queue that ended last among those issued earlier; -1 if there is none."""
         if not 0 <= queue < len(self.bounds) - 1 or self.bounds[queue] == self.bounds[queue + 1]:
             return np.full(len(time), -1, np.int64)
         a, b = self.places(queue)
@@ -157,7 +157,7 @@ class Lines:
 
 
 def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column, rounds: int = 64) -> Column:
-    """Give waits of streams the time at which they were over, and return the work each waited for on the other stream.
+    """Set the end time of stream waits, and return the work on the other stream that each waited for.
 
     A wait ends when everything before it on its own stream and the awaited work have ended; the latter may itself be a
     wait, so this is repeated until nothing changes. `node` are the waits' places among device nodes; `queue` and `when`

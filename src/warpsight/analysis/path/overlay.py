@@ -64,7 +64,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
         chain(graph.parent, int(np.argmax(graph.time)))[::-1].astype(np.int64) if len(graph) else path.point
     )
     base, count = graph.base, len(graph.work)
-    point = point[(point < base) | (point - base < count)]  # not waits of streams, which have no row
+    point = point[(point < base) | (point - base < count)]  # excludes stream waits, which have no row
     on_device = point >= base
     row = np.where(on_device, point - base, point // 2)
     at_end = on_device | (point % 2 == 1)  # where an arrow leaves

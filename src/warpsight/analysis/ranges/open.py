@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _ALL = Rows()
 _OPEN = np.iinfo(np.int64).max
-#: Stands for a duration that is null, and the code of a kind of range that no row has.
+#: Placeholder for a null duration, and the code of a kind of range that no row has.
 _ENDLESS, _NO_KIND = np.iinfo(np.int64).min, -2
 
 
@@ -77,7 +77,7 @@ class Ranges:
         return self._others(out, process, moment)
 
     def _others(self, out: Column, process: Column, moment: Column) -> Column:
-        """The start/end ranges of other threads, for moments in no range of their own thread."""
+        """The start/end ranges of other threads, for moments in no range of the thread itself."""
         common = np.flatnonzero(self.shared)
         left = np.flatnonzero(out < 0)
         if not len(common) or not len(left):
@@ -113,7 +113,7 @@ def load(trace: StoredTrace, source: str = "marker") -> Ranges:
 
 
 def selected(trace: StoredTrace, source: str, where: str, shared: str = "false") -> Ranges:
-    """The rows of table `marker` or `op` that a condition selects; `shared` marks those that hold for their whole process."""
+    """The rows of table `marker` or `op` that a condition selects; `shared` marks those that apply to their whole process."""
     sql = f"""SELECT process, thread, start, CASE WHEN duration IS NULL THEN {_OPEN} ELSE start + greatest(duration, 0) END AS e,
         coalesce(name_id, 0), {shared}
         FROM {source}_ids WHERE {where} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""
@@ -124,7 +124,7 @@ def selected(trace: StoredTrace, source: str, where: str, shared: str = "false")
 def arranged(
     process: Column, thread: Column, start: Column, end: Column, name: Column, shared: Column
 ) -> Ranges:
-    """Ranges of columns that are sorted by process, thread, begin, longer first."""
+    """Ranges from columns that are sorted by process, thread, begin, longer first."""
     code, (processes, threads) = device_work.numbered([process, thread])
     edges = np.searchsorted(code, np.arange(len(processes) + 1)) if len(code) else np.zeros(1, np.int64)
     groups = {
@@ -145,7 +145,7 @@ def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Co
         left = left[(end[found[left]] <= moment[left]) & (end[found[left]] < _OPEN)]
         if not len(left):
             return found
-        # A parent index below the group's first row is that of no parent.
+        # A parent index below the group's first row means no parent.
         found[left] = np.maximum(parent[found[left]], -1)
         left = left[found[left] >= 0]
 
@@ -162,7 +162,7 @@ def of_work(trace: StoredTrace, work: Work, source: str = "marker") -> tuple[Ran
 
 
 def of_calls(trace: StoredTrace, issued: Calls, call: Column, source: str) -> tuple[Ranges, Column]:
-    """The ranges, and for each call (by index) the innermost range at its start; -1 without one."""
+    """The ranges, and for each call (by index) the innermost range at its start, or -1."""
     ranges = load(trace, source)
     known = np.flatnonzero(call >= 0)
     out = np.full(len(call), -1, np.int64)
@@ -211,7 +211,7 @@ class Projection:
 
 
 def projected(trace: StoredTrace, rows: Rows) -> Projection:
-    """The device work of every range and of the ranges inside it."""
+    """The device work of every range and its inner ranges."""
     work = device_work.load(trace, rows, cut=False)
     source = "marker" if trace.count("marker") or not trace.count("op") else "op"
     found, place, _ = of_work(trace, work, source)

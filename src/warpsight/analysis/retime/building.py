@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 _ALL = Rows()
 _NEVER = np.iinfo(np.int64).min // 4
-#: Taken where a trace shows none (ns): from a launch call's end to its kernel, between two works of a stream.
+#: Defaults if a trace shows none (ns): from a launch call's end to its kernel, between two pieces of work on a stream.
 _LATENCY, _GAP = 5_000, 1_000
 _BETWEEN_NODES = (path.EVENT, path.DEFAULT, path.GRAPH, path.LISTED)
 
@@ -55,7 +55,7 @@ class _Building:
         self.count = len(graph.start)
 
     def made(self) -> Program:
-        """The program without the waits of its threads."""
+        """The program without its threads' waits."""
         graph, base = self.graph, self.base
         self._launches()
         self._streams()
@@ -113,7 +113,7 @@ class _Building:
         self.previous[two[beside]] = one[beside]
 
     def _others(self) -> None:
-        """Dependencies between nodes; the first of a node that has nothing before it in its stream takes that place."""
+        """Dependencies between nodes; a node without a predecessor in its stream takes the first one as its predecessor."""
         source, target, kind = self.edges
         chosen = np.flatnonzero(np.isin(kind, _BETWEEN_NODES))
         one, two = source[chosen].astype(np.int64) - self.base, target[chosen].astype(np.int64) - self.base
@@ -189,7 +189,7 @@ class _Building:
         return found
 
     def _busy_until(self) -> Column:
-        """For each node the end of the work of its device that began before it."""
+        """For each node, the end of earlier-started work on its device."""
         graph = self.graph
         work = np.flatnonzero(~self.is_wait)
         order = work[np.argsort(graph.start[work], kind="stable")]
@@ -209,7 +209,7 @@ class _Building:
         return np.where(self.place >= 0, function[self.place], 0)
 
     def _gaps(self, wait: Column, called: Column, arrived: Column) -> Column:
-        """The usual gap after the node before each, by the kinds of both; never longer than the recorded one."""
+        """The usual gap after each node's predecessor, by the kinds of both; never longer than the recorded one."""
         kind = self.graph.kind.astype(np.int64)
         pair = kind * 8 + np.where(self.previous >= 0, kind[self.previous], 0)
         queued = (self.previous >= 0) & ~self.is_wait
@@ -223,7 +223,7 @@ class _Building:
         return gap
 
     def _launchers(self) -> Column:
-        """By process the number of the thread that launched most of its work, -1 for none."""
+        """By process, the number of the thread that launched most of its work, -1 for none."""
         graph, thread = self.graph, self.graph.by_thread.thread
         out = np.full(int(graph.work.process.max(initial=0)) + 1, -1, np.int64)
         for number, times in enumerate(np.bincount(thread[self.place[self.place >= 0]]).tolist()):
@@ -256,7 +256,7 @@ class _Building:
         for number in distinct(launcher[launcher >= 0])[0].tolist():
             mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
-            # Not after what a call did inside of it, such as asking the system whether the device is done.
+            # Excludes time after calls made inside it, such as asking the system whether the device is done.
             calls = a + np.flatnonzero(own[a:b])
             ends = np.maximum.accumulate(self.returned[calls])
             at_call = np.searchsorted(ends, graph.start[mine], "right") - 1

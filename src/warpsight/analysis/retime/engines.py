@@ -14,14 +14,14 @@ from warpsight.model.work import COPY, distinct, numbered
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: Directions that one engine serves: over the bus, to the device or from it.
+#: Directions served by one engine each: over the bus, to the device or from it.
 _DIRECTIONS = ("HtoD", "DtoH")
 #: The time between two copies of an engine (ns).
 _GAP = 1_000
 
 
 def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
-    """The program in which a copy waits for the previous copy in its direction, if the recording has none that overlap."""
+    """The program with each copy waiting for the previous copy in its direction, if no recorded copies overlap."""
     graph = program.graph
     rows = np.flatnonzero(graph.work.kind == COPY)
     if len(distinct(graph.queue[rows])[0]) < 2:
@@ -45,7 +45,7 @@ def with_copy_engines(trace: StoredTrace, program: Program) -> Program:
         return program
     base = program.base
     lag = np.minimum(rest[good], _GAP)
-    # What the engine explains is no delay of its own.
+    # Delay explained by the engine is not a delay of the copy's own.
     delay = program.delay.copy()
     delay[two[good]] = np.minimum(delay[two[good]], rest[good] - lag)
     return program.but(

@@ -11,7 +11,7 @@ from warpsight.analysis.retime.program import Meetings, Program
 from warpsight.model.work import COMMUNICATION, distinct, numbered
 
 Column = npt.NDArray[Any]
-#: Kernels of one collective end this close to each other (ns), or within this share of the shortest of them.
+#: Kernels of one collective end this close together (ns), or within this share of the shortest of them.
 _CLOSE, _SHARE = 20_000, 0.05
 
 
@@ -60,7 +60,7 @@ def find(program: Program) -> Meetings:
 
 
 def _nearest(time: Column, others: Column) -> Column:
-    """For each time the index of the nearest of the others, which ascend."""
+    """For each time, the index of the nearest of the others, which ascend."""
     at = np.clip(np.searchsorted(others, time), 1, max(len(others) - 1, 1))
     before = np.minimum(at - 1, len(others) - 1)
     after = np.minimum(at, len(others) - 1)
@@ -69,7 +69,7 @@ def _nearest(time: Column, others: Column) -> Column:
 
 
 def _ends_together(start: Column, end: Column, together: Column) -> Column:
-    """Which columns of nodes (a row per member) are one collective, each node in one column at most."""
+    """Which columns of nodes (a row per member) form one collective, each node in at most one column."""
     ends = end[together]
     shortest = (ends - start[together]).min(0)
     close = ends.max(0) - ends.min(0) <= np.maximum(_CLOSE, shortest * _SHARE)

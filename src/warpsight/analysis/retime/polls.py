@@ -1,4 +1,4 @@
-"""Threads that poll an event: the loop ends when the event has happened, not after a fixed number of queries."""
+"""Threads that poll an event: the loop ends when the event occurs, not after a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def with_polls(program: Program) -> Program:
 
 
 def _ended_between(program: Program, last: Column) -> Column:
-    """The work that ended last before each of these queries began, and after the query before it did; -1 for none."""
+    """The work that ended last between the start of the previous query and the start of each query; -1 if none."""
     graph = program.graph
     begun = graph.time[2 * last]
     before = graph.time[2 * np.maximum(last - 1, 0)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.retime.structure import Structure
 
 Column = npt.NDArray[Any]
-#: Lag of a dependency that is not there (ns): nothing is ever that early.
+#: Lag of a missing dependency (ns): nothing is ever that early.
 NO_LAG = -(1 << 60)
 #: Kinds of links: those of the dependency graph, and what only this model has.
 LINKS = (*dependencies.EDGES, "launch queue", "poll", "moved")
@@ -43,7 +43,7 @@ class Links:
         return len(self.source)
 
     def joined(self, source: Column, target: Column, lag: Column, kind: int) -> Links:
-        """These and more."""
+        """These links plus more."""
         kinds = np.full(len(source), kind, np.int8)
         return Links(*(
             np.concatenate([own, more.astype(np.int64, copy=False) if own.dtype == np.int64 else more])
@@ -98,7 +98,7 @@ class Program:
     meetings: Meetings
     depth: int | None = None
     notes: tuple[str, ...] = ()
-    #: Found out once for all programs that differ in times only.
+    #: Computed once for all programs that differ only in times.
     structure: Structure | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -123,6 +123,6 @@ class Program:
         return replace(self, **columns) if same else replace(self, structure=None, **columns)
 
 
-#: Columns that hold times, so that what waits for what does not depend on them.
+#: Columns with times, which do not affect what waits for what.
 _TIMES = frozenset({"lag", "arrival", "gap", "delay", "duration", "after", "notes"})
 assert {one.name for one in fields(Program)} >= _TIMES

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Launches that a CUDA stream holds.
+#: Maximum launches in a CUDA stream's queue.
 DEPTH = 1024
-#: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
+#: A launch that took this many times the usual, and this long (ns), was blocked if its queue was at its fullest.
 _TIMES, _LONG = 8, 20_000
-#: Launches with at most this part of the fullest queue ahead of them took their usual time.
+#: Launches with at most this share of the fullest queue ahead of them took their usual time.
 _FREE = 0.5
-#: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
+#: A queue counts as full from this share of the fullest on, if this many blocked launches confirm it.
 _FULL, _ENOUGH = 0.9, 4
-#: What a launch takes by itself where none was seen (ns).
+#: The cost of a launch if none was observed (ns).
 _OWN = 2_000
-#: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
+#: How soon a blocked launch returns after the work that made room began (ns), and the share of launches for which that must hold.
 _NEAR, _MOSTLY = 20_000, 0.7
-#: What table overhead calls a full queue, and its thread where none is known.
+#: Table overhead's name for a full queue, and the thread number if unknown.
 _MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min
 
 
 def marked(trace: StoredTrace, program: Program) -> Column | None:
-    """By place, the calls during which CUPTI found the launch queue full; None if the trace has no such mark."""
+    """By place, the calls during which CUPTI found the launch queue full; None if the trace has no such marker."""
     if not trace.count("overhead"):
         return None
     numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
@@ -77,7 +77,7 @@ def with_launch_queue(program: Program, full: Column | None) -> Program:
     graph = program.graph
     queue = graph.queue[lines]
     same = np.flatnonzero(queue[depth:] == queue[:-depth])
-    # The start of work is not a point of its own: what it follows in its stream stands for it.
+    # The start of work is not a point of its own; the work before it in its stream represents it.
     source = program.previous[lines[same]]
     same, source = same[source >= 0], source[source >= 0]
     point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1
@@ -118,7 +118,7 @@ def _ended_just_before(program: Program, source: Column, begun: Column, returned
 
 
 def _launches(program: Program) -> Column:
-    """The first node of every launch, by stream and issue."""
+    """The first node of every launch, by stream and issue order."""
     order = program.graph.order
     if order is None:
         return np.zeros(0, np.int64)
@@ -132,7 +132,7 @@ def _launches(program: Program) -> Column:
 
 
 def _ahead(program: Program, lines: Column) -> Column:
-    """For each launch how many launches of its stream had not begun when its call began."""
+    """For each launch, how many launches of its stream had not begun when its call began."""
     graph = program.graph
     queue = graph.queue[lines]
     begun = graph.time[2 * program.place[lines].astype(np.int64)]
@@ -146,7 +146,7 @@ def _ahead(program: Program, lines: Column) -> Column:
 
 
 def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
-    """How many launches were ahead of those that are marked as blocked; None when there are too few."""
+    """How many launches were ahead of those marked as blocked; None if there are too few."""
     mine = np.flatnonzero(full[program.place[lines]]) if len(lines) else lines
     if len(mine) < _ENOUGH:
         return None
@@ -155,7 +155,7 @@ def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
 
 
 def _depth(program: Program, lines: Column) -> int | None:
-    """How many launches a stream held: as seen when launches were blocked, or CUDA's default where that was close."""
+    """How many launches a stream held: as observed when launches were blocked, or CUDA's default if that was close."""
     if not len(lines):
         return None
     graph = program.graph
@@ -168,7 +168,7 @@ def _depth(program: Program, lines: Column) -> int | None:
     full = long & (ahead >= most * _FULL)
     if most > 1 and int(full.sum()) >= _ENOUGH:
         depth = int(np.median(ahead[full]))
-        # No short call had more ahead of it, and the long ones ended when the work so many launches before them began.
+        # No short call had more work ahead of it, and the long ones ended when the work that many launches earlier began.
         short = int(ahead[~long].max(initial=0))
         if short <= depth and _released(program, lines, depth, full) >= _MOSTLY:
             return depth
@@ -176,7 +176,7 @@ def _depth(program: Program, lines: Column) -> int | None:
 
 
 def _released(program: Program, lines: Column, depth: int, full: Column) -> float:
-    """The part of the blocked launches that returned when the work `depth` launches earlier on their stream began."""
+    """The share of blocked launches that returned when the work `depth` launches earlier on their stream began."""
     graph = program.graph
     at = np.flatnonzero(full)
     at = at[at >= depth]

@@ -46,7 +46,7 @@ def solve(program: Program) -> Times:
 
 
 def prepared(program: Program) -> Structure:
-    """The structure of a program, found out once for all that share it."""
+    """The structure of a program, computed once for all users."""
     if program.structure is None:
         object.__setattr__(program, "structure", structure(program))
     assert program.structure is not None
@@ -66,7 +66,7 @@ def _offsets(program: Program, found: Structure) -> Column:
 
 
 def _lags(program: Program, found: Structure) -> tuple[Column, Column, Column, Column]:
-    """For each entry the time after its first source, after its second, its own, and of the further links theirs."""
+    """For each entry the lag after its first source, its second source, its own delay, and the lags of further links."""
     links, offsets = program.links, _offsets(program, found)
     points, graph = len(program.before), program.graph
     nodes = found.entry[points:].copy()
@@ -108,7 +108,7 @@ def _lags(program: Program, found: Structure) -> tuple[Column, Column, Column, C
 def _forward(
     program: Program, found: Structure, first: Column, second: Column, own: Column, more: Column
 ) -> Column:
-    """The time of each entry: the latest of its sources and their lags, and its own time."""
+    """The time of each entry: the latest of its sources plus their lags, and its own time."""
     entries = zip(found.first[1:].tolist(), first[1:].tolist(), found.second[1:].tolist(), second[1:].tolist(),
                   own[1:].tolist(), strict=True)  # fmt: skip
     times = [0]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from warpsight.analysis.retime.program import Program
 
 Column = npt.NDArray[Any]
-#: Rounds in which entries that are needed earlier are moved forward.
+#: Maximum rounds of moving entries forward that are needed earlier.
 _ROUNDS = 2_000
-#: Stands for a source that is not a link: what the point is there for, and none at all.
+#: Number for a missing source: the point exists because of another one, or none at all.
 ORDER, NOTHING = -1, -2
 
 
@@ -77,7 +77,7 @@ class _Building:
         self._number()
 
     def _anchors(self) -> None:
-        """Which points of threads have a choice, or another predecessor than the point before them in the sequence."""
+        """Which points of threads have several possible predecessors, or one other than the point before them."""
         program, links = self.program, self.program.links
         natural = np.arange(-1, self.points - 1)
         self.sequence = program.sequence()
@@ -99,7 +99,7 @@ class _Building:
             self.anchors = self.sequence[anchor]
 
     def _number(self) -> None:
-        """Entries by the moment they were recorded at: nothing waits for what came later, except for few exceptions."""
+        """Entries in order of recorded time: nearly all waits are for earlier entries."""
         program, graph = self.program, self.program.graph
         meetings = program.meetings
         start = graph.start.astype(np.int64)
@@ -163,7 +163,7 @@ class _Building:
     def _placed(
         self, targets: Column, sources: Column, slots: tuple[Column, Column], of_slot: tuple[Column, Column]
     ) -> Column:
-        """Put links into empty slots of their targets; the links that found none."""
+        """Put links into empty slots of their targets; returns the links that found none."""
         left = np.arange(len(targets))
         for slot, numbers in zip(slots, of_slot, strict=True):
             fits = left[numbers[targets[left]] == NOTHING]

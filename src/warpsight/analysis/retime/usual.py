@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: Observations that a usual time of a function's own needs.
+#: Minimum observations for a function to have its own usual time.
 _ENOUGH = 3
-#: A delay beyond the usual time is explained by chance up to this many times the usual, and within these bounds (ns).
+#: A delay up to this multiple of the usual time, and within these bounds (ns), is attributed to chance.
 _TIMES, _LEAST, MOST = 4, 10_000, 100_000
 
 
 def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
-    """The median of the chosen values of each code, of all chosen ones for rare codes, or `otherwise`.
+    """The median of the chosen values of each code; rare codes get the median of all chosen values, or `otherwise`.
 
     How long before the end of its call the work of another function began says nothing about a rare one: there 0 is the least.
     `chosen` are indices. Codes are numbers from 0 to `codes` - 1.

@@ -14,14 +14,14 @@ from warpsight.analysis.retime.program import Program
 from warpsight.model.work import distinct
 
 Column = npt.NDArray[Any]
-#: Taken where a trace shows none (ns): from the end of the awaited work to the call's, and a wait for nothing.
+#: Defaults if a trace shows none (ns): from the end of the awaited work to the end of the call, and a wait for nothing.
 _WAKE, _OWN = 5_000, 2_000
-#: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
+#: A stream waited for another stream's work that ended at most this long before (ns); longer if it was held up.
 _RIGHT_AFTER, _TIMES = 10_000, 10
-#: Own code of a thread that may be an unrecorded wait is at least so long (ns); the part of it that is left when the device has
-#: ended; how often that must be, and of how many stretches in which the device ended.
+#: A thread's own code may be an unrecorded wait if it is at least this long (ns); the share of it left when the device has
+#: finished; how often this must happen, and in what share of the stretches during which the device finished.
 _SILENT, _REST, _OFTEN, _NEARLY_ALL = 50_000, 0.25, 3, 0.8
-#: Calls that a thread makes while another waits for it: fewer may be a chance.
+#: Minimum calls that a thread makes while another waits for it: fewer may be a coincidence.
 _CALLS = 4
 
 
@@ -54,7 +54,7 @@ def _with_stream_waits(program: Program) -> Program:
 
 
 def told_to_wait(program: Program) -> Column:
-    """Delayed nodes before whose launch, since the previous one, their thread made some stream wait."""
+    """Delayed nodes whose thread, between the previous launch and theirs, made some stream wait."""
     graph, thread = program.graph, program.graph.by_thread.thread
     waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
     function = graph.calls.function[graph.by_thread.call]
@@ -90,7 +90,7 @@ def _with_host_waits(program: Program) -> Program:
     gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
     lag, after = program.lag.copy(), program.after.copy()
     lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
-    # How a call waits, polling the driver say, takes as long as it waits.
+    # A call's way of waiting, such as polling the driver, lasts as long as the wait.
     lag[inside(program, _only_waiting(program, point[last][waited[last]]))] = 0
     # Calls such as cudaFree wait first and work then.
     implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
@@ -110,7 +110,7 @@ def _with_host_waits(program: Program) -> Program:
 def _with_silent_waits(program: Program) -> Program:
     """Threads of recordings without any wait whose own code, again and again, ends soon after the device has: it waited.
 
-    JAX's recordings have launches and Python functions, but nothing of what `block_until_ready` does:
+    JAX's recordings have launches and Python functions, but do not show the wait inside `block_until_ready`:
 
         thread    launch launch ───── own code ──────── launch        the device ended in the last quarter of the own code
         stream           kernel kernel kernel ───|                    in nearly all such stretches
@@ -166,7 +166,7 @@ def inside(program: Program, ends: Column) -> Column:
 
 
 def _only_waiting(program: Program, ends: Column) -> Column:
-    """Those of some ends whose calls launch nothing inside of them."""
+    """Those of some ends whose calls launch nothing."""
     launched = np.zeros(program.base + 1, np.int64)
     launched[2 * program.place[program.place >= 0].astype(np.int64) + 1] = 1
     sequence = program.graph.sequence
@@ -187,7 +187,7 @@ def _last_of_each(group: Column, time: Column) -> Column:
 
 
 def _own_costs(program: Program, point: Column, waited: Column, function: Column) -> Column:
-    """What the calls that end at these points take besides waiting: all of it if they did not wait."""
+    """The time that calls ending at these points take besides waiting: all of it if they did not wait."""
     time = program.graph.time
     length = time[point] - time[point - 1]
     free = np.flatnonzero(~waited)
@@ -198,7 +198,7 @@ def _own_costs(program: Program, point: Column, waited: Column, function: Column
 
 
 def _with_handovers(program: Program) -> Program:
-    """Threads that continue when another thread lets them; their own code in between is taken to need no time."""
+    """Threads that continue when another thread lets them; their own code in between is assumed to take no time."""
     source, target, kind = program.graph.edges
     chosen = np.flatnonzero(kind == path.HANDOVER)
     if not len(chosen):

@@ -18,7 +18,7 @@ _STREAMS = (path.EVENT, path.DEFAULT, path.LISTED)
 
 
 def kernels(program: Program, ids: Column) -> Program:
-    """Kernels with these name ids take no time, nor do the pages that they fault on; their launches stay."""
+    """Kernels with these name ids take no time, nor do their page faults; their launches stay."""
     work = program.graph.work
     chosen = np.flatnonzero(np.isin(work.name_id, ids) & np.isin(work.kind, (KERNEL, COMMUNICATION)))
     pages, kernel = _faulted(program, chosen)
@@ -32,7 +32,7 @@ def kernels(program: Program, ids: Column) -> Program:
 
 
 def _faulted(program: Program, chosen: Column) -> tuple[Column, Column]:
-    """Pages of managed memory that moved while one of some kernels ran, and that kernel: no call moves them."""
+    """Pages of managed memory that moved while one of these kernels ran, and that kernel: no call moves them."""
     graph = program.graph
     _, target, kind = graph.edges
     moved = graph.kind == COPY
@@ -54,7 +54,7 @@ def communication(program: Program) -> Program:
 
 
 def copies(program: Program) -> Program:
-    """Copies and fills, and their calls, take no time (staging pageable memory included), but they still wait."""
+    """Copies and fills, and their calls, take no time (including staging of pageable memory), but they still wait."""
     chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
     issued = program.place[chosen]
     points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
@@ -62,7 +62,7 @@ def copies(program: Program) -> Program:
 
 
 def chosen_copies(program: Program, chosen: Column) -> Program:
-    """Some copies or fills (nodes) take no time, and their calls return at once."""
+    """Some copies or fills (nodes) take no time, and their calls return immediately."""
     issued = program.place[chosen]
     points = 2 * distinct(issued[issued >= 0])[0].astype(np.int64) + 1
     return _timeless(_returning(program, points), chosen)
@@ -75,7 +75,7 @@ def _timeless(program: Program, chosen: Column) -> Program:
 
 
 def calls(program: Program, function: str) -> Program:
-    """Calls of a function return at once, whatever they waited for."""
+    """Make all calls of a function return at once, whatever they waited for."""
     graph = program.graph
     if function not in graph.calls.functions:
         return program
@@ -86,7 +86,7 @@ def calls(program: Program, function: str) -> Program:
 
 
 def _returning(program: Program, points: Column) -> Program:
-    """Calls with these ends return at once."""
+    """Calls with these ends return immediately."""
     program = _instant(program, points)
     kept = ~np.isin(program.links.target, points)
     links = program.links
@@ -95,7 +95,7 @@ def _returning(program: Program, points: Column) -> Program:
 
 
 def _instant(program: Program, points: Column) -> Program:
-    """Calls with these ends do nothing but wait; their work begins when they do: not before, nor after they staged memory."""
+    """Calls with these ends only wait; their work begins when they do, without staging memory first."""
     lag, after, arrival = program.lag.copy(), program.after.copy(), program.arrival.copy()
     lag[points] = after[points] = 0
     lag[waiting.inside(program, points)] = 0
@@ -116,7 +116,7 @@ def host_code(program: Program) -> Program:
 
 
 def _before_all_calls(program: Program) -> int:
-    """How long the device had been idle at the first call (ns): what it had done before was launched before the recording."""
+    """How long the device was idle before the first call (ns), ignoring work launched before the recording."""
     graph = program.graph
     first = graph.time[: program.base].min() if program.base else 0
     earlier = graph.end[graph.start < first]
@@ -124,7 +124,7 @@ def _before_all_calls(program: Program) -> int:
 
 
 def _of_the_system(program: Program) -> Column:
-    """Calls of other interfaces than the GPU's that are in none of the GPU's, as indices of all calls by thread."""
+    """Calls of interfaces other than the GPU's that are not inside one of the GPU's, as indices of all calls by thread."""
     graph, calls = program.graph, program.graph.calls
     gpu = np.array([is_gpu_api(name) for name in calls.functions] + [True], bool)
     own = gpu[calls.function[graph.by_thread.call]]
@@ -139,7 +139,7 @@ def _of_the_system(program: Program) -> Column:
 
 
 def launching(program: Program, short: int) -> Program:
-    """Launches take no time, nor does the host's own code between two calls where it is short (ns)."""
+    """Launches take no time, nor does the host's own code between two calls if it is short (ns)."""
     points = np.flatnonzero(program.before >= 0)
     points = points[program.before[points] != points - (points & 1)]
     lag = program.lag.copy()
@@ -148,7 +148,7 @@ def launching(program: Program, short: int) -> Program:
 
 
 def launches(program: Program) -> Program:
-    """Launch calls take no time; work that they launched arrives at once, and follows what is before it without a gap."""
+    """Launch calls take no time; the launched work arrives at once and follows its predecessor without a gap."""
     points = 2 * distinct(program.place[program.place >= 0])[0].astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)
@@ -161,7 +161,7 @@ def launches(program: Program) -> Program:
 
 
 def other_streams(program: Program) -> Program:
-    """No stream waits for another, even for one outside the trace."""
+    """No stream waits for another, not even for one outside the trace."""
     links = program.links
     kept = ~(np.isin(links.kind, _STREAMS) & (links.target >= program.base))
     delay = program.delay.copy()

@@ -20,8 +20,8 @@ from warpsight.model.naming import api_names
 
 _TEXTS = {
     COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",
-    COMMUNICATION: "Overlap it: begin it earlier, in smaller pieces (gradient buckets, prefetched parameters){stream}; where "
-    "ranks wait for a slow one, the slow one is the cause.",
+    COMMUNICATION: "Overlap it: begin it earlier, in smaller pieces (gradient buckets, prefetched parameters){stream}; if "
+    "ranks wait for a slow one, that rank is the cause.",
     HOST: "Do this work while the GPU is busy: launch before it, move it to another thread or process, or do less of it.",
     LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a graph.",
     OTHER_STREAM: "Look at what the event waits for: start that work earlier, or remove the dependency.",
@@ -29,7 +29,7 @@ _TEXTS = {
     UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
     "in the trace.",
 }
-#: Names of torch's waiting for a batch begin with these.
+#: Prefixes of torch's functions that wait for a batch.
 _LOADERS = {
     "enumerate(DataLoader)#_MultiProcessing": "The loader's processes do not keep up: give it more of them (num_workers), keep "
     "them between epochs (persistent_workers), or do less for each sample.",
@@ -37,7 +37,7 @@ _LOADERS = {
     "or do less for each sample.",
 }
 _KERNELS = "Look at each of these kernels by itself next (`warpsight stats kernels`): they share a template, not their work."
-#: Launches into an idle device take microseconds; such as take a tenth of a millisecond or more load code.
+#: Launches into an idle device take microseconds; those that take a tenth of a millisecond or more load code.
 LOADS_CODE_NS = 100_000
 _LOADING = (
     "Launches that take this long load the code of kernels that run for the first time, or set something up: launch them once "
@@ -54,8 +54,8 @@ _HELD_BACK = (
 )
 #: Advice for kernels during which pages of managed memory move.
 PAGED = (
-    "Pages of managed memory move while it runs, and it waits for those that it touches: prefetch them "
-    "(cudaMemPrefetchAsync), or copy them to memory of the device, before it starts."
+    "Pages of managed memory migrate while it runs, and it waits for those that it touches: prefetch them "
+    "(cudaMemPrefetchAsync), or copy them to device memory, before it starts."
 )
 _BLOCKING_COPY = "Copy asynchronously, with pinned memory, and wait only where the data is used."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
@@ -78,11 +78,11 @@ _NOTHING_KNOWN = Transfers()
 
 
 def _of_copies(name: str, found: Transfers) -> str:
-    """Advice for copies and fills, by the name of those that take most of the time."""
+    """Advice for copies and fills, by the name that takes most of the time."""
     if name.endswith(", managed"):
         return _MIGRATION
     pinned = f" {'to' if 'DtoH' in name else 'from'} pinned memory" if name.endswith(", pageable") else ""
-    todo = ["keep on the device what does not change"]
+    todo = ["keep unchanged data on the device"]
     if name == "memset":
         todo = ["let the kernel that follows write the zeros"]
     elif "DtoD" in name:

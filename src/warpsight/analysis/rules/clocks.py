@@ -40,7 +40,7 @@ def _series(facts: Facts, device: int, name: str) -> tuple[Column, Column]:
 
 
 def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -> Iterator[Finding]:
-    """Clock samples stand for the time up to halfway to their neighbors; only busy time counts."""
+    """Weight clock samples by the time up to halfway to their neighbors; only busy time counts."""
     time, clock = _series(facts, device, "sm_clock")
     if len(time) < 3:
         return
@@ -53,7 +53,7 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
     highest = float(clock.max())
     best = highest if fastest is None else max(fastest, highest)
     lost = float((worked * (1 - clock / best)).sum())
-    # Nothing is sampled outside of this time; what is inside stands for all busy time.
+    # Nothing is sampled outside this time; the samples inside represent all busy time.
     cost = int(lost / worked.sum() * busy.total)
     reasons = []
     for name, text in REASONS.items():

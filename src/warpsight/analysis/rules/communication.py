@@ -1,4 +1,4 @@
-"""Traces of several ranks: who waits for whom is the cluster's question."""
+"""Traces of several ranks: which rank waits for which is a question for `cluster`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpsight.model.work import COMMUNICATION, distinct
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Where to ask which rank the others wait for."""
+    """Point to the command that finds the rank the others wait for."""
     work = facts.work
     chosen = np.flatnonzero(work.kind == COMMUNICATION)
     ranks = len(distinct(work.process[chosen])[0])

@@ -23,14 +23,14 @@ Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
 SMALL = 64 * 1024
 _MANY = 50
-#: Small copies take at most so many times the middle one's time.
+#: Small copies take at most this many times the median time.
 _USUAL = 10
-#: A call that waits for its copy returns when that ends, as far as the clocks of host and device agree (ns).
+#: A call that waits for its copy returns when the copy ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _ENDS = ("source_kind", "destination_kind")
-#: Share of the time that many synchronous copies take before they are worth a word.
+#: Minimum share of the time for many synchronous copies to be reported.
 _WORTH_A_WORD = 0.001
-#: Share of the time that repeated copies take before they are worth a word.
+#: Minimum share of the time for repeated copies to be reported.
 _REPEATED = 0.02
 
 
@@ -94,7 +94,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
     columns = {name: column[keep] for name, column in columns.items()}
 
     def of_kind(wanted: str) -> Column:
-        """How many of a row's two memories have a given kind."""
+        """How many of a row's two memories are of a given kind."""
         out = np.zeros(len(columns["start"]), np.int8)
         for kind in kinds[: len(_ENDS)]:
             out += columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
@@ -112,7 +112,7 @@ def _moves(facts: Facts, table: str) -> _Moves:
 
 
 def _returned(facts: Facts, table: str, count: int) -> Column:
-    """When the call of each row of a table returned; the end of time where the trace does not say.
+    """When the call of each row of a table returned; the maximum time if the trace does not say.
 
     `cudaMemset` of device memory returns at once, and so does a `cudaMemcpy` within the device, whatever their names say.
     """
@@ -132,7 +132,7 @@ def _exposed(facts: Facts, found: dict[str, Column]) -> int:
 
 
 def _beside(facts: Facts, moves: _Moves) -> int:
-    """Time in which a link does nothing: copies that hold nobody still take theirs, those of one direction one after another."""
+    """Time in which a link is idle: copies that block nothing still occupy it, those of one direction one after another."""
     if not len(moves.direction):
         return facts.length
     length = moves.columns["end"] - moves.columns["start"]
@@ -210,7 +210,7 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
 
 
 def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
-    """Many copies of a few bytes cost their overhead each."""
+    """Many small copies each pay a fixed overhead."""
     found = copies.chosen((copies.columns["bytes"] < SMALL) & ~copies.migrations)
     count = len(found["start"])
     if count < _MANY:
@@ -243,5 +243,5 @@ def _redundant(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     size = int(sum(found["bytes"].to_pylist()))
     text = f"{count:,} copies move the same {words.size(size)} again although the trace shows no write in between"
     yield Finding("note", text, {"copies": count, "bytes": size, "time": time}, "copies/redundant", None, (),
-                  "Keep on the device what does not change. Writes by kernels and by the host are not recorded: look whether "
-                  "the data is really the same.")  # fmt: skip
+                  "Keep unchanged data on the device. Writes by kernels and by the host are not recorded, so check that the "
+                  "data really is the same.")  # fmt: skip

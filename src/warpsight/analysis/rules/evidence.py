@@ -34,15 +34,15 @@ from warpsight.model.work import COPY as MEMCPY
 from warpsight.model.work import KERNEL, any_of, distinct, summed
 
 Column = npt.NDArray[Any]
-#: Parts of a class, and devices, that are listed.
+#: Maximum number of listed parts of a class, and of devices.
 _PARTS, _DEVICES = 3, 8
-#: A stream runs kernels to speak of when it has this share of the device's kernel time; so many copies may be joined.
+#: Minimum share of the device's kernel time for a stream to count as computing; maximum number of copies joined with "and".
 _COMPUTES, _SOME = 0.05, 2
-#: Pages that move for this share of a kernel's time hold it up.
+#: Minimum share of a kernel's time with page migrations for them to slow it down.
 _PAGED = 0.1
-#: Smaller parts would be shown with 0.0%.
+#: Smaller parts would print as 0.0%.
 _LEAST = 0.0005
-#: Share of a class's time that makes a single stretch worth naming.
+#: Minimum share of a class's time for a single stretch to be named.
 _ONE = 0.5
 
 
@@ -68,7 +68,7 @@ def _host_place(one: HostTime) -> tuple[float, str]:
 
 
 def one_stretch(facts: Facts, kind: int) -> str:
-    """The idle stretch that holds at least half of a class's time, as the rest of a sentence, or ""."""
+    """The idle stretch that accounts for at least half of a class's time, as the rest of a sentence, or ""."""
     gaps, pieces = facts.account.gaps, facts.account.pieces
     mine, length = pieces.held(kind)
     if not len(mine):
@@ -127,7 +127,7 @@ def _host(found: Account) -> list[str]:
 
 
 def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:
-    """Where the program asked for what takes most of the time."""
+    """Where the program requested the work that takes most of the time."""
     work = facts.account.work
     if kind in (COMPUTE, COMMUNICATION, COPY):
         return _text(facts, "launched by", work.stack[rows], work.end[rows] - work.start[rows])
@@ -144,7 +144,7 @@ def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:
 
 
 def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
-    """The device work behind a row of the account (none for idle time); any copy or fill row stands for all of them."""
+    """The device work behind a row of the account (empty for idle time); any copy or fill row stands for all of them."""
     if kind not in (COMPUTE, COMMUNICATION, COPY):
         return np.zeros(0, np.int64)
     work = facts.account.work
@@ -158,7 +158,7 @@ def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
 
 
 def paged(facts: Facts, rows: Column) -> bool:
-    """Whether pages moved for a good part of the time of some kernels: they wait for each page that they fault on."""
+    """Whether pages moved for much of some kernels' time: kernels wait for each page that they fault on."""
     if not len(facts.migrated):
         return False
     work = facts.account.work
@@ -168,7 +168,7 @@ def paged(facts: Facts, rows: Column) -> bool:
 
 
 def transfers(facts: Facts, kind: int, rows: Column) -> Transfers:
-    """On which streams the exposed time of these copies or collectives is, and how large copies are."""
+    """The streams on which these copies or collectives are exposed, and the size of the copies."""
     if kind not in (COMMUNICATION, COPY):
         return Transfers()
     work = facts.account.work
@@ -189,7 +189,7 @@ def transfers(facts: Facts, kind: int, rows: Column) -> Transfers:
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:
-    """The call of this name in which the launching thread was held at the start of each piece; -1 not in the trace."""
+    """The call with this name that was holding the launching thread at the start of each piece; -1: not in the trace."""
     calls, pieces = found.calls, found.pieces
     out = np.full(len(mine), -1, np.int64)
     if name not in calls.functions:
@@ -213,7 +213,7 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
 
 
 def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
-    """The stack that holds most of some times; damaged ones below 0 count as 0."""
+    """The stack with the largest share of some times; damaged (negative) times count as 0."""
     if not bool((stack > 0).all()):
         known = np.flatnonzero(stack > 0)
         stack, time = stack[known], time[known]
@@ -249,7 +249,7 @@ def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> tuple[Colu
 
 
 def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...], usual: int) -> list[str]:
-    """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
+    """The longest piece of a class's idle time, and the spread of the pieces' lengths."""
     pieces = facts.account.pieces
     mine, length = _pieces(facts.account, kind, entries)
     if not len(mine):

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: Turns of a loop whose steady state is worth looking at by itself.
+#: Minimum iterations of a loop for a separate look at its steady state.
 _TURNS = 3
 
 
 class Facts:
-    """The facts of one trace; all are computed on first use."""
+    """The facts of one trace; each is computed on first use."""
 
     def __init__(self, trace: StoredTrace, rows: Rows = _ALL) -> None:
         """Keep the trace and the rows; nothing is read yet."""
@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def account(self) -> Account:
-        """How the devices' time was spent."""
+        """The account of the devices' time."""
         return account_of(self.trace, self.rows)
 
     @cached_property
@@ -58,7 +58,7 @@ class Facts:
 
     @cached_property
     def kernels_of_queues(self) -> tuple[Column, Column]:
-        """How many kernels ran on each queue, and for how long (ns)."""
+        """The number and total time (ns) of the kernels on each queue."""
         work = self.work
         count, time = np.zeros((2, len(work.queues)), np.int64)
         for block in device_work.blocks(len(work)):
@@ -90,7 +90,7 @@ class Facts:
 
     @cached_property
     def counters_by_device(self) -> dict[int, tuple[Column, Column, dict[str, Column]]]:
-        """For each device time and value of its counters, by time, and the rows of each name."""
+        """For each device, time and value of its counters, by time, and the rows of each name."""
         columns, texts = self.trace.columns("counter", {"time": 0, "value": 0, "device": -1}, ["name"])
         order = np.argsort(columns["time"], kind="stable")
         time, value, device, name = (columns[c][order] for c in ("time", "value", "device", "name"))
@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def origin(self) -> int:
-        """Time 0 of the times that users see."""
+        """The zero point of the times that users see."""
         return begin_of(self.trace)
 
     @cached_property
@@ -118,11 +118,11 @@ class Facts:
 
     @cached_property
     def call(self) -> Column:
-        """The call of each row of :attr:`work`, -1 where the trace has none."""
+        """The call of each row of :attr:`work`, -1 if the trace has none."""
         return host_calls.of_work(self.trace, self.work, api=True)[1]
 
     def call_of(self, work: Work) -> Column:
-        """The call of each row of some work, -1 where the trace has none."""
+        """The call of each row of some work, -1 if the trace has none."""
         return host_calls.of_work(self.trace, work, api=True)[1]
 
     @cached_property
@@ -134,7 +134,7 @@ class Facts:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The judged time: the requested window, else from the first to the last device work."""
+        """The judged time: the requested window, otherwise from the first to the last device work."""
         return self.work.begin, self.work.finish
 
     @cached_property
@@ -184,11 +184,11 @@ class Facts:
         return sum(intervals.clipped(one, begin, end).total for one in busy) / ((end - begin) * len(busy))
 
     def stack_text(self, stack: int) -> str:
-        """The two innermost frames of a stack that belong to the user, innermost first, or ""."""
+        """The two innermost user frames of a stack, innermost first, or ""."""
         return user_frames(self.trace.stacks([stack]).get(stack, ()), 2) if stack else ""
 
     def common_stack(self, stacks: Column) -> int:
-        """The stack that occurs most often; 0 without any."""
+        """The most frequent stack; 0 if there is none."""
         known = stacks[stacks > 0]
         if not len(known):
             return 0
@@ -197,7 +197,7 @@ class Facts:
 
 
 def longest(begin: Column, end: Column) -> tuple[int, int] | None:
-    """The longest of some stretches of time (ns), the first one if equal, or None."""
+    """The longest of some stretches of time (ns), the first one on ties, or None."""
     if not len(begin):
         return None
     row = int(np.argmax(end - begin))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: Family → what its rules are about.
+#: Family → subject of its rules.
 FAMILIES = {
     "recording": "what is missing, what failed",
     "shares": "how the devices spent their time, and why they were idle",
@@ -32,7 +32,7 @@ FAMILIES = {
     "outside": "the program's time before its first device work and after its last",
     "kernels": "kernels that do not fill the device",
 }
-#: The order in which they begin, on two threads: one makes the account, and the other meanwhile what does not need it.
+#: The order in which they begin on two threads: one computes the account, while the other runs what does not need it.
 _ORDER = (
     "shares", "loops", "streams", "leaks", "copies", "kernels", "clocks", "communication", "outside", "recording",
     "waits", "launches",
@@ -54,7 +54,7 @@ def run(facts: Facts) -> tuple[Finding, ...]:
 
 
 def findings(trace: StoredTrace, rows: Rows = _ALL) -> Result:
-    """Everything the rules have to say.
+    """All findings of the rules.
 
     Tables:
         findings: rule, severity, class, name, share (part of the account, ns), saves (ns), text, advice.

@@ -26,7 +26,7 @@ def blocks(trace: StoredTrace) -> Column:
 
 
 def _unfilled(work: Work, places: Column, running: Column, sizes: Column, units: dict[int, int]) -> Column:
-    """How long each of some kernels ran while all that ran on its device had fewer blocks than that has multiprocessors (ns).
+    """How long each of some kernels ran while all kernels on its device together had fewer blocks than multiprocessors (ns).
 
     Arguments:
         work: What ran.

@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _small_grids(facts: Facts) -> Iterator[Finding]:
-    """Kernels with fewer blocks than the device has multiprocessors leave some of them idle."""
+    """Kernels with fewer blocks than the device has multiprocessors, which leave some of them idle."""
     units = {
         device: count for device, count in facts.trace.rows("device", "device", "multiprocessors") if count
     }
@@ -41,7 +41,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
     rows = np.flatnonzero(small)
-    # Those that run beside each other leave the device idle once; what is short, or communicates, may fill it beside them.
+    # Overlapping kernels leave the device idle together; short or communication kernels may fill it in between.
     total = min(_unfilled(kernels, limit), int(kernels["unfilled"][rows].sum()))
     if not len(rows) or total < _SMALL * facts.length:
         return
@@ -60,7 +60,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
         for i in first
     )
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,
-                  "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.",
+                  "Give them more blocks (smaller tiles, split-k), or run them alongside others on more streams.",
                   at=longest(kernels["start"][rows], kernels["start"][rows] + kernels["duration"][rows]))  # fmt: skip
 
 

@@ -12,10 +12,10 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.work import COMMUNICATION
 
-#: Host work between two launches up to this is a matter of launching (ns).
+#: Host work between two launches up to this length counts as launching (ns).
 SHORT = 100_000
-#: Said when launching holds the device up for this share of the time, and when this share of the launches ends a gap.
-#: A few launches bind no program.
+#: Reported if launching holds up the device for this share of the time, and this share of the launches ends a gap. A few launches
+#: do not make a program launch-bound.
 _LEAST, _MANY, _SEVERAL = 0.15, 0.3, 10
 
 
@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _bound(facts: Facts) -> Iterator[Finding]:
-    """The device is done before the next launch arrives, again and again."""
+    """The device repeatedly finishes before the next launch arrives."""
     found = facts.account
     pieces, gaps = found.pieces, found.gaps
     mine = pieces.of(LAUNCH, HOST)

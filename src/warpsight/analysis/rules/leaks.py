@@ -16,11 +16,11 @@ from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.work import distinct, numbered
 
 Column = npt.NDArray[Any]
-#: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
+#: A leak has at least this many unfreed allocations, in every quarter of the window, and this share of the memory.
 LEAST, QUARTERS, LEAST_GROWTH = 8, 4, 0.05
-#: Less than this (bytes) is not a leak worth a word: numbers on the host, say.
+#: Smaller amounts (bytes) are not reported as leaks: numbers on the host, for example.
 _LEAST_BYTES = 1 << 16
-#: Allocations on the device itself per iteration that are churn: they stop the device.
+#: Minimum device allocations per iteration to count as churn, since they stop the device.
 _CHURN = 0.5
 _FULL = 0.92
 
@@ -93,13 +93,14 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
     return Finding(
         "error", text, {"bytes": grown, "allocations": len(mine), "process": process, "device": device, "stack": stack},
         "memory/leak", None, tuple(evidence),
-        "Keep numbers instead of tensors (.item(), or .detach() where a graph hangs on them), bound caches, free what is done.",
+        "Keep numbers instead of tensors (.item(), or .detach() where a graph hangs on them), bound caches, and free "
+        "finished data.",
         at=(int(found.time[mine].min()), int(found.time[mine].max()) + 1),
     )  # fmt: skip
 
 
 def _churn(facts: Facts, found: Allocations) -> Iterator[Finding]:
-    """Allocating and freeing on the device itself in every iteration; what it costs is among the idle gaps."""
+    """Allocating and freeing device memory in every iteration; its cost is already counted in the idle gaps."""
     begin, end = facts.host_window
     for place, (_, _, layer) in enumerate(found.places):
         if layer != "CUDA":
@@ -123,7 +124,7 @@ def _wrong(found: Allocations) -> Iterator[Finding]:
         some = words.counted(len(found.double), "free", "frees")
         text = f"{some} of memory that was already freed, the first at address {first[2]:#x}"
         yield Finding("error", text, {"frees": len(found.double)}, "memory/double-free", None, (),
-                      "Find the second owner of this memory; it can free what something else got in between.",
+                      "Find the second owner of this memory: its free may release memory that was reallocated in between.",
                       at=(int(first[1]), int(first[1]) + 1))  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 _ADVICE = (
     "Look at what this iteration does that others do not (evaluation, checkpoints, logging, recompilation, garbage collection, "
-    "allocation), and move it out of the loop or do it beside it."
+    "allocation), and move it out of the loop or overlap it with the loop."
 )
 
 
@@ -73,7 +73,7 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
 
 
 def _unusual(one: Iterations, rows: npt.NDArray[np.intp], plain: int) -> npt.NDArray[np.bool_]:
-    """Which rows were launched by stacks that a usual iteration does not have; all of them where there are none."""
+    """Which rows were launched by stacks that a usual iteration does not have; all rows if there are no such stacks."""
     known = distinct(one.work.stack[one.rows_of(plain)])[0]
     new = ~np.isin(one.work.stack[rows], known)
     return new if new.any() else np.ones(len(rows), bool)
@@ -89,7 +89,7 @@ def _by_name(one: Iterations, number: int) -> dict[tuple[int, int], int]:
 
 
 def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
-    usual = one.steady & ~iterations.outliers(one.duration, one.steady)  # one long pause is no variation
+    usual = one.steady & ~iterations.outliers(one.duration, one.steady)  # one long pause is not variation
     steady = one.duration[usual]
     if len(steady) < 10:
         return

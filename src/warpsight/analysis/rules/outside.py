@@ -10,10 +10,10 @@ from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
-#: Said when this share of the program's time is outside.
+#: Reported if at least this share of the program's time is outside.
 LEAST_SHARE = 0.5
 _ADVICE = (
-    "This happens once per run, so it only matters where runs are short or start often: import less, cache compiled "
+    "This happens once per run, so it only matters for short runs or frequent starts: import less, cache compiled "
     "kernels and prepared data, load weights while the device starts."
 )
 
@@ -62,7 +62,7 @@ def life(facts: Facts) -> tuple[int, int] | None:
 
 
 def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:
-    """The lines that the launching threads were most often sampled in, in a stretch of time."""
+    """The most frequently sampled lines of the launching threads, in a stretch of time."""
     if not facts.trace.count("sample"):
         return ()
     threads = facts.trace.sql("SELECT DISTINCT process, thread FROM launch_ids").fetchall()

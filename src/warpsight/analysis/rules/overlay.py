@@ -17,7 +17,7 @@ GROUP = "Findings"
 
 
 def overlays(findings: Sequence[Finding]) -> list[Overlay]:
-    """One track for each finding that has a place, below one group, in the findings' order."""
+    """One track for each finding that has a time, in one group, in the findings' order."""
     return [_overlay(number, finding) for number, finding in enumerate(findings, 1) if finding.at is not None]
 
 

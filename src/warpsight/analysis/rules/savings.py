@@ -43,19 +43,19 @@ from warpsight.model.work import COPY as COPIED
 from warpsight.model.work import SET
 
 Column = npt.NDArray[Any]
-#: Device work that is re-timed as a whole, and the most in one window of iterations.
+#: Maximum device work that is re-timed as a whole, and in one window of iterations.
 _WHOLE, _WINDOW = 20_000, 10_000
-#: Changes whose own bound is less than this share of the time are not worth re-timing.
+#: Changes whose own bound is below this share of the time are not re-timed.
 _WORTH = 0.01
-#: Device work as a cause; re-timing that saves nearly all of it does so whether the host waits or not.
+#: Device work as a cause; re-timing that saves nearly all of it does so whether or not the host waits.
 _OF_WORK, _MOST_OF = (CLASSES[COMPUTE], CLASSES[COMMUNICATION], CLASSES[COPY]), 0.9
-#: Work that takes time and saves less than this part of it is hidden behind something else; smaller savings would be 0.0%.
+#: Work that saves less than this share of its time is hidden behind something else; smaller savings would print as 0.0%.
 _LITTLE_OF, _LEAST = 0.1, 0.0005
-_LITTLE = "By itself this would gain next to nothing: {what} takes as long. Look first at what saves more."
+_LITTLE = "By itself this would gain almost nothing: {what} takes as long. Look at larger savings first."
 _AS_LONG = "the host, or work beside it,"
 _AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
-#: A program that launches bind gets so much shorter without them.
+#: A launch-bound program becomes shorter by this share without its launches.
 _BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
     CLASSES[COMMUNICATION]: without.communication, CLASSES[COPY]: without.copies, CLASSES[HOST]: without.host_code,
@@ -65,7 +65,7 @@ _CAUSES: dict[str, Callable[[Program], Program]] = {
 
 @dataclass(frozen=True)
 class _Window:
-    """A program of some of the recording, and the time of the recording that it stands for, ns."""
+    """A program of part of the recording, and the recorded time it represents, ns."""
 
     program: Program
     stands_for: int
@@ -96,7 +96,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
             continue
         part = saved / facts.length
         if finding.kind is None and part < (_BOUND if finding.rule == "launches/launch-bound" else _WORTH):
-            continue  # what it asks for changes nothing
+            continue  # the requested change has no effect
         much = f"{part:.1%}" if part >= _LEAST else "hardly"
         evidence = (*finding.evidence, f"without it the recording would be {much} shorter ({text})")
         little = finding.kind in _OF_WORK and saved < _LITTLE_OF * (finding.share_ns or 0)
@@ -106,7 +106,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> str | None:
-    """Why nobody knows what device work with this share would save, in words, or None.
+    """Why the savings for device work with this share cannot be determined, in words, or None.
 
     Re-timing knows no better than the trace: where the host's waits are not in it, or for as long as the work takes the device
     waits for something that is not, it keeps what it does not understand where it is.
@@ -116,15 +116,15 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
     if (recorded := _recorded_of_host(facts, windows)) is not None:
         return recorded
     if saved < _LITTLE_OF * share and facts.account.time(UNKNOWN) >= share:
-        return "the device waits at least as long for what is not in the trace"
+        return "the device waits at least as long for something that is not in the trace"
     return None
 
 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
-    """What was recorded of the host, in words, where its waits may be missing; None where they are known.
+    """What was recorded of the host, in words, if its waits may be missing; None if they are known.
 
-    They may be missing where no wait is known and all calls to the GPU's interfaces that were recorded, in whatever time, are of
-    functions that launched something.
+    They may be missing if no wait is known, and every recorded call to a GPU interface, in the whole trace, is of a function that
+    launched something.
     """
     if not windows or any(np.isin(one.program.links.kind, _WAITS).any() for one in windows):
         return None
@@ -141,7 +141,7 @@ def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
 
 
 def _lever(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
-    """The program after the change that a finding asks for; None for those that only have their own bound."""
+    """The program after the change that a finding suggests; None for those with only their own bound."""
     if finding.rule == "launches/launch-bound":
         return lambda program: without.launching(program, SHORT)
     if finding.rule == "waits/run-dry":
@@ -167,7 +167,7 @@ def _copies(facts: Facts, program: Program, *, pageable: bool) -> Column:
 
 
 def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int | None:
-    """Time that the recording would be shorter, ns; None where nothing could be re-timed."""
+    """How much shorter the recording would be, ns; None if nothing could be re-timed."""
     if not windows:
         return None
     saved = 0.0
@@ -181,7 +181,7 @@ def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int 
 def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
-        # A bare name may stand for several kernels: the row of the account with the finding's share is the one.
+        # A bare name may match several kernels: use the account row with the finding's share.
         found = {
             entry.name
             for entry in facts.account.of(COMPUTE)
@@ -195,7 +195,7 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)
     if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in (MIGRATION, NO_CALL):
-        return None  # when work that no call launched would begin without it nobody knows
+        return None  # the start of work without a launch call cannot be predicted
     return _CAUSES.get(finding.kind or "")
 
 
@@ -204,7 +204,7 @@ def _length(start: Column, end: Column) -> int:
 
 
 def _windows(facts: Facts) -> tuple[list[_Window], str]:
-    """What is re-timed, and how that was chosen, in words."""
+    """The parts to re-time, and how they were chosen, in words."""
     if len(facts.work) <= _WHOLE:
         return [_Window(build(facts.trace, facts.rows), facts.length)], "re-timed"
     if not facts.iterations:
@@ -226,7 +226,7 @@ def _windows(facts: Facts) -> tuple[list[_Window], str]:
 
 
 def _around(facts: Facts, found: Iterations, number: int) -> Program:
-    """The program of an iteration and, where they are small, its neighbors, with the calls that launched its work."""
+    """The program of an iteration and, if they are small, its neighbors, with the calls that launched its work."""
     first, last = number, number
     rows = found.rows_of(number)
     wider = np.concatenate([found.rows_of(i) for i in range(number - 1, number + 2)])

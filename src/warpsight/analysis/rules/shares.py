@@ -27,9 +27,9 @@ from warpsight.analysis.rules import advice, evidence
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model.naming import kernel_names
 
-#: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
+#: Minimum shares of the account for a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05
-#: From this part of a class on, its largest row stands for all of it.
+#: If the largest row reaches this share of its class, it represents the class.
 _ALL = 0.95
 _MOST_KERNELS = 5
 
@@ -62,7 +62,7 @@ def _ranked(facts: Facts, *, leads: bool) -> Iterator[Finding]:
 
 
 def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
-    """Class, time and rows of everything that is ranked: kernels and blocking calls one by one, other classes as wholes."""
+    """Class, time and rows of everything that is ranked: kernels and blocking calls individually, other classes as a whole."""
     for entry in (*found.of(COMPUTE), *found.of(BLOCKED_CALL)):
         yield entry.kind, entry.time, (entry,)
     for kind in (COMMUNICATION, COPY, HOST, LAUNCH, OTHER_STREAM, RECORDER, UNKNOWN):

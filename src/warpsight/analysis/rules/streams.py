@@ -18,7 +18,7 @@ from warpsight.model.selection import Rows
 from warpsight.model.work import KERNEL, Work, split
 
 Column = npt.NDArray[Any]
-#: A stream takes part when it has this share of the device's kernel time.
+#: Minimum share of the device's kernel time for a stream to take part.
 _PART = 0.05
 #: Streams are serialized when kernels of different streams overlap for less than this share of the busy time.
 _OVERLAPPED = 0.1
@@ -27,7 +27,7 @@ _OVERLAPPED = 0.1
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about streams that wait for each other, one per device."""
     work = facts.work
-    count, time = facts.kernels_of_queues  # collectives beside nothing are exposed communication
+    count, time = facts.kernels_of_queues  # collectives that overlap nothing are exposed communication
     for device, index in work.per_device():
         queues = np.array(work.devices[device])
         streams = queues[time[queues] >= _PART * time[queues].sum()]
@@ -87,13 +87,14 @@ _ADVICE = {
         "Launch nothing to the default stream between them: make the streams non-blocking (cudaStreamCreateWithFlags with "
         "cudaStreamNonBlocking) or compile with --default-stream per-thread."
     ),
-    "an event of another stream": "Wait for events only where data is passed on; independent work needs none between streams.",
+    "an event of another stream": "Wait for events only where data is passed on; independent work on other streams "
+    "does not need them.",
     "the host": "Keep several streams filled: the host waits, or launches, between the kernels of one stream and the next.",
 }
 
 
 def _room(facts: Facts) -> tuple[float, float]:
-    """Share of the kernel time in kernels known to have fewer blocks than the device has multiprocessors; the median grid."""
+    """Share of kernel time in kernels known to have fewer blocks than the device has multiprocessors; the median grid."""
     units = max(
         (count or 0 for _, count in facts.trace.rows("device", "device", "multiprocessors")), default=0
     )
@@ -108,7 +109,7 @@ def _room(facts: Facts) -> tuple[float, float]:
 
 
 def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
-    """What released most kernels that came after one of another stream, by the dependency graph: text, name, count."""
+    """What released most kernels that came after one on another stream, by the dependency graph: text, name, count."""
     begin, end = facts.window
     device = Rows(begin, end, facts.rows.devices, (), facts.rows.processes)
     graph = dependency.build(facts.trace, device, host_rows=_of_host(facts, chosen))
@@ -150,7 +151,7 @@ def _of_host(facts: Facts, chosen: Column) -> Rows:
 
 
 def _through(graph: dependency.DependencyGraph, kind: int) -> int:
-    """Nodes with an edge of a kind whose parent it did not become: released at the same moment by their own stream."""
+    """Nodes with an edge of a kind whose parent did not release them: their own stream released them at the same moment."""
     source, target, kinds = graph.edges
     chosen = kinds == kind
     tied = graph.time[source[chosen]] >= graph.start[target[chosen] - graph.base] - 5_000

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: A change is named in the headline when it saves this share of the span.
+#: Minimum share of the span that a change must save to be named in the headline.
 _WORTH = 0.05
-#: Where the steady state is this share of the span, its account is that of the span.
+#: If the steady state has this share of the span, its account equals that of the span.
 _NEARLY_ALL = 0.9
-#: Spans of devices are alike where the longest is at most so many times the shortest.
+#: Spans of devices are similar if the longest is at most this many times the shortest.
 _LIKE = 1.1
 #: What a trace of a program without device work may hold.
 _OF_THE_HOST = (
@@ -130,7 +130,7 @@ def _loop(facts: Facts, found: tuple[Finding, ...]) -> MainLoop | None:
 
 
 def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...]) -> Finding | None:
-    """The largest share of the steady state, None where it is the largest of the whole time too."""
+    """The largest share of the steady state, None if it is also the largest of the whole time."""
     if steady[1] - steady[0] >= _NEARLY_ALL * facts.length:
         return None
     inside = Facts(facts.trace, replace(facts.rows, begin=steady[0], end=steady[1]))
@@ -141,7 +141,7 @@ def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...])
 
 
 def _leading(facts: Facts, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The first error, the largest share of the account, and the change that saves most, if it is worth it."""
+    """The first error, the largest share of the account, and the change that saves most, if it is large enough."""
     errors = [f for f in found if f.severity == "error"]
     shares = [f for f in found if f.kind is not None]
     levers = [f for f in found if f.kind is None and (f.saves_ns or 0) >= _WORTH * facts.length]
@@ -181,7 +181,7 @@ def _summary(facts: Facts, loop: MainLoop | None) -> str:
 
 
 def _spans(spans: list[int]) -> str:
-    """How long the devices' spans are: one for all where they are alike."""
+    """The length of the devices' spans: a single value if they are similar."""
     least, most, mean = min(spans), max(spans), words.duration(sum(spans) / len(spans))
     if len(spans) == 1:
         return mean
@@ -191,7 +191,7 @@ def _spans(spans: list[int]) -> str:
 
 
 def _without_device(facts: Facts) -> str:
-    """What a trace without device work holds instead: a program that has none is not a recording that missed it."""
+    """What a trace without device work holds instead, which distinguishes a program without any from an incomplete recording."""
     if len(facts.work) or facts.work.unfinished:
         return "no time of a device is known"
     held = ((facts.trace.count(table), one, several) for table, one, several in _OF_THE_HOST)
@@ -199,6 +199,7 @@ def _without_device(facts: Facts) -> str:
     if not told:
         return "the trace holds neither device work nor host work"
     listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
-    alone = len(told) == 1 and facts.trace.count("marker")  # ranges of any track: nothing says whose they are
+    # Ranges may be on any track: the trace does not say whose they are.
+    alone = len(told) == 1 and facts.trace.count("marker")
     whose = ", on tracks that are not said to be a device's" if alone else " of the host"
     return f"the trace holds {listed}{whose}, and no kernel, copy or fill"

@@ -18,12 +18,12 @@ from warpsight.model.naming import api_names
 from warpsight.model.work import COPY, distinct, split, summed
 
 Column = NDArray[Any]
-#: Said when at least this share of the time would be saved.
+#: Reported if at least this share of the time would be saved.
 _LEAST = 0.02
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Idle time of the host's own code right after a wait: without the wait the code would have run beside the device."""
+    """Idle time of the host's own code right after a wait: without the wait, that code would have overlapped with the device."""
     found = facts.account
     pieces, gaps, calls = found.pieces, found.gaps, found.calls
     mine = pieces.of(HOST)
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     rows = np.flatnonzero(own)
     wait = _wait_before(facts, rows)
     rows, wait = rows[wait >= 0], wait[wait >= 0]
-    # The host could have done this much of its work while the device did what the wait was for.
+    # How much of its work the host could have done while the device finished what the wait was for.
     saved = np.minimum(own[rows], np.maximum(calls.end[wait] - calls.start[wait], 0))
     functions, place = distinct(calls.function[wait])
     total = summed(place, saved, len(functions))
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                       at=(int(gaps.begin[worst]), int(gaps.end[worst])))  # fmt: skip
 
 
-#: Waits that come more seldom per iteration have nothing to do with iterations.
+#: Waits that occur less often per iteration are unrelated to iterations.
 _SELDOM = 0.2
 _ADVICE = (
     "Launch the next step before waiting for this one, or do the host's work first and wait afterwards; keep numbers on the "
@@ -74,7 +74,7 @@ def _rate(facts: Facts, count: int) -> str:
 
 
 def _wait_before(facts: Facts, rows: Column) -> Column:
-    """The wait or blocking copy that was going on, on the launching thread, when each gap began; -1 none."""
+    """The wait or blocking copy in progress on the launching thread when each gap began; -1 if none."""
     found = facts.account
     calls, gaps = found.calls, found.gaps
     index = _held(found)

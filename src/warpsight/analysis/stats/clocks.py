@@ -1,4 +1,4 @@
-"""Clocks, power and throttling beside the kernels: energy, and the time that clocks below the maximum cost."""
+"""Clocks, power and throttling during kernels: energy, and the time lost to clocks below the maximum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _ALL = Rows()
 WINDOWS = 100
-#: Reasons that are not loss: a device without work may clock down.
+#: Reasons that are not loss: a device without work may lower its clocks.
 _HARMLESS = ("throttle_gpu_idle", "throttle_reasons")
 _DEVICES = """device:int16 window:int64:ns busy:int64:ns measured:int64:ns maximum:float64:MHz maximum_known_by:string
     mean_clock:float64:MHz lowest_clock:float64:MHz highest_clock:float64:MHz lost:float64:ns lost_share:float64
@@ -159,9 +159,9 @@ def _kernels(
 
 
 def _shared_out(power: Series, start: Column, end: Column, alone: Column) -> Column:
-    """Each kernel's part of the power's integral: at each moment equal parts for all kernels that run.
+    """Each kernel's part of the power's integral: at each moment all running kernels get equal parts.
 
-    `alone` is the integral over each kernel: its part, where no other kernel ran meanwhile.
+    `alone` is the integral of the power over each kernel, which is the kernel's part if no other kernel ran meanwhile.
     """
     reach = np.maximum.accumulate(end)
     beside = np.concatenate([[False], start[1:] < reach[:-1]])

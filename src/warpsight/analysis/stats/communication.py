@@ -80,7 +80,7 @@ def bus_factor(operation: str, ranks: int) -> float:
 
 
 def _names(trace: StoredTrace, work: Work) -> tuple[list[collective_names.CollectiveName], Column]:
-    """The distinct collectives, and for each row of the work the number of its own, -1 for other work."""
+    """The distinct collectives, and for each row of the work the number of its collective, -1 for other work."""
     known: dict[collective_names.CollectiveName, int] = {}
     onto = np.full(int(work.name_id.max(initial=0)) + 1, -1, np.int32)
     for number, *texts in trace.sql("SELECT id, demangled, name FROM name").fetchall():

@@ -1,4 +1,4 @@
-"""What a trace holds, how it was recorded, what that cost, and what is missing."""
+"""What a trace holds, how it was recorded, what recording cost, and what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpsight.model.storage import store
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: ns; for a clock reading without an uncertainty of its own.
+#: Uncertainty of a clock reading that states none (ns).
 _UNKNOWN_UNCERTAINTY = 1_000
 
 _DEVICE = (

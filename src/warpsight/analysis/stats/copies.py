@@ -115,7 +115,7 @@ def _peers(trace: StoredTrace, where: str, parameters: dict[str, Any]) -> list[d
 
 
 def _rate(size: int, time: int) -> float | None:
-    """Bytes per second; None for what took no time."""
+    """Bytes per second; None for zero time."""
     return size / time * 1e9 if time > 0 else None
 
 

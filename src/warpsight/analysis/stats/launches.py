@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: A kernel shorter than this is short: about what its launch costs the host. ns
+#: Kernels shorter than this count as short: about the host cost of a launch. ns
 SHORT_NS = 10_000
-#: Launch-bound kernels in a row that make a stretch.
+#: Minimum consecutive launch-bound kernels that make a stretch.
 STRETCH_KERNELS = 10
 WINDOWS = 50
 
@@ -206,7 +206,7 @@ def _joined(
 
 
 def _earlier_end(work: Work) -> Column:
-    """For each row, when all earlier work of its stream had ended; long ago where there is none."""
+    """For each row, when all earlier work of its stream had ended; a time in the distant past if there is none."""
     out = np.full(len(work), np.iinfo(np.int64).min // 2)
     for _, index in work.per_queue():
         out[index[1:]] = np.maximum.accumulate(work.end[index])[:-1]

@@ -10,7 +10,7 @@ from warpsight.machine import links as measured
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: (source device or None for the host, destination) → bytes per second, and how it is known.
+#: (source device or None for the host, destination) → bytes per second, and the source of that figure.
 _Speeds = dict[tuple[int | None, int | None], tuple[float, str]]
 #: Kinds of copies by which ends are a device.
 _HOST_TO_DEVICE, _DEVICE_TO_HOST = ("HtoD", "HtoA"), ("DtoH", "AtoH")

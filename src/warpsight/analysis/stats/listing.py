@@ -34,9 +34,9 @@ KINDS = {
     "counter": ("counter", "time", "NULL::BIGINT", "name", "device, NULL::INTEGER AS stream, "
                 "NULL::INTEGER AS thread", "value || ' ' || unit"),
 }  # fmt: skip
-#: Whether a row without a duration goes on until the end, where that is not so of all of its table.
+#: Whether a row without a duration lasts until the end, for tables in which this differs between rows.
 _ENDLESS = {"marker": '"open"', "user_event": "false"}
-#: What is listed when no kind is requested: what happened, without the calls and readings around it.
+#: Kinds listed by default: actual events, without the calls and samples around them.
 DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 
 

@@ -69,7 +69,7 @@ _PAIRS = {
 
 
 def _shared(one: intervals.Intervals, other: intervals.Intervals) -> int:
-    """Time both sets cover, without making their intersection."""
+    """Time that both sets cover, without building their intersection."""
     return one.total + other.total - intervals.merged(one, other).total
 
 

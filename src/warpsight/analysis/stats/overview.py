@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
+#: Names with an index of their own; index 0, "other", is for the rest. The index fits in one byte.
 NAMES = 250
-#: Lanes at most: the streams that did least share their device's.
+#: Maximum number of lanes: the least busy streams share their device's.
 LANES = 48
 
 
@@ -67,7 +67,7 @@ class Picture:
     """
 
     def __init__(self, trace: StoredTrace, work: Work, most_lanes: int = LANES) -> None:
-        """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
+        """Arrange `work`; with more than `most_lanes` lanes, the least busy streams share their device's lane."""
         self.work = work
         self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
         self.origin = begin_of(trace)
@@ -135,7 +135,7 @@ def lane_rows(work: Work, lane: Lane) -> Column:
 
 
 def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[Lane], list[int], int]:
-    """The lanes, the lane of each stream (its device's if it has none), and the number of streams without one."""
+    """The lanes, the lane of each stream (its device's if it has none of its own), and the number of streams without one."""
     brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
     sql = f"SELECT device, {brief} FROM device"
     named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut
@@ -164,13 +164,13 @@ def arranged(trace: StoredTrace, work: Work, most: int = LANES) -> tuple[list[La
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
-    """The streams with most time, summed: precise enough for choosing."""
+    """The streams with the largest total time, which is precise enough for this choice."""
     spent = summed(work.queue, work.end - work.start, len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 
 
 def _names(trace: StoredTrace, work: Work) -> tuple[list[str], list[int], Column]:
-    """The names with most time (the others share the first), their kinds, and the name of each row."""
+    """The names with the most time (all others share index 0), their kinds, and the name of each row."""
     texts = {i: short or name for i, name, short in trace.sql("SELECT id, name, short FROM name").fetchall()}
     code = (
         np.where(work.kind <= 1, work.name_id, 0).astype(np.int64) * len(KINDS) + work.kind

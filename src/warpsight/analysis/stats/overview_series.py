@@ -34,7 +34,7 @@ class OverviewSeries:
     low: Column
     high: Column
     step: bool
-    #: Readings before they were put together.
+    #: Number of readings before merging.
     rows: int
 
 
@@ -61,7 +61,7 @@ def memory(trace: StoredTrace, rows: Rows = _ALL, points: int = 1_000) -> list[O
 
 
 def _stepped(name: str, device: int | None, time: Column, level: Column, points: int) -> OverviewSeries:
-    """The level at the end of each of `points` bins, with the least and the most in it."""
+    """The level at the end of each of `points` bins, with the minimum and maximum in it."""
     count = len(time)
     if count <= points:
         return OverviewSeries(name, "B", device, time, level, level, level, True, count)
@@ -76,7 +76,7 @@ def _stepped(name: str, device: int | None, time: Column, level: Column, points:
 
 
 def counters(trace: StoredTrace, rows: Rows = _ALL, points: int = 400) -> list[OverviewSeries]:
-    """Every counter of every device; readings in one of `points` bins are averaged, extremes kept."""
+    """Every counter of every device; readings in one of `points` bins are averaged, and extremes are kept."""
     where = rows.where(time="time", stream=False)
     found = trace.sql(f"""WITH c AS (SELECT * FROM counter WHERE {where}),
         span AS (SELECT min(time) AS first, greatest(max(time) - min(time) + 1, 1) AS length FROM c)

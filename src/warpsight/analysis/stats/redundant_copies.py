@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Stands for an address that was not recorded.
+#: Placeholder for an address that was not recorded.
 NO_ADDRESS = (1 << 64) - 1
 _ENDS = {
     "process": 0,
@@ -79,7 +79,7 @@ def _in_order(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def _repeats(process: Column, size: Column, source: Column, target: Column) -> tuple[Column, Column]:
-    """Rows that repeat an earlier row, and that row (the last of its equals); rows must be sorted by process and time."""
+    """Rows that repeat an earlier row, and that row (the last equal one); rows must be sorted by process and time."""
     code, _ = numbered([process, size, source.astype(np.int64), target.astype(np.int64)])
     order = np.argsort(code, kind="stable")
     again = np.flatnonzero(code[order][1:] == code[order][:-1]) + 1
@@ -96,7 +96,7 @@ def _written(
     pair: Column,
     first: Column,
 ) -> Column:
-    """For each pair, whether a copy or set between the two wrote into what they read or wrote.
+    """For each pair, whether a copy or set in between wrote to memory that the pair read or wrote.
 
     Both are grouped by the range they touch, which are few; where ranges meet, the times are looked up in each other.
     """
@@ -118,7 +118,7 @@ def _written(
 
 
 def _writes(trace: StoredTrace) -> tuple[Column, ...]:
-    """Process, time, bytes and address of what copies and sets wrote, by process and time."""
+    """Process, time, size and address of writes by copies and sets, by process and time."""
     fields = {"process": 0, "start": 0, "bytes": 0}
     parts = []
     for name, address in (("memcpy", "destination_address"), ("memset", "address")):
@@ -131,7 +131,7 @@ def _writes(trace: StoredTrace) -> tuple[Column, ...]:
 
 
 class _Writes:
-    """Writes by the range they wrote, the ranges by address."""
+    """Writes by the address range they wrote, sorted by address."""
 
     def __init__(self, time: Column, size: Column, address: Column) -> None:
         code, (sizes, addresses) = numbered([size, address.astype(np.int64)])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: In the order in which they take a moment that would fit several.
+#: In order of priority for a moment that fits several.
 STATES = ("running", "waiting", "queued", "complete", "idle")
 
 
@@ -123,7 +123,7 @@ def _waits(trace: StoredTrace) -> tuple[dict[str, Column], dict[str, Column]]:
 
 
 def _held(waits: dict[str, Column], queue: Queue, issued: Calls, call: Column) -> Column:
-    """Which of a stream's rows the stream was told to wait before, since the call of its previous row."""
+    """Which of a stream's rows had an earlier request to wait, made after the call of the row before."""
     own = (
         (waits["process"] == queue.process)
         & (waits["context"] == queue.context)
@@ -140,7 +140,7 @@ def _held(waits: dict[str, Column], queue: Queue, issued: Calls, call: Column) -
 
 
 def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
-    """The moments at which a host call waited for this stream, or for all of its context or process."""
+    """The moments at which a host call waited for this stream, or for its whole context or process."""
     own = syncs["process"] == queue.process
     inside = syncs["context"] == queue.context
     named = inside & (
@@ -152,7 +152,7 @@ def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
 
 
 def _unqueued(trace: StoredTrace, work: Work) -> tuple[Finding, ...]:
-    """The finding that the trace does not say when work was launched."""
+    """The finding that the trace does not record when work was launched."""
     if not len(work) or trace.count("launch") or trace.count("api"):
         return ()
     return (Finding("note", "the trace has no host calls: queued time cannot be separated from idle time"),)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What identifies a stream.
+#: Columns that identify a stream.
 COLUMNS = ("process", "context", "stream")
 _LISTED = """SELECT row_number() OVER (ORDER BY process, context, stream) AS number, process, context, stream
     FROM (SELECT DISTINCT process, context, stream FROM kernel_ids)"""
@@ -27,7 +27,7 @@ class StreamNumbers:
     source: str
     expression: str
     _trace: StoredTrace
-    #: Least value and number of possible values of each column; none where they span more than 62 bits.
+    #: Minimum and number of possible values of each column; None if they span more than 62 bits.
     _spans: tuple[tuple[int, int], ...] = ()
 
     @classmethod

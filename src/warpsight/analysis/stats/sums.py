@@ -21,21 +21,21 @@ from warpsight.model.work import named
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What `stats` can be asked about.
+#: The subjects of `stats`.
 SUBJECTS = (
     "kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync", "ops", "modules",
 )  # fmt: skip
 #: How kernels can be grouped.
 BY = ("name", "shape", "stack", "device", "stream", "process", "range", "op")
-#: Subjects that group in ways of their own, and have no other options.
+#: Subjects with their own grouping and no other options.
 _OWN_GROUPS = ("ops", "modules")
 #: Which form of a kernel's name groups and shows it.
 NAMES = ("demangled", "short", "mangled")
 _ALL = Rows()
 _NS = dict.fromkeys(("total", "mean", "min", "median", "p95", "p99", "max", "std"), "ns")
-#: Stands for the duration of a kernel that has none.
+#: Placeholder duration of a kernel without one.
 _MISSING = -1
-#: Stands for the range of a kernel whose launch call is not in the trace.
+#: Placeholder for the range of a kernel whose launch call is not in the trace.
 _UNKNOWN = -1
 
 
@@ -131,7 +131,7 @@ def _kernels(trace: StoredTrace, rows: Rows, by: str, names: str, latency: bool)
 
 
 def _by_range(trace: StoredTrace, by: str, where: str) -> tuple[Any, distribution.ValueCounts]:
-    """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: not known."""
+    """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: unknown."""
     sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"""
     process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
     if not len(process):
@@ -181,7 +181,7 @@ def _shapes(trace: StoredTrace, wanted: list[int]) -> dict[str, list[Any]]:
 
 
 def _merged(labels: dict[str, list[Any]]) -> tuple[Any, dict[str, list[Any]]]:
-    """Which group each id belongs to, and the labels of the groups: ids with equal labels are one group."""
+    """The group of each id, and the labels of the groups: ids with equal labels form one group."""
     numbers: dict[tuple[Any, ...], int] = {}
     onto = [numbers.setdefault(label, len(numbers)) for label in zip(*labels.values(), strict=True)]
     columns = list(zip(*numbers, strict=True)) or [() for _ in labels]

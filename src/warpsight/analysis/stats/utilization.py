@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 _ALL = Rows()
-#: Windows of :func:`breakdown` where neither their number nor their width is requested.
+#: Default number of windows in :func:`breakdown`.
 WINDOWS = 50
 
 

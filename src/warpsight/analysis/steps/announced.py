@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
+#: Minimum share of the device time launched in iterations: of marks and frameworks' steps, of ranges, of a single range.
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
-#: Turns that a range needs whose name does not say that it is a turn.
+#: Iterations required of a range whose name does not identify it as an iteration.
 LEAST = 3
-#: Ranges come in a rhythm if so many are followed by as many launches as the one a period later, and fewer than that by as many
-#: as most.
+#: Ranges are rhythmic if this share of them is followed by as many launches as the one a period later, and less than that share
+#: by the most common number.
 _RHYTHM, _MOSTLY_ALIKE = 0.9, 0.8
-#: Turns that names number one by one must be as many as this: fewer may be the stages of a program.
+#: Minimum number of iterations that are numbered one by one: fewer may be the stages of a program.
 _ONE_BY_ONE = 6
-#: What torch puts around an optimizer's step.
+#: The range that torch puts around an optimizer's step.
 _OPTIMIZER = "Optimizer.step#"
-#: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
+#: Minimum share of a loop's iterations with as many inner ranges as the median one.
 _ALIKE = 0.6
 
 
-#: What speaks for a loop, greater is better; the loop; where its turns begin among the launches, and where the last one ends;
-#: how many turns have launches.
+#: Strength of the evidence for a loop (greater is better); the loop; where its iterations begin among the launches, and where the
+#: last one ends; how many iterations have launches.
 Candidate = tuple[tuple[float, ...], Loop, Column, int]
 
 
@@ -97,13 +97,13 @@ def best(among: list[Candidate], when: Column, waits: Column, least: int = LEAST
 
 
 def _numbers(edges: Column, launches: int) -> Column:
-    """The turn of each launch, -1 outside of all."""
+    """The iteration of each launch, -1 outside of all."""
     numbers = np.append(np.arange(-1, len(edges) - 1), -1)
     return np.repeat(numbers, np.diff(edges, prepend=0, append=launches))
 
 
 def _groups(loop: Loop, when: Column) -> Turns | None:
-    """The loop around ranges that come several times in each turn, as layers do; None where they come once.
+    """The loop around ranges that occur several times per iteration, as layers do; None if they occur once.
 
     Between two layers nothing is launched; between the last layer of a turn and the first of the next there is what the turn
     begins and ends with. Where within that the next turn begins nobody says: after the longest pause.
@@ -147,7 +147,7 @@ def _periods(loop: Loop, edges: Column, when: Column) -> Turns | None:
 
 
 def single(trace: StoredTrace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
-    """A range in which nearly all work was launched, as a loop of one turn: a recording of a single step."""
+    """A range in which nearly all work was launched, as a loop of one iteration: a recording of a single step."""
     if not len(launched):
         return None
     few = [loop for loop in _of(trace, process) if len(loop) <= 2]
@@ -184,7 +184,7 @@ def batches_of_one_step(trace: StoredTrace, process: int, step: Turns, fetches: 
 
 
 def _time_before(work: Work, launched: Column) -> Column:
-    """How much the launches before each one count, and all of them: their device time, ns.
+    """The cumulative device time of the launches before each one, and the total, ns.
 
     Collectives count only where there is nothing else: a range around a collective is a part of a turn, though most of the time
     may be in collectives.
@@ -203,7 +203,7 @@ def _time_before(work: Work, launched: Column) -> Column:
 
 
 def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
-    """The loops of a process, without parts of a model and what is inside of them."""
+    """The loops of a process, excluding parts of a model and everything inside them."""
     mine = [loop for loop in loops.load(trace) if loop.process == process and len(loop)]
     parts = [loop for loop in mine if loop.part]
     return (
@@ -213,7 +213,7 @@ def _of(trace: StoredTrace, process: int) -> Iterator[Loop]:
 
 
 def _inside(loop: Loop, part: Loop) -> bool:
-    """Whether most turns of a loop are inside a part of a model."""
+    """Whether most iterations of a loop are inside a part of a model."""
     if loop.thread != part.thread:
         return False
     at = np.searchsorted(part.begin, loop.begin, "right") - 1
@@ -237,7 +237,7 @@ def _turns(loop: Loop, when: Column) -> Column:
 
 
 def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
-    """Where the range of each turn ends among the launches of the turn."""
+    """Where the range of each iteration ends among the iteration's launches."""
     found: Column = np.clip(np.searchsorted(when, loop.end, "left"), edges[:-1], edges[1:])
     return found
 
@@ -245,13 +245,13 @@ def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
 def _rank(
     trace: StoredTrace, loop: Loop, edges: Column, when: Column, before: Column
 ) -> tuple[float, ...] | None:
-    """How much speaks for a loop, None where it cannot be the main one; greater is better."""
+    """How strongly the evidence supports a loop (greater is better), None if it cannot be the main one."""
     total = max(float(before[-1]), 1.0)
     if loop.rank <= FRAMEWORK:
         share = float(before[edges[-1]] - before[edges[0]]) / total
         steps = loop.rank == MARKED or "ProfilerStep" in loop.source
         return (3.0 + steps, float(loop.rank == MARKED), share) if share >= _MARKED else None
-    # The turn of a loop that has no mark of its own is a range that holds its work, not one that is beside it.
+    # If an iteration has no marker of its own, the range that contains its work counts, not one that overlaps it.
     held = before[_range_ends(loop, when, edges)] - before[edges[:-1]]
     own = float(held.sum()) / total
     count = np.diff(edges)
@@ -260,12 +260,12 @@ def _rank(
         return None
     if loop.named and filled >= 2:
         return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
-    # Without a name that says so, many turns are needed, and the outermost loop is the one.
+    # Without a telling name, many iterations are required, and the outermost loop wins.
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
 
 
 def _numbered(loop: Loop) -> bool:
-    """Whether names number the turns one by one: such turns may launch as much or as little as they like."""
+    """Whether names number the iterations one by one: then they may launch any amount of work."""
     if loop.rank != COUNTED or len(loop) < _ONE_BY_ONE:
         return False
     last = [int(loops.NUMBER.findall(text)[-1]) for text in loop.label]
@@ -273,7 +273,7 @@ def _numbered(loop: Loop) -> bool:
 
 
 def _regular(count: Column) -> bool:
-    """Whether most turns, of so many launches each, launch about as much as the middle one."""
+    """Whether most iterations, with this many launches each, launch about as much as the median one."""
     count = count[count > 0]
     if len(count) < 4:
         return True

@@ -1,4 +1,4 @@
-"""The iterations of a program's main loop, from its announcements or from repeated launches.
+"""The iterations of a program's main loop, found by its annotations or by repeated launches.
 
 Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
 not in the trace goes with the work before it on its stream. On the device an iteration lasts from the start of its first work to
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: An iteration this many times from the median is an outlier, if it is also far outside of the spread.
+#: An iteration this many times the median is an outlier, if it is also far outside the spread.
 OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
-#: Among turns found by repetition those can stand out whose numbers of launches differ by this share at most, if a turn has
-#: so many launches and there are so many turns: what repeats in less may be anything.
+#: Iterations found by repetition can stand out if their numbers of launches differ by at most this share, and there are at least
+#: this many launches per iteration and this many iterations: shorter repetition may be anything.
 _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
-#: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
+#: Iterations with less work than that form a loop if this share of the steady time consists of usual iterations.
 _MADE_OF = 0.5
 #: Lengths differ by nature where the steady state leaves out this share, and of what it holds that share is unusual, and a row of
 #: such at the start no less likely than this, or that share of what is left out is usual. Less may be left out of turns that
 #: alternate: then so many are unusual.
 _MANY_LEFT, _VARIED, _CHANCE, _ALTERNATING = 0.2, 0.25, 0.001, 0.4
 _NEVER = np.iinfo(np.int64).max
-#: Turns of more than one work are no chance if there are so many.
+#: Iterations with more than one piece of work are not a coincidence if there are this many.
 _SINGLE, _OFTEN = 2, 50
-#: Turns of one work are nearly all of what there is from the first to the last.
+#: Minimum share that iterations of a single piece of work have of everything from the first to the last.
 _ALL_ONE = 0.9
-#: A loop found by repetition has at least this share of the device time or of the span; one of single works of the span.
+#: Minimum share of the device time or of the span for a loop found by repetition; for one of single pieces of work, of the span.
 _PART_OF = 0.05
 
 
@@ -81,7 +81,10 @@ class Iterations:
 
     @property
     def median(self) -> int:
-        """The middle of the lengths of the steady state, ns; the last turn, which has no pause after it, only counts alone."""
+        """The median length of the steady state, ns.
+
+        The last iteration, which has no pause after it, counts only if it is the only one.
+        """
         chosen = self.steady.copy()
         if int(chosen.sum()) > 1:
             chosen[-1] = False
@@ -109,7 +112,7 @@ def find(
     Without `repetition` only loops count that the program announced: that takes a tenth of the time.
     """
     among = device_work.load(trace, rows, cut=False) if work is None else work
-    # The work is kept beside what was found in it, so that nothing else can have its identity.
+    # The work is kept with the results found in it, so that its identity cannot be reused.
     return trace.kept.get(
         ("iterations", id(among), repetition), lambda: (among, _found(trace, among, repetition))
     )[1]
@@ -160,7 +163,7 @@ def _found(trace: StoredTrace, work: Work, repetition: bool) -> list[Iterations]
             or _inside_one(single, turns)
             or announced.batches_of_one_step(trace, process, single, turns)
         ):
-            # A range around the whole program is a turn only if its name says so.
+            # A range around the whole program is an iteration only if its name says so.
             turns = None if single.anyhow else single
         if turns is None:
             continue
@@ -184,7 +187,7 @@ def _inside_one(single: Turns, turns: Turns) -> bool:
 def _in_order(
     trace: StoredTrace, work: Work, mine: Column, known: Column, when: Column
 ) -> tuple[Column, Column]:
-    """The rows of a process in the order of their launches, and the moment of each row's launch.
+    """The rows of a process in launch order, and the time of each row's launch.
 
     Streams run in order: a launch that was lost was between its neighbors on the stream, and after a wait that had ended when its
     work began. Where most were lost the device's times stand for them. Work that came before all known launches of its stream is
@@ -257,7 +260,7 @@ def _by_chance(found: Iterations) -> bool:
 def _made(
     trace: StoredTrace, process: int, turns: Turns, work: Work, mine: Column, launched: Column, when: Column
 ) -> Iterations:
-    """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
+    """Build iterations; `launched` are the rows with a numbered launch, in order, among all rows `mine`."""
     turn = np.full(len(work), -1, np.int32)
     turn[launched] = turns.of_launch
     if len(launched) < len(mine):
@@ -274,7 +277,7 @@ def _made(
         start, duration = _on_host(launched, when, turn, numbers)
     steady = np.ones(len(duration), bool) if turns.uneven else steady_state(duration)
     label = [turns.label[i] for i in numbers.tolist()]
-    # What the recorder took is told as the recorder's, and makes no iteration slow.
+    # The recorder's own time is reported separately, and does not make an iteration slow.
     outlier = steady & outliers(duration - _recorder_time(trace, process, start, duration), steady)
     if (
         not turns.announced
@@ -317,7 +320,7 @@ def _like_a_neighbor(names: Column, first: Column, chosen: Column) -> Column:
 
 
 def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> tuple[Column, Column]:
-    """Begin and length of turns by their launches; the last one ends with its last."""
+    """Start and length of iterations by their launches; the last one ends with its last launch."""
     mine = launched[turn[launched] >= 0]
     moments = when[mine]
     first = np.searchsorted(turn[mine], numbers)
@@ -326,7 +329,7 @@ def _on_host(launched: Column, when: Column, turn: Column, numbers: Column) -> t
 
 
 def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Column) -> Column:
-    """Time of each iteration (ns) in which the recorder is known to have held up a thread of the process."""
+    """Time in each iteration (ns) during which the recorder is known to have held up a thread of the process."""
     if not trace.count("overhead"):
         return np.zeros(len(start), np.int64)
     columns, _, rows = recorder.stretches(trace)
@@ -337,7 +340,7 @@ def _recorder_time(trace: StoredTrace, process: int, start: Column, duration: Co
 
 
 def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> None:
-    """Give rows without a launch the turn of the row before them on their stream."""
+    """Assign rows without a launch to the iteration of the row before them on their stream."""
     has = np.zeros(len(work), bool)
     has[launched] = True
     for _, rows in work.per_queue():
@@ -370,7 +373,7 @@ def steady_state(duration: Column) -> Column:
 
 
 def _steady(duration: Column, usual: float) -> Column:
-    """The steady state of iterations that usually last so long."""
+    """The steady state of iterations, given their usual length."""
     count = len(duration)
     near = np.abs(duration - usual) <= 0.25 * usual
     steady = np.zeros(count, bool)
@@ -389,7 +392,7 @@ def _steady(duration: Column, usual: float) -> Column:
 
 
 def _by_nature(near: Column, steady: Column, first: int) -> bool:
-    """Whether a steady state leaves out turns by chance: those it holds are as little alike as the others."""
+    """Whether a steady state excludes iterations by chance: those it contains vary as much as the others."""
     if steady.all():
         return False
     many = np.count_nonzero(~steady) >= _MANY_LEFT * len(steady)
@@ -400,7 +403,7 @@ def _by_nature(near: Column, steady: Column, first: int) -> bool:
 
 def outliers(duration: Column, among: Column) -> Column:
     """Iterations far from the median of the steady ones: by a factor, and by their own spread (median deviation)."""
-    if int(among.sum()) < 3:  # nothing says what is usual
+    if int(among.sum()) < 3:  # the usual length is unknown
         return np.zeros(len(duration), bool)
     usual = float(np.median(duration[among]))
     spread = 1.4826 * float(np.median(np.abs(duration[among] - usual)))
@@ -441,7 +444,7 @@ def iterations(trace: StoredTrace, rows: Rows = _ALL, work: Work | None = None) 
 
 
 def _listed(found: list[Iterations]) -> pa.Table:
-    """A row per iteration; a loop of single kernels has as many iterations as kernels, so this is columns, not rows."""
+    """One row per iteration; a loop of single kernels has as many iterations as kernels, so this uses columns, not rows."""
     columns = (
         "process:int32 number:int64 label:string start:int64:ns duration:int64:ns busy:int64:ns work:int64 steady:bool "
         "outlier:bool"
@@ -458,7 +461,7 @@ def _listed(found: list[Iterations]) -> pa.Table:
 
 
 def busy(one: Iterations) -> Column:
-    """Time with device work of the process in each iteration."""
+    """Time in each iteration during which the process has device work."""
     mine = one.work.process == one.process
     whole = intervals.union(one.work.start[mine], one.work.end[mine])
     edges = np.append(one.start, one.start[-1] + one.duration[-1])
@@ -477,7 +480,8 @@ def slow(one: Iterations) -> list[Finding]:
     late = late[np.argsort(-one.duration[late], kind="stable")]
     cost = int((one.duration[late] - usual).sum())
     worst = int(late[0])
-    named = one.label.count(one.label[worst]) == 1  # a name that all turns share tells none of them
+    # A name shared by all iterations distinguishes none of them.
+    named = one.label.count(one.label[worst]) == 1
     name = one.label[worst] if named and one.label[worst] else f"iteration {worst}"
     times = one.duration[worst] / usual
     text = f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"

@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"#?\d+")
-#: What frameworks put around or at the start of every turn of a main loop, whatever the program is: torch.profiler's steps, the
-#: fetch of a batch from torch's DataLoader.
+#: Ranges that frameworks put around or at the start of every iteration of a main loop, in any program: torch.profiler's steps,
+#: the batch fetch of torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
-#: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is. Inference engines
-#: name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
+#: Names that people give to iterations of a main loop: among several candidates, one with such a name is preferred. Inference
+#: engines name the batch that they execute: `execute_context_1(512)_generation_8(8)`.
 TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])|^execute_.*#",
     re.IGNORECASE,
 )
-#: Parts of a model that come again and again in every turn: a name that numbers them, or ends with them, announces no loop.
+#: Names of model parts that recur in every iteration: a name with such a number or ending announces no loop.
 PART_NAMES = re.compile(
     r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
 )
-#: How frameworks and runtimes carry out what a turn does: torch's operators, XLA's executions of any program.
+#: How frameworks and runtimes implement an iteration: torch's operators, XLA's executions of any program.
 _MACHINERY = re.compile(
     r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
     r"^(PJRT_|PjRt|TfrtCpu|GpuExecutable|BufferSequencingEvent|ThenExecute)"
 )
-#: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
+#: Ranges that occur more often than this are not iterations of a main loop; maximum patterns of names examined per table.
 MOST, _PATTERNS = 200_000, 48
-#: How a loop was announced; lower ranks say more.
+#: How a loop was announced; lower ranks are stronger evidence.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
 
 
@@ -72,7 +72,7 @@ class Loop:
 
 
 def load(trace: StoredTrace) -> tuple[Loop, ...]:
-    """The loops a program announced, kept while the trace is open."""
+    """The loops that a program announced, cached while the trace is open."""
     return trace.kept.get("announced loops", lambda: tuple(_load(trace)))
 
 
@@ -103,13 +103,13 @@ def count(trace: StoredTrace, process: int, prefix: str) -> int:
 
 
 def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column]:
-    """The ranges of the host in a table, and their names."""
+    """The host's ranges in a table, and their names."""
     coded_columns = ["category"] if table == "marker" else []
     columns, coded = trace.columns(table, {**_FIELDS, "name_id": 0}, coded_columns)
     keep = columns["duration"] > 0
     if table == "marker":
         kinds = coded["category"]
-        # Functions are how a turn does its work; what a profiler drew on the device's side is not an announcement.
+        # Functions are how an iteration does its work; ranges that a profiler drew on the device side are not announcements.
         left_out = [
             kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
         ]
@@ -118,13 +118,13 @@ def _of_table(trace: StoredTrace, table: str) -> tuple[dict[str, Column], Column
 
 
 def _begins(trace: StoredTrace, name_id: Column, prefixes: tuple[str, ...]) -> Column:
-    """Which of these names begin with one of some texts."""
+    """Which of these names begin with one of the prefixes."""
     ids = [number for number, name in texts(trace, "name").items() if name.startswith(prefixes)]
     return np.isin(name_id, ids)
 
 
 def _events(trace: StoredTrace) -> Iterator[Loop]:
-    """`ws.step()`, each of which ends a turn, and events with a duration."""
+    """`ws.step()` calls, each of which ends an iteration, and events with a duration."""
     columns, coded = trace.columns("user_event", _FIELDS, ["name", "kind"])
     kinds = coded["kind"]
     step = columns["kind"] == (kinds.index("step") if "step" in kinds else -2)
@@ -145,7 +145,7 @@ def _events(trace: StoredTrace) -> Iterator[Loop]:
 
 
 def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str], what: str) -> Iterator[Loop]:
-    """Loops among ranges: those of one thread whose names differ in numbers only and that do not overlap."""
+    """Loops among ranges: non-overlapping ranges of one thread whose names differ only in numbers."""
     ids, place = distinct(name)
     patterns: dict[str, int] = {}
     code = np.array(

@@ -31,7 +31,7 @@ Column = npt.NDArray[Any]
 _ALL = Rows()
 PHASES = ("forward", "backward", "optimiser", "communication", "data loading", "unknown")
 FORWARD, BACKWARD, OPTIMISER, COMMUNICATING, LOADING, UNKNOWN = range(len(PHASES))
-#: Which sign decided a phase.
+#: The signs that can decide a phase.
 SIGNS = ("kernel name", "range", "operator", "thread", "stack", "none")
 _RANGES = (
     (
@@ -104,7 +104,7 @@ def phases(trace: StoredTrace, rows: Rows = _ALL) -> Result:
 
 
 def _turns(trace: StoredTrace, rows: Rows, work: Work) -> tuple[Column, dict[int, int]]:
-    """Which rows belong to steady iterations, and the number of those per process."""
+    """Which rows belong to steady iterations, and the number of iterations per process."""
     inside, turns = np.zeros(len(work), bool), {}
     for loop in iterations.find(trace, rows, work):
         counts = np.diff(np.append(loop.first, len(loop.rows)))
@@ -114,7 +114,7 @@ def _turns(trace: StoredTrace, rows: Rows, work: Work) -> tuple[Column, dict[int
 
 
 def classify(trace: StoredTrace, work: Work) -> tuple[Column, Column]:
-    """Phase and sign of each row of work, as numbers into :data:`PHASES` and :data:`SIGNS`."""
+    """Phase and sign of each row of work, as indices into :data:`PHASES` and :data:`SIGNS`."""
     phase, sign = np.full(len(work), UNKNOWN), np.full(len(work), len(SIGNS) - 1)
 
     def set_phase(found: Column, by: int) -> None:
@@ -183,7 +183,7 @@ def _of_stack(frames: tuple[str, ...]) -> int:
 
 
 def _between(work: Work, phase: Column, sign: Column) -> None:
-    """Copies to the device outside of any phase feed the step: data loading, recognized by their kind alone."""
+    """Copies to the device outside of any phase feed the step: data loading, recognized by its kind alone."""
     chosen = (phase == UNKNOWN) & (work.kind == COPY)
     if (phase != UNKNOWN).any():
         phase[chosen] = LOADING

@@ -1,4 +1,4 @@
-"""The main loop in the repetition of a program's launches, where nothing announces it."""
+"""The main loop, found from repeated launches if nothing announces it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = npt.NDArray[Any]
-#: A loop has at least this many turns; one of uneven turns has more.
+#: Minimum iterations of a loop, and of one with uneven iterations.
 LEAST, LEAST_UNEVEN = 3, 5
-#: Uneven turns hold this share of the launches from the first to the last of them, and these that share of all; pieces looked at.
+#: Uneven iterations contain this share of the launches from the first to the last of them, and those this share of all; maximum
+#: number of pieces examined.
 _HELD, _PART, _MOST_TURNS = 0.8, 0.3, 200_000
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-#: Of uneven turns this share is so far from the usual size.
+#: This share of the uneven iterations is this far from the usual size.
 _VARIOUS, _FAR = 0.25, 0.3
-#: Share of the waits after which as many launches follow as usual, where nothing but waits tells turns apart.
+#: Share of the waits followed by the usual number of launches, needed if only waits separate the iterations.
 _EVENLY = 0.8
-#: With so many parts of the same work between two waits each part is a turn.
+#: With this many repetitions of the same work between two waits, each repetition is an iteration.
 _MANY_PARTS = 10
-#: Share of the waits across which work goes on repeating, where they divide no turns.
+#: Share of the waits across which work keeps repeating, at which waits do not separate iterations.
 _ACROSS = 0.5
-#: A call that waits for its work returns when that ends, as far as the clocks of host and device agree (ns).
+#: A call that waits for its work returns when the work ends, within the accuracy of host and device clocks (ns).
 _CLOCK_ERROR = 1_000
 _EVENT = re.compile(r"Event(Record|Query)|StreamQuery")
 _ALLOCATES = re.compile(r"alloc", re.IGNORECASE)
-#: Layers of a model at most, and kernels of a layer.
+#: Maximum layers of a model; minimum and maximum kernels of a layer.
 _LAYERS, _LEAST_LAYER, _MOST_LAYER = 128, 4, 200
 
 
@@ -65,9 +66,9 @@ def best(trace: StoredTrace, process: int, work: Work, launched: Column, when: C
 
 
 def _several_each(parts: Turns, names: Column, when: Column, waits: Column) -> Turns | None:
-    """The turns between waits that have as many parts each, as models have layers, and work of their own around the waits.
+    """The iterations between waits that all have the same number of parts (a model's layers) and other work around the waits.
 
-    What else is in a turn may differ from turn to turn, so that only the parts repeat:
+    The other work may differ between iterations, so that only the parts repeat:
 
         b l l l e | b l l l e v | b l l l e | b l l l e | b l l l e v |
     """
@@ -109,7 +110,7 @@ def _goes_on(names: Column, at: Column) -> bool:
 
 
 def _now_and_then(waited: Turns, alone: Turns, when: Column, waits: Column) -> bool:
-    """Whether the host waits after so many turns, or after now more and now fewer, that its waits are no turns themselves.
+    """Whether the host waits only every few iterations, or irregularly, so that its waits do not mark iterations.
 
     Parts of the same work that a wait follows each time are sweeps of a turn; many of them are turns, of which every tenth, say,
     prints how far it is.
@@ -119,7 +120,7 @@ def _now_and_then(waited: Turns, alone: Turns, when: Column, waits: Column) -> b
 
 
 def _evenly(when: Column, waits: Column) -> bool:
-    """Whether nearly as many launches are between any two waits."""
+    """Whether nearly the same number of launches lies between any two waits."""
     between = np.diff(np.unique(np.searchsorted(when, waits, side="right")))
     return bool((between == np.median(between)).mean() >= _EVENLY) if len(between) else False
 
@@ -246,7 +247,7 @@ def _kinds(names: Column, edges: Column) -> tuple[Column, Column]:
 
 
 def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Column) -> bool:
-    """Whether most turns begin in the same runs of a module in torch's profiler: then they are its layers."""
+    """Whether most iterations begin in the same runs of a module in torch's profiler: then they are its layers."""
     if not trace.count("marker"):
         return False
     texts = names_of.texts(trace, "name")
@@ -264,19 +265,19 @@ def parts_of_a_module(trace: StoredTrace, process: int, turns: Turns, when: Colu
 
 
 def usual_size(turns: Turns) -> int:
-    """How many launches a turn usually has."""
+    """The usual number of launches per iteration."""
     return int(np.median(np.bincount(turns.of_launch[turns.of_launch >= 0])))
 
 
 def may_be_layers(turns: Turns) -> bool:
-    """Whether turns are as few and as large as the layers of a model."""
+    """Whether iterations are as few and as large as the layers of a model."""
     return len(turns.label) <= _LAYERS and _LEAST_LAYER <= usual_size(turns) <= _MOST_LAYER
 
 
 def layers_of_one_pass(
     trace: StoredTrace, process: int, turns: Turns, work: Work, launched: Column, when: Column
 ) -> bool:
-    """Whether turns that no wait marks are rather the layers of a framework's model, passed once.
+    """Whether iterations without waits are more likely the layers of one pass through a framework's model.
 
     Other work comes right before the first and right after the last, without a wait in between:
 
@@ -325,7 +326,7 @@ def _marks(trace: StoredTrace, process: int) -> Column:
 
 
 def _alike(trace: StoredTrace, name: Column) -> Column:
-    """A number for each name that kernels share which differ in template arguments only."""
+    """A number for each name, shared by kernels that differ only in template arguments."""
     ids, place = distinct(name)
     texts = names_of.texts(trace, "name")
     known: dict[str, int] = {}
@@ -334,7 +335,7 @@ def _alike(trace: StoredTrace, name: Column) -> Column:
 
 
 def waits(trace: StoredTrace, process: int) -> tuple[Column, Column]:
-    """When the host began to wait for the device, ascending, and when it went on."""
+    """When the host began to wait for the device, ascending, and when it continued."""
     found, texts = trace.columns("sync", {"start": NO_TIME, "duration": 0, "process": -1}, ["kind"])
     of_host = np.array([kind != STREAM_WAIT for kind in texts["kind"]] + [False])[found["kind"]]
     mine = np.flatnonzero(of_host & (found["process"] == process) & (found["start"] != NO_TIME))

@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
-#: Places looked at for the period: the FFT of twice as many takes 0.1 s.
+#: Maximum positions examined for the period: the FFT of twice as many takes 0.1 s.
 WINDOW = 1 << 18
-#: A loop has at least this many turns, and the sequence agrees with itself at least this much.
+#: Minimum iterations of a loop, and minimum agreement of the sequence with itself.
 LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
-#: Agreement goes so far from what chance gives to 1: where one name is most of the sequence, it agrees with itself at any
-#: lag. Where one name is nearly all, that is the loop.
+#: Required agreement, as a share of the way from chance to 1: if one name makes up most of the sequence, it agrees with itself at
+#: any lag. If one name is nearly everything, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
-#: So many places may be missing from the turns of the shortest loop: a wait, an event.
+#: Number of positions that may be missing from the iterations of the shortest loop: a wait, an event.
 _MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
@@ -61,7 +61,7 @@ def find(names: Column, gap: Column) -> Repetition | None:
 
 
 def period(tokens: Column) -> tuple[int, float] | None:
-    """The period of a sequence of small integers and its agreement, or None; of a long one its middle is looked at."""
+    """The period of a sequence of small integers and its agreement, or None; for a long sequence, only the middle is examined."""
     begin = max((len(tokens) - WINDOW) // 2, 0)
     tokens = tokens[begin : begin + WINDOW]
     count = len(tokens)
@@ -105,7 +105,7 @@ def halved(found: Repetition, alike: Column) -> Repetition:
 
 
 def _candidates(estimate: Column) -> list[int]:
-    """Lags worth judging, ascending: the best of each octave, so that multiples of a short one do not hide a long one."""
+    """Lags worth evaluating, ascending: the best of each octave, so that multiples of a short one do not hide a long one."""
     chosen: set[int] = set()
     low = 1
     while low <= len(estimate):
@@ -139,7 +139,7 @@ def _scattered(count: int, seed: int) -> Column:
 
 
 def _agreement(tokens: Column, lag: int) -> tuple[float, float]:
-    """Share of places that equal the one `lag` on, and how long a run of such places the average place is in."""
+    """Share of positions that equal the one `lag` later, and the mean length of the runs of such positions."""
     equal = tokens[lag:] == tokens[:-lag]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], equal, [False]]).astype(np.int8)))
     runs = (edges[1::2] - edges[0::2]).astype(float)
@@ -165,7 +165,7 @@ def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
 
 
 def _runs(tokens: Column, run: int) -> Column:
-    """A number for each place that stands for the `run` names from there."""
+    """A number for each position that identifies the `run` names starting there."""
     number: Column = tokens.astype(np.uint64) * _PRIME + np.uint64(1)
     done = 1
     while done < run:
@@ -178,13 +178,14 @@ def _runs(tokens: Column, run: int) -> Column:
 
 
 def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
-    """Places of each run that occurs about once per period and mostly exactly a period apart; longest lists first."""
+    """Positions of each run that occurs about once per period and mostly exactly a period apart; longest lists first."""
     _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(counts)
     likely = np.flatnonzero(counts >= LEAST_TURNS)
     kept: list[tuple[int, Column]] = []
-    # Names used far more often than once per turn are not marks; those used as often as turns are few.
+    # Names used far more often than once per iteration are not marks; few names are used exactly as often as there are
+    # iterations.
     most = len(hashes) / length * 1.25 + 1
     for one in likely[counts[likely] <= most][:4096].tolist():
         places = order[ends[one] - counts[one] : ends[one]]
@@ -199,7 +200,7 @@ def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
 
 
 def _equal_steps(tokens: Column, gap: Column, length: int) -> Column | None:
-    """Turns of equal length where nothing marks them: from the place whose turns begin after the longest pauses."""
+    """Iterations of equal length if nothing marks them, starting after the longest pauses."""
     good = np.flatnonzero(tokens[length:] == tokens[:-length])
     if not len(good):
         return None

@@ -24,10 +24,10 @@ Column = NDArray[Any]
 _ALL = Rows()
 #: The number that distinguishes modules of one class.
 _NUMBERED = re.compile(r"(?<=\w)_\d+$")
-#: Most sequences reported, and kernels of the longest.
+#: Maximum sequences reported, and maximum kernels in one.
 _MOST, LONGEST = 200, 32
-#: Multiplier of the hash (odd, from splitmix64). Instances of one name with as many kernels and equal 64-bit hashes are taken
-#: for equal: of a million different ones two would be confused once in 10^7 traces.
+#: Multiplier of the hash (odd, from splitmix64). Instances of one name with equally many kernels and equal 64-bit hashes count as
+#: equal: among a million different ones, two would be confused once in 10^7 traces.
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 
 
@@ -84,7 +84,7 @@ def _own_share(length: Column, call: Column) -> Column:
 
 
 def _without_repeats(groups: list[tuple[str, Column, Column]]) -> list[tuple[str, Column, Column]]:
-    """Without what was launched by a group before: the outermost comes first."""
+    """Remove what an earlier group launched; the outermost group comes first."""
     out: dict[tuple[bytes, bytes], tuple[str, Column, Column]] = {}
     for name, begin, end in groups:
         out.setdefault((begin.tobytes(), end.tobytes()), (name, begin, end))
@@ -94,7 +94,7 @@ def _without_repeats(groups: list[tuple[str, Column, Column]]) -> list[tuple[str
 def _groups(
     outer: all_ranges.Ranges, called: dict[int, str], issued: calls.Calls, of: Column, name: Column
 ) -> list[tuple[str, Column, Column]]:
-    """Instances with equal operator and kernels: the operator's name, and begins and ends among the launches."""
+    """Instances with equal operator and kernels: the operator's name, and their first and last launches."""
     begin, end = np.zeros(len(outer), np.int64), np.zeros(len(outer), np.int64)
     process, thread, start = issued.process[of], issued.thread[of], issued.start[of]
     key = process.astype(np.int64) << 32 | thread.astype(np.int64) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Turns of a loop as launches see them."""
+"""Iterations of a loop from the launches' point of view."""
 
 from __future__ import annotations
 

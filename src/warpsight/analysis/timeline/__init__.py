@@ -1,1 +1,1 @@
-"""The timeline: everything with a start and an end, in rows, at the detail that a window needs."""
+"""The timeline: everything with a start and an end, in rows, at the level of detail that a window needs."""

@@ -47,7 +47,7 @@ def rows(trace: StoredTrace, work: Work, names: NumberedLabels) -> tuple[list[Ro
 
 
 def _names(trace: StoredTrace, work: Work, names: NumberedLabels) -> Column:
-    """The number of the name of each row of work: a kernel's short name, a copy's direction."""
+    """Each row's index into the names: a kernel's short name, a copy's direction."""
     out = np.zeros(len(work), np.int32)
     texts = names_of.texts(trace, "short") if len(work) else {}
     for kind in range(COMMUNICATION + 1):

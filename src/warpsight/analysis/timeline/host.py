@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Process and thread id.
 Thread = tuple[int, int]
-#: Threads that have rows, the busiest; levels of nested ranges of one thread.
+#: Maximum threads with rows (the busiest ones), and maximum levels of nested ranges per thread.
 THREADS, LEVELS = 8, 12
 #: A Python function among ranges: `torch/nn/modules/linear.py(124): forward`, `<built-in method item>`.
 _FUNCTION = re.compile(r"\(\d+\): |^<built-in")
-#: A sample holds until the next one, for so many usual distances at most.
+#: A sample lasts until the next one, at most this many usual distances.
 _HOLDS = 3
 
 
 def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -> tuple[list[Row], int]:
-    """The rows thread by thread, the busiest first.
+    """The rows of each thread, busiest thread first.
 
     Returns:
         The rows, and how many threads have none because there are too many.
@@ -70,7 +70,7 @@ def rows(trace: StoredTrace, chosen: Rows, names: NumberedLabels, finish: int) -
 
 
 def _busiest(order: ByThread, ranges: Mapping[str, Ranges], samples: Mapping[Thread, Any]) -> list[Thread]:
-    """All threads: those with most calls first, then those with most ranges, then those with most samples."""
+    """All threads: by number of calls, then of ranges, then of samples."""
     weight: dict[Thread, list[int]] = {}
     counts = np.bincount(order.thread, minlength=len(order.threads)) if len(order) else np.zeros(0, np.int64)
     for thread, count in zip(order.threads, counts.tolist(), strict=True):
@@ -84,7 +84,7 @@ def _busiest(order: ByThread, ranges: Mapping[str, Ranges], samples: Mapping[Thr
 
 
 def _ranges(trace: StoredTrace, source: str) -> Ranges:
-    """Operators, or ranges without the functions that torch.profiler writes as ranges: those are in the stacks."""
+    """Operators, or ranges without the functions that torch.profiler writes as ranges, which are in the stacks."""
     found = open_ranges.load(trace, source)
     if source == "op" or not len(found):
         return found
@@ -97,7 +97,7 @@ def _ranges(trace: StoredTrace, source: str) -> Ranges:
 
 
 def _functions(functions: list[str], launches: int, names: NumberedLabels) -> Column:
-    """The number of the name of each function, as a call and as a launch."""
+    """The name index of each function, as a call and as a launch."""
     table = np.zeros((max(len(functions), 1), 2), np.int32)
     for place, text in enumerate(functions):
         kind = "blocked" if api_names.blocks(text) or api_names.waits(text) else "call"
@@ -130,7 +130,7 @@ def _thread_names(trace: StoredTrace) -> dict[Thread, str]:
 def _nested(
     trace: StoredTrace, found: Ranges, thread: Thread, key: str, label: str, source: str, names: NumberedLabels, finish: int
 ) -> list[Row]:  # fmt: skip
-    """A row for each level of a thread's ranges; what is deeper than :data:`LEVELS` is left out."""
+    """One row per nesting level of a thread's ranges, down to :data:`LEVELS`."""
     where = found.groups.get(thread)
     if where is None:
         return []
@@ -169,7 +169,7 @@ def _samples(trace: StoredTrace) -> dict[Thread, tuple[Column, Column]]:
 
 
 def _of_samples(sampled: tuple[Column, Column]) -> tuple[Column, Column, Column, Column]:
-    """Begin, end and stack of what samples saw: each holds until the next one."""
+    """Start, end and stack of each sampled state, which lasts until the next sample."""
     time, stack = sampled
     distance = np.diff(time, append=time[-1:])
     usual = int(np.median(distance[:-1])) if len(time) > 1 else 1_000_000
@@ -179,7 +179,7 @@ def _of_samples(sampled: tuple[Column, Column]) -> tuple[Column, Column, Column,
 
 
 def _of_calls(row: Row) -> tuple[Column, Column, Column, Column]:
-    """Begin, end and stack of what a thread's calls saw; calls that follow each other with one stack are one slice."""
+    """Start, end and stack of the states that a thread's calls show; consecutive calls with one stack form one slice."""
     assert row.stack is not None
     stack = row.stack[:]
     known = stack > 0

@@ -66,7 +66,7 @@ class Part:
 
 
 def part(scene: Scene, begin: int, end: int, *, slices: int, bins: int) -> Part:
-    """What is in [begin, end).
+    """The contents of [begin, end).
 
     Args:
         scene: All rows.
@@ -109,7 +109,7 @@ def _slices(scene: Scene, rows: Column, where: Sequence[slice]) -> _SliceColumns
 def _callers(
     calls: Calls, rows: dict[tuple[int, int], int], start: Column, call: Column
 ) -> tuple[Column, Column]:
-    """The row in which each call stands, and how long after its begin each slice begins."""
+    """The row that holds each call, and the delay from its begin to each slice's begin."""
     caller, lag = np.full(len(call), -1, np.int64), np.zeros(len(call), np.int64)
     known = np.flatnonzero(call >= 0)
     lag[known] = start[known] - calls.start[call[known]]
@@ -151,7 +151,7 @@ class _Sums:
 
 
 def sums(scene: Scene, begin: int, end: int, most: int = 12) -> _Sums:
-    """Sums of [begin, end): slices count with the part that is in it."""
+    """Sums over [begin, end): slices count with their part in it."""
     busy = {row.key: row.busy(begin, end) for row in scene.rows if row.role != "stacks"}
     times = np.zeros(len(scene.names), np.int64)
     counts = np.zeros(len(scene.names), np.int64)

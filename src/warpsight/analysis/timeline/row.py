@@ -13,7 +13,7 @@ from warpsight.model import intervals
 from warpsight.model.intervals import Intervals
 
 Column = NDArray[Any]
-#: What a slice is; a page gives each kind a colour. A sample stands for a host stack.
+#: The kind of a slice; a page gives each kind a color. A sample represents a host stack.
 KINDS = (
     "kernel",
     "communication",
@@ -79,7 +79,7 @@ class Row:
 
     @cached_property
     def reach(self) -> Column:
-        """The furthest end so far: slices of a device overlap."""
+        """The furthest end so far, because slices of a device overlap."""
         return intervals.reach(self.end)
 
     def between(self, begin: int, end: int) -> slice:

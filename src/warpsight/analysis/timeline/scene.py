@@ -1,4 +1,4 @@
-"""All rows of a timeline, and their shared data."""
+"""All rows of a timeline, and the data they share."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Scene:
 
 
 def scene(trace: StoredTrace, rows: Rows = _ALL) -> Scene:
-    """The timeline of the rows that count; kept while the trace is open."""
+    """The timeline of the selected rows; cached while the trace is open."""
     return trace.kept.get(("timeline", rows.key()), lambda: _scene(trace, rows))
 
 
@@ -99,7 +99,7 @@ def _scene(trace: StoredTrace, rows: Rows) -> Scene:
 
 
 def _steps(one: Iterations, names: NumberedLabels, number: int) -> Row:
-    """The iterations of a process: each is named by its label or number."""
+    """The iterations of a process, each named by its label or number."""
     texts = [label or f"iteration {place}" for place, label in enumerate(one.label)]
     kinds = np.where(one.outlier, "outlier", "step").tolist()
     code = np.array([names(kind, text) for kind, text in zip(kinds, texts, strict=True)], np.int32)

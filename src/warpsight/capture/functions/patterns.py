@@ -16,14 +16,14 @@ _VERSION = re.compile(r"(_v\d+|_pts[dz])+$")
 
 @lru_cache(maxsize=1)
 def known() -> frozenset[str]:
-    """Names of all functions without version and stream suffixes, as `--api` spells them."""
+    """Names of all functions without version and stream suffixes, as spelled in `--api`."""
     return frozenset(
         _VERSION.sub("", name) for domain in functions.domains() for name in functions.names(domain).values()
     )
 
 
 def parts(api: str) -> list[str]:
-    """The patterns of a value of `--api`, which commas or blanks separate."""
+    """The patterns in a value of `--api`, separated by commas or spaces."""
     return api.replace(",", " ").split()
 
 
@@ -40,7 +40,7 @@ def unknown(api: str) -> list[str]:
 
 
 def near(pattern: str) -> list[str]:
-    """Functions and words that a pattern may have meant."""
+    """Functions and words that a pattern may have been meant to match."""
     lower = {name.lower(): name for name in (*sorted(known()), *WORDS)}
     found = get_close_matches(pattern.lower().strip("*?"), lower, n=3)
     return [lower[name] for name in found]

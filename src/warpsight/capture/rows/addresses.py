@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-#: Calls whose copies have not arrived; beyond it the oldest are forgotten (their copies have no addresses).
+#: Calls whose copies have not arrived; beyond this, the oldest are dropped (their copies have no addresses).
 MAXIMUM_WAITING = 1_000_000
-#: Segments that a call's addresses are kept for after its first copy: one call may be several.
+#: Number of segments for which a call's addresses are kept after its first copy: one call may be several.
 _MAXIMUM_AGE = 2
 _CALLS = {"id": np.int64, "source": np.uint64, "destination": np.uint64, "found": np.bool_, "age": np.int8}
 _NODES = {"node": np.uint64, "time": np.int64, "source": np.uint64, "destination": np.uint64}
@@ -52,7 +52,7 @@ class Addresses:
         self._new_nodes.append({name: values[name].astype(kind) for name, kind in _NODES.items()})
 
     def find(self, correlation: Array, node: Array, called: Array) -> tuple[Array, Array]:
-        """Source and destination of device rows, by node if they have one, else by correlation id.
+        """Find source and destination addresses of device rows, by node if they have one, otherwise by correlation id.
 
         Args:
             correlation: 64-bit ids, 0 none.
@@ -74,7 +74,7 @@ class Addresses:
             return none
         if self._order is None:
             self._order = np.argsort(known, kind="stable")
-        # the last of equal ids: a process that began to count anew
+        # of equal ids, the last one: a process that restarted its count
         place = np.searchsorted(known, ids, "right", sorter=self._order) - 1
         at = self._order[np.maximum(place, 0)]
         hit = (place >= 0) & (known[at] == ids)
@@ -100,7 +100,7 @@ class Addresses:
         return np.where(hit, self._nodes["source"][at], 0), np.where(hit, self._nodes["destination"][at], 0)
 
     def age(self) -> None:
-        """At the end of a segment, forget calls whose copies have arrived, with some delay."""
+        """At the end of a segment, drop calls whose copies have arrived, with some delay."""
         found = self._calls["found"]
         if not found.any():
             return
@@ -115,7 +115,7 @@ class Addresses:
         return {f"address_{name}": values for name, values in self._calls.items()}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Add what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
         if "address_id" in state:
             self._calls = {name: state[f"address_{name}"] for name in _CALLS}
             self._order = None

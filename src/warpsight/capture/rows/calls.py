@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _LAUNCH_FLAG, _CAPTURED_FLAG, _NESTED_FLAG, _UNTIMED_FLAG = 1, 2, 4, 8
 _NOT_RETURNED = np.uint64(0xFFFFFFFFFFFFFFFF)
-#: Launches that may wait for their kernel rows at once; beyond it the oldest are no longer watched.
+#: Launches waiting for kernel rows at the same time; beyond this, the oldest are no longer watched.
 MAXIMUM_WAITING = 4_000_000
 
 
@@ -30,7 +30,7 @@ class FunctionCodes:
         self._codes = np.full(8 << 16, -1, np.int16)
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
-        #: Function names that the recorder sent, by domain and number.
+        #: Function names sent by the recorder, by domain and number.
         self._announced: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
@@ -52,7 +52,7 @@ class FunctionCodes:
         return codes
 
     def texts(self, codes: Array) -> pa.DictionaryArray:
-        """Codes as Arrow texts."""
+        """Codes as Arrow strings."""
         return pa.DictionaryArray.from_arrays(codes, self._names)
 
     def expects_kernel(self, codes: Array) -> Array:

@@ -131,7 +131,7 @@ def rows(arena: Arena) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _last(arena: Arena, kind: str, *key: str) -> list[Any]:
-    """The newest row of each key."""
+    """The newest row for each key."""
     found = {tuple(int(row[k]) for k in key): row for part in arena.kept[kind] for row in part}
     return list(found.values())
 
@@ -181,12 +181,12 @@ def _modules(arena: Arena) -> Iterator[Row]:
 
 
 def _small(number: int) -> int:
-    """An unsigned 32-bit number in a signed column: ids stay far below, odd ones keep their bits."""
+    """An unsigned 32-bit number in a signed column: real ids stay far below the limit, odd ones keep their bits."""
     return int(np.uint32(number).view(np.int32))
 
 
 def graphs(arena: Arena) -> Iterator[tuple[str, pa.Table]]:
-    """Tables of graphs, nodes and edges; these can be large, so they are made column by column."""
+    """Tables of graphs, nodes and edges; these can be large, so they are built column by column."""
     for kind, table, make in (
         ("Graph", "graph", _graph),
         ("GraphNode", "graph_node", _node),
@@ -214,7 +214,7 @@ def _graph(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
 
 
 def _described_once(nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Without the first of two rows for one clone: CUPTI reports first that it was made, then what it was cloned from."""
+    """Drop the first of two rows for one clone: CUPTI first reports its creation, then what it was cloned from."""
     order = np.argsort(nodes["node"], kind="stable")
     node, original = nodes["node"][order], nodes["original"][order]
     cloned_next = (node[1:] == node[:-1]) & (original[:-1] == 0) & (original[1:] != 0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
-#: Segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
+#: Number of segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
 MAXIMUM_AGE = 4
 
 
@@ -94,7 +94,7 @@ def _join(arena: Arena, kind: str, rows: RecordColumns, session: Array) -> tuple
 
 
 def _graph_stacks(arena: Arena, rows: RecordColumns, stack: Array) -> Array:
-    """Rows of graph nodes take the stack of the node's creation where it is known."""
+    """Give rows of graph nodes the stack of the node's creation, if known."""
     nodes = rows["graph_node"]
     if not (nodes[0] if one_value(nodes) else nodes.any()):
         return stack
@@ -151,7 +151,7 @@ def _kernels(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array
 
 def _copies(arena: Arena, rows: RecordColumns, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memcpy")
-    if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
+    if lost is not None:  # copies have no null times in the schema; a copy without times is useless
         rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
         start, duration = start[~lost], duration[~lost]
     source, destination = arena.addresses.find(correlation, rows["graph_node"], called)

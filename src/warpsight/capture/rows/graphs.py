@@ -22,7 +22,7 @@ class Graphs:
         self._stack = np.zeros(0, np.int32)
 
     def add(self, node: Array, original: Array, stack: Array) -> None:
-        """Note nodes, the nodes they were cloned from (0 none) and their stacks in the trace (0 none)."""
+        """Add nodes, the nodes they were cloned from (0: none) and their stacks in the trace (0: none)."""
         self._rows.append((node.copy(), original.copy(), stack))
 
     def stacks(self, nodes: Array) -> Array:
@@ -35,7 +35,7 @@ class Graphs:
         return np.where(at >= 0, self._stack[at], np.int32(0))
 
     def _find(self, nodes: Array) -> Array:
-        """Place of each node in the sorted nodes, -1 where it is not there."""
+        """Index of each node in the sorted nodes, -1 if it is missing."""
         low = int(self._node[0])
         span = int(self._node[-1]) - low + 1
         if span <= 4 * len(self._node) + 65536:

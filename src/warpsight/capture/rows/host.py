@@ -60,10 +60,10 @@ def _correlation(arena: Arena, batch: Batch) -> Nullable:
 
 
 def _columns(arena: Arena, batch: Batch, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A table's columns: those `given`, and the record's fields of the same names, as the columns' types want them."""
+    """A table's columns: the `given` ones, and record fields of the same name converted to the column's type."""
     rows = batch.rows
     fields, names = rows.dtype.names or (), {column.name for column in table.columns}
-    # asking for the process's id gives it one, which the launcher's own arena never gets
+    # requesting the process's id assigns one, which the launcher's own arena never gets
     values: dict[str, Any] = {} if "process" in given else {"process": arena.process_id()}
     if "duration" in names:
         start = rows["start"].astype(np.int64)
@@ -83,7 +83,7 @@ def _columns(arena: Arena, batch: Batch, table: Table, given: Mapping[str, Any])
 
 
 def _column(arena: Arena, column: Column, values: Array) -> Array | pa.DictionaryArray:
-    """A field as a column: ids of texts as the texts, 0 as none where a column may be null."""
+    """Convert a field to a column: string ids become strings, and 0 becomes null in a nullable column."""
     if column.type != "string":
         return zero_is_null(values) if column.nullable else values
     return arena.local.texts(values) if column.nullable else _filled(arena.local.texts(values), "?")
@@ -95,7 +95,7 @@ def _emit(arena: Arena, batch: Batch, table: str, **given: Any) -> None:
 
 
 def _filled(texts: pa.DictionaryArray, other: str) -> pa.DictionaryArray:
-    """Texts with `other` where there is none."""
+    """Replace missing strings with `other`."""
     return texts.cast("string").fill_null(other).dictionary_encode() if texts.null_count else texts
 
 
@@ -129,7 +129,7 @@ def _memory(arena: Arena, batch: Batch) -> None:
         category=_categories(rows["category"].astype(np.int32)),
         correlation=correlation,
         stack=zero_is_null(stack),
-        # a CUPTI row is written by CUPTI's own thread, which says nothing about who allocated
+        # CUPTI's own thread writes CUPTI rows, which does not tell who allocated
         thread=Nullable(batch.thread, ~reported),
     )
 

@@ -30,23 +30,23 @@ Array = npt.NDArray[Any]
 _STATE = "kernel_log.json"
 #: Bytes of lines made at once: bounds memory however long the stacks are.
 _CHUNK_BYTES = 32 << 20
-_LINE_BYTES = 64  # of a line beside its tail: type and two numbers
+_LINE_BYTES = 64  # bytes of a line besides its tail: type and two numbers
 _DEFINITION = b'{"type":"callstack_def","callstack_id":"'
 
 
 def configure(raw: Path, path: str, stacks: str) -> None:
-    """Have the conversion of a recording write a kernel log to `path`, a file that exists; once."""
+    """Make the conversion of a recording write a kernel log to `path`, an existing file; once."""
     if (raw / _STATE).exists():  # an earlier converter has begun with it
         return
     manifest.write_json(raw / _STATE, {"path": path, "stacks": stacks, "states": {}})
 
 
 class KernelLog:
-    """The log of one recording. If it cannot be written, it ends with a loss row and the trace goes on."""
+    """The log of one recording. If it cannot be written, it ends with a loss row and the conversion continues."""
 
     @classmethod
     def of(cls, raw: Path, definitions: Definitions, part: int) -> KernelLog | None:
-        """The log that a recording requested, in its state when `part` was committed, or None."""
+        """The log that a recording requested, in its state at the commit of `part`, or None."""
         try:
             settings = json.loads((raw / _STATE).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class KernelLog:
         manifest.write_json(self._raw / _STATE, content)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -135,14 +135,14 @@ class KernelLog:
         self.close()
 
     def _report(self, arena: Arena) -> None:
-        """Write once that the log ends here."""
+        """Report once that the log ends here."""
         if self._problem != _REPORTED:
             arena.loss.add("kernel log", self._problem, 1, kind="kernel")
         self._problem = _REPORTED
 
 
 _REPORTED = "reported"
-#: The columns of table `kernel` that a line is made of; the ones that :class:`LogTexts` takes come first, in order.
+#: The columns of table `kernel` used for a line; those that :class:`LogTexts` takes come first, in order.
 _COLUMNS = ("name_id", "shape_id", "stream", "stack", "module", "graph_level", "start", "correlation")
 
 
@@ -155,7 +155,7 @@ def _numbers(value: object, count: int) -> Array:
 
 
 def _combinations(columns: list[Array], count: int) -> tuple[Array, Array]:
-    """Which distinct combination of values each row has, and the first row of each combination."""
+    """The distinct combination of values of each row, and the first row of each combination."""
     codes = np.zeros(count, np.int64)
     distinct = min(count, 1)
     for column in columns:

@@ -1,4 +1,4 @@
-"""The texts of kernel log lines: everything that many launches share is made once."""
+"""The text of kernel log lines; everything that many launches share is formatted once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 #: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
 _FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 _SEPARATOR = b"\xff"
-#: Where a stack's frames come from, in the words CUTracer uses for the same kind of stack.
+#: The source of a stack's frames, in CUTracer's words for the same kind of stack.
 _SOURCES = {"frame chain": "cpython", "with GIL": "cpython_gil", "unwinder": "backtrace"}
-#: Tails kept from one segment to the next.
+#: Number of tails kept from one segment to the next.
 _MOST_TAILS = 100_000
 _EMPTY_SHAPE = (0,) * 15
 Key = tuple[int, int, int, int, int]
@@ -29,7 +29,7 @@ class LogTexts:
     def __init__(self, definitions: Definitions, stacks: str) -> None:
         self._definitions = definitions
         self._stacks = stacks
-        #: Ids of stacks whose definition has been handed out.
+        #: Ids of stacks whose definition has been written.
         self.defined: set[str] = set()
         self._tails: dict[tuple[str, Key], str] = {}
         self._names = [""]
@@ -90,7 +90,7 @@ class LogTexts:
         return "," + _dump(content)[1:-1] + ',"correlation_id":'
 
     def _definition(self, stack: int) -> str:
-        """The line that defines a stack; empty when it was handed out before."""
+        """The line that defines a stack; empty if it was already written."""
         number = self._id(stack)
         if number in self.defined:
             return ""
@@ -107,7 +107,7 @@ class LogTexts:
         return f"{self._hashes[stack]:016x}"
 
     def _lines(self, stack: int) -> list[str]:
-        """Frames from the outermost inwards, so that the last one is the caller of the launch."""
+        """Frames, outermost first, so that the last one is the caller of the launch."""
         frames = []
         while stack:
             stack, frame, _, _ = self._tree[stack]
@@ -120,7 +120,7 @@ class LogTexts:
 
 
 def _frame(frame: Frame) -> str:
-    """`file:line in function`, of native code `function+0xoffset (module)`."""
+    """`file:line in function`; for native code, `function+0xoffset (module)`."""
     function, file, line, address, kind, _ = frame
     if kind == "native":
         readable = demangle.demangle_all([function])[0]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _PUSH, _POP, _START, _END, _INSTANT = 1, 2, 3, 4, 5
-#: Instead of the row of a range's end.
+#: Placeholders for the row of a range's end.
 WAITING, LOST = -1, -2
 _SOURCES = {1: "nvtx", 2: "annotate", 3: "framework", 4: "roctx", 5: "profiler", 6: "openacc", 7: "openmp"}
 _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}
@@ -26,7 +26,7 @@ _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}
 
 @dataclass
 class OpenRanges:
-    """Rows of ranges that began and have not ended, in the order they began."""
+    """Rows of ranges that have begun but not ended, in the order they began."""
 
     rows: Array
     thread: Array
@@ -38,7 +38,7 @@ class OpenRanges:
 
 
 def convert(arena: Arena, batch: Batch, final: bool) -> None:
-    """Write complete kernels and keep open ones; with `final`, write open ones too."""
+    """Write complete ranges and keep open ones; with `final`, write open ones too."""
     rows = np.concatenate([arena.open_ranges.rows, batch.rows])
     thread = np.concatenate([arena.open_ranges.thread, batch.thread])
     if not len(rows):
@@ -73,14 +73,14 @@ def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array
 
 
 def _pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
-    """Match starts with ends by id, on whatever threads; an id that is used again is a new range."""
+    """Match starts with ends by id, on any thread; a reused id starts a new range."""
     begins = rows["phase"][chosen] == _START
     order = np.lexsort((~begins, rows["time"][chosen], rows["id"][chosen]))
     return _pair(chosen[order], begins[order], [rows["id"][chosen][order]])
 
 
 def _pair(chosen: Array, begins: Array, keys: list[Array]) -> tuple[Array, Array, int]:
-    """Among rows of equal keys a range ends with the row after its beginning."""
+    """Among rows with equal keys, each range ends with the row after its start."""
     same = np.ones(max(len(chosen) - 1, 0), bool)
     for key in keys:
         same &= key[1:] == key[:-1]

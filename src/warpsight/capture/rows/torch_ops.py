@@ -29,7 +29,7 @@ _TEXT = re.compile(
 
 
 class _Operator(NamedTuple):
-    """The contents of one range's text; `shapes` and `attributes` are JSON."""
+    """The contents of one range's name; `shapes` and `attributes` are JSON."""
 
     name: str
     sequence: int | None
@@ -38,7 +38,7 @@ class _Operator(NamedTuple):
 
 
 def parse(text: str) -> _Operator | None:
-    """The operator in a range's text; None for ranges that are not torch's."""
+    """The operator in a range's name; None if torch did not write the range."""
     if ", op_id = " not in text:
         return None
     found = _TEXT.fullmatch(text)
@@ -84,5 +84,5 @@ def take(arena: Arena, rows: Array, duration: Nullable, thread: Array) -> Array:
 
 
 def _texts(values: list[str | None], places: Array) -> pa.DictionaryArray:
-    """One text per place, each distinct text once."""
+    """One string per place, decoding each distinct string once."""
     return pa.array(values, pa.string()).take(pa.array(places)).dictionary_encode()

@@ -104,8 +104,8 @@ u8 last_step        rests again then; 0 never (launcher: the last first)
 """),
 )
 
-#: Where the recorder runs on the program's threads: in callbacks of CUDA's calls, in ranges (NVTX and ws.annotate), around
-#: OpenCL's calls. One in OWN_SAMPLED of each is timed.
+#: Where the recorder runs on the program's threads: in callbacks of CUDA calls, in ranges (NVTX and ws.annotate), around OpenCL
+#: calls. One in OWN_SAMPLED of each is timed.
 OWN_SITES = ("cuda", "range", "opencl")
 OWN_SAMPLED = 32
 
@@ -134,18 +134,18 @@ u8[3] reserved1     keeps the consumer's line apart
 """),
 )
 
-#: String ids from here on stand for a text that was written for one row and is not remembered by the process.
+#: String ids from here on belong to a string written for a single row, which the process does not remember.
 FIRST_ONCE_STRING = 0x40000000
 CONTROL_RECORD = 1  # record events; cleared = dormant
-CONTROL_STOP = 2  # stop for good: detach from CUPTI, flush, close rings
+CONTROL_STOP = 2  # stop permanently: detach from CUPTI, flush, close rings
 STATE_STARTING, STATE_RECORDING, STATE_DORMANT, STATE_STOPPED, STATE_EXITED = 0, 1, 2, 3, 4
 
 FRAME_PYTHON, FRAME_NATIVE, FRAME_MARKER, FRAME_KERNEL, FRAME_LINE = 1, 2, 3, 4, 5
 STACK_FRAME_CHAIN, STACK_WITH_GIL, STACK_UNWINDER, STACK_IMPORTED, STACK_REMOTE = 1, 2, 3, 4, 5
 STACK_WAITER = 6
-#: Whose functions a call's row numbers. Other backends have numbers from 5 on, in the tables of their packages.
+#: The API whose functions a call's row numbers. Other backends have numbers from 5 on, in the tables of their packages.
 API_CUDA_RUNTIME, API_CUDA_DRIVER, API_OPENCL, API_USER = 1, 2, 3, 4
-#: Whose a device or context is. Other backends have numbers from 3 on, likewise.
+#: The backend of a device or context. Other backends have numbers from 3 on.
 BACKEND_CUDA, BACKEND_OPENCL = 1, 2
 
 #: Constants that the generated C++ header repeats.

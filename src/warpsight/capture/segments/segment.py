@@ -26,11 +26,11 @@ from warpsight.model.any_bytes import decoded
 
 HEADER = layout.dtype(layout.BLOCK_HEADER)
 DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
-#: Offset of the CRC in a block header; the CRC covers what is before it and the committed payload.
+#: Offset of the CRC in a block header; the CRC covers everything before it and the committed payload.
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
 #: Place of the record kind among a header's fields.
 _KIND = layout.BLOCK_HEADER.fields.index(next(f for f in layout.BLOCK_HEADER.fields if f.name == "kind"))
-#: Blocks taken apart into columns at once: half of a second-level cache.
+#: Blocks decoded to columns at once: half of a second-level cache.
 _BLOCKS_AT_ONCE = 8
 
 Array = npt.NDArray[Any]
@@ -77,7 +77,7 @@ class Block(NamedTuple):
 
 
 def _resized_rows(body: Array, row_bytes: int, size: int) -> Array:
-    """Rows written with more or fewer trailing fields than this version knows; missing fields are zero."""
+    """Rows with more or fewer trailing fields than this version knows; missing fields are zero."""
     count = len(body) // row_bytes
     out = np.zeros((count, size), np.uint8)
     shared = min(row_bytes, size)
@@ -180,7 +180,7 @@ def _checksum(block: memoryview, end: int) -> int:
 
 
 def _checksums(slots: Array) -> Iterable[int | None]:
-    """:func:`_checksum` of every slot at once, several times as fast; None each where there are no compiled parts."""
+    """:func:`_checksum` of every slot at once, several times as fast; all None without the compiled part."""
     if not len(slots) or library_path() is None:
         return itertools.repeat(None)
     out = np.empty(len(slots), np.uint32)
@@ -204,7 +204,7 @@ def open_segment(path: Path) -> Segment:
 
 
 def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
-    """Decode rows of kind `string`: (id, text) pairs, and the bytes that held whole rows.
+    """Decode rows of kind `string`: (id, string) pairs, and the number of bytes in complete rows.
 
     Bytes that are not UTF-8 show as their hexadecimal escapes: every text can be stored, and different ones stay different.
     """

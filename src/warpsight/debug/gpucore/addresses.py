@@ -23,9 +23,9 @@ _STORES = {"ST", "STG", "STS"}
 _SHARED = {"LDS", "STS"}
 _SIZES = (1, 1, 2, 2, 4, 8, 16)
 _NO_REGISTER = 255
-#: Further than this from where most lanes are is elsewhere: in global and in shared memory.
+#: Addresses further than this from where most lanes are count as elsewhere: in global and in shared memory.
 _FAR, _FAR_SHARED = 1 << 32, 1 << 16
-#: A warp runs on for a few instructions before a fault stops it; more were not seen.
+#: Maximum instructions that a warp continues before a fault stops it, as observed.
 _BEHIND = 16
 _SCALED = 3 << 14  # of the upper half: sm_80's [R0.X4]
 _MISALIGNED = 6
@@ -96,7 +96,7 @@ def _kept(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: 
         name, target = operation(raw), raw[2]  # bits 16-23: the destination, where there is one
         if name in _STORES or target == _NO_REGISTER:
             continue
-        # Arithmetic we know writes one or two registers; loads, and what we do not know, up to four.
+        # Known arithmetic writes one or two registers; loads, and unknown instructions, up to four.
         width = 4 if name is None or name in _LOADS else 2
         if used & set(range(target, target + width)):
             return False

@@ -56,7 +56,7 @@ class Polling:
 
 @dataclass(frozen=True)
 class Behind:
-    """A barrier that may hold a warp although the warp has moved on: its address, and the registers written since."""
+    """A barrier that may hold a warp although its program counter has moved on: its address, and the registers written since."""
 
     address: int
     deferred: Deferred
@@ -80,7 +80,7 @@ class Code:
 
     @cached_property
     def _first(self) -> list[int]:
-        """Modules with a running kernel: most addresses are in their code."""
+        """Modules with a running kernel, which contain most addresses."""
         handles = self.core.table(Kind.GRIDS).rows["module"].tolist()
         return list(dict.fromkeys(self._modules[h] for h in handles if h in self._modules))
 
@@ -104,14 +104,14 @@ class Code:
         return self.locate(int(self.core.table(Kind.GRIDS).rows["entry"][grid]))
 
     def grid_name(self, grid: int) -> str:
-        """The kernel of a grid, demangled; its address when the dump has no code of it."""
+        """The kernel of a grid, demangled; its address if the dump does not include its code."""
         location = self.grid_location(grid)
         if location is not None:
             return demangle(location.kernel)
         return f"kernel at {int(self.core.table(Kind.GRIDS).rows['entry'][grid]):#x}"
 
     def instruction(self, address: int) -> bytes:
-        """The 16 bytes at an address; nothing outside of code."""
+        """The 16 bytes at an address; empty outside of code."""
         location = self.locate(address)
         if location is None:
             return b""
@@ -119,7 +119,7 @@ class Code:
         return code[location.offset : location.offset + INSTRUCTION_SIZE].tobytes()
 
     def flow(self, location: _Location) -> ControlFlow:
-        """The branches of the section of code that a location is in."""
+        """The branches in a location's section of code."""
         key = (location.module, location.section)
         if key not in self._flows:
             cubin = location.cubin
@@ -153,7 +153,7 @@ class Code:
         return Polling(poll, address + (poll.index - index) * INSTRUCTION_SIZE) if poll else None
 
     def disassemble(self, address: int, before: int = 0, after: int = 0) -> list[Instruction]:
-        """Instructions around an address as text; nothing without nvdisasm.
+        """Instructions around an address as text; empty without nvdisasm.
 
         Args:
             address: of the one in the middle.

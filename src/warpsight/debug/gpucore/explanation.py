@@ -22,12 +22,12 @@ from warpsight.debug.gpucore.waiting.polled import Polled, polled_of
 from warpsight.device_code.debug_info.inline_chain import Frame
 from warpsight.device_code.demangle import short
 
-#: Headers of the toolkit and of CUDA's C++ libraries: the line that called them says more.
+#: Headers of the toolkit and of CUDA's C++ libraries: the calling line is more informative.
 _LIBRARY = re.compile(
     r"/(targets/[^/]+|cuda[^/]*|nvidia/[^/]+)/include/|/(cooperative_groups|cuda/std|cub|thrust)/"
 )
 _MOST_CALLERS = 3
-#: Warps whose polled addresses are read.
+#: Maximum warps whose polled addresses are read.
 _MOST_WARPS = 1024
 
 
@@ -78,7 +78,7 @@ class _Writer:
         return Subject(f"{who.text} of {short(self.code.grid_name(self.places[place].grid))}", who.plural)
 
     def _root(self, place: int, why: str) -> str:
-        """A place that waits for nobody."""
+        """Explain a place that waits for nobody."""
         who, where, wait = self._subject_at(place), self.lines[place], self.places[place].wait
         what = wait.text if wait else ""
         if why == "runs":
@@ -114,7 +114,7 @@ class _Writer:
         return f"{who.text} {verb} for {holders} {where}{_needed(wait)}{state}{self._circle(place)}"
 
     def _circle(self, place: int) -> str:
-        """For the last place of a circle: the sentence that closes it."""
+        """The sentence that closes a cycle, for its last place."""
         for circle in self.graph.circles:
             numbers = sorted(self.number[one] for one in circle)
             if self.number[place] == numbers[-1] and place in circle:
@@ -122,7 +122,7 @@ class _Writer:
         return ""
 
     def _value(self, place: int) -> str:
-        """What a polling loop reads: the address and the value of one lane, or where the warps read when that differs."""
+        """What a polling loop reads: the address and the value of one lane, or where the warps read if these differ."""
         found = polled_at(self.lanes, self.places[place])
         if found is None or found.address is None:
             return ""
@@ -166,7 +166,7 @@ class _Writer:
         return f", of which{of} {missing(state)}{waits}"
 
     def _others_that_run(self, place: int) -> bool:
-        """Whether a thread of the same cluster is at something else than a wait for other threads."""
+        """Whether a thread of the same cluster is doing something other than waiting for other threads."""
         clusters = self.lanes.cluster[self.lanes.block]
         near = self.lanes.sharing(clusters, self.lanes.at([place]))
         numbers = set(self.lanes.place[near].tolist())
@@ -175,7 +175,7 @@ class _Writer:
 
 
 def missing(state: MbarrierState) -> str:
-    """The arrivals that a phase of an mbarrier still lacks."""
+    """The arrivals still missing from a phase of an mbarrier."""
     parts = []
     if state.pending:
         parts.append(f"{state.pending:,} of {state.expected:,} arrivals")
@@ -200,7 +200,7 @@ def polled_at(lanes: LaneMap, place: SourceSite) -> Polled | None:
 
 
 def _polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
-    """The addresses that the first lanes of a place's warps poll, and the block that reads each; of the first warps only."""
+    """The addresses that the first lanes of a place's warps poll, and the block that reads each; for the first few warps only."""
     mine = np.flatnonzero(lanes.at([place]))
     _, first = np.unique(lanes.warp[mine], return_index=True)
     found: dict[int, str] = {}
@@ -215,7 +215,7 @@ def _polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
 
 
 def _needed(wait: WarpWait | None) -> str:
-    """What holds lanes that wait for others, to follow their place in the sentence."""
+    """What lanes that wait for others are waiting for, to follow their place in the sentence."""
     if wait is None:
         return ""
     if wait.kind in ("warp", "reconvergence"):
@@ -252,7 +252,7 @@ def _named(chain: Sequence[Frame], depth: int) -> list[str]:
 
 
 def _own_frames(place: SourceSite) -> tuple[Frame, ...]:
-    """The frames of a place without those of the toolkit's headers that are innermost."""
+    """The frames of a place without the innermost ones from the toolkit's headers."""
     frames = place.chain.frames if place.chain else ()
     for at, frame in enumerate(frames):
         if not _LIBRARY.search(frame.file):

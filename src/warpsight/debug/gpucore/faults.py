@@ -1,4 +1,4 @@
-"""The verdict on a dump: which exceptions there were, and which came first in the debugger's order."""
+"""The verdict on a dump: its exceptions, and which came first in the debugger's order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpsight.debug.gpucore.layout import Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.debug.gpucore.waiting.instructions import trap_before
 
-#: Not a code of the debugger's: a warp that stopped at a trap or breakpoint, which has none.
+#: Not one of the debugger's codes: a warp that stopped at a trap or breakpoint.
 _TRAP = 0
 
 

@@ -41,7 +41,7 @@ class _LaneGroup:
 
     @property
     def address(self) -> int:
-        """The most informative instruction: the one they wait in, else the current one."""
+        """The most informative instruction: the one they wait in, otherwise the current one."""
         return self.wait.address if self.wait else self.pc
 
 
@@ -78,7 +78,7 @@ def grid_of_blocks(core: GpuCore) -> Array:
 
 @dataclass(frozen=True)
 class _LaneHistogram:
-    """All lanes by where they are and what they wait for.
+    """All lanes by location and by what they wait for.
 
     Attributes:
         groups: the largest first.
@@ -118,7 +118,7 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> _LaneHi
 
 
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
-    """A number for each lane that separates what warps at one PC wait for, where registers or predicates decide it.
+    """A number for each lane that separates the waits of warps at one PC, where registers or predicates decide them.
 
     Warp by warp: lanes of one warp that are at one PC, active or not, are looked at once.
 
@@ -145,14 +145,14 @@ def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array
 
 
 def _distinct(member: Array, owner: Array, count: int) -> Array:
-    """How many different owners each group has."""
+    """The number of distinct owners in each group."""
     span = int(owner.max(initial=0)) + 2
     pairs = np.unique(member.astype(np.int64) * span + owner + 1)
     return np.bincount(pairs // span, minlength=count)
 
 
 def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tuple[tuple[str, int], ...]]:
-    """The convergence unit's states of each group, the most frequent first; nothing from drivers that wrote none."""
+    """The convergence unit's states of each group, most frequent first; empty for drivers that did not write them."""
     found: list[dict[str, int]] = [{} for _ in range(count)]
     headers = core.elf.sections
     kind = headers["type"] == Kind.LANES.section_type

@@ -36,7 +36,7 @@ class LaneMap:
 
     @classmethod
     def of(cls, core: GpuCore, joined: Lanes, place_of_lane: Array) -> LaneMap:
-        """Make it from the joins of the lane table and each lane's place."""
+        """Build it from the joins of the lane table and each lane's place."""
         row = np.flatnonzero((joined.block >= 0) & (joined.grid >= 0))
         number = core.table(Kind.LANES).rows["lane"][row].astype(np.int64) & (WARP_SIZE - 1)
         return cls(
@@ -87,7 +87,7 @@ class LaneMap:
         return np.bincount(pairs[:, 0], minlength=len(self.core.table(Kind.BLOCKS)))
 
     def lanes_of_blocks(self) -> Array:
-        """How many lanes each row of the block table still has."""
+        """How many lanes each row of the block table has left."""
         return np.bincount(self.block, minlength=len(self.core.table(Kind.BLOCKS)))
 
     def sharing(self, groups: Array, lanes: Array) -> Array:

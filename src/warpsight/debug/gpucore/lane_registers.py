@@ -12,12 +12,12 @@ class LaneRegisters:
     """Registers of a lane and of its warp, read on demand; None for data missing from the dump."""
 
     def __init__(self, core: GpuCore, lane: int, warp: int) -> None:
-        """Take rows of the lane and of the warp table."""
+        """Use these rows of the lane table and of the warp table."""
         self._core, self._lane, self._warp = core, lane, warp
 
     @cached_property
     def together(self) -> bool:
-        """Whether all remaining lanes of the warp are at one program counter. Rows of a warp's lanes are neighbors."""
+        """Whether all remaining lanes of the warp share a program counter. Rows of a warp's lanes are adjacent."""
         lanes = self._core.table(Kind.LANES)
         near = slice(max(self._lane - 31, 0), self._lane + 32)
         pcs = lanes.rows["pc"][near][lanes.parent[near] == self._warp]

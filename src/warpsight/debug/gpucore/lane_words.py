@@ -10,7 +10,7 @@ from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.device_code.elf import Array
 
-#: Warps and lanes that are named one by one; more are counted.
+#: Maximum warps and lanes that are named individually; more are counted.
 _NAMED = 4
 
 
@@ -77,7 +77,7 @@ def _numbers(noun: str, values: list[int]) -> str:
 
 
 def _blocks(lanes: LaneMap, mine: Array, blocks: Array) -> str:
-    """Of which blocks: nothing for a grid of one."""
+    """Which blocks; empty for a grid of one block."""
     grid = int(lanes.grid[mine][0])
     launched = lanes.launched[grid]
     present = int((lanes.block_grid == grid).sum())

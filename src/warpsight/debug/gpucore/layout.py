@@ -50,7 +50,7 @@ class Kind(enum.IntEnum):
 
 
 def _row(text: str) -> np.dtype[np.void]:
-    """A dtype of fields in order: `name`, `name:8` for eight bytes, `name*3` for an array of three."""
+    """A dtype of consecutive fields: `name`, `name:8` for eight bytes, `name*3` for an array of three."""
     fields: list[tuple[str, str] | tuple[str, str, tuple[int, ...]]] = []
     for word in text.split():
         name, _, size = word.partition(":")
@@ -98,7 +98,7 @@ TABLES: dict[Kind, _TableLayout] = {
     )
 }  # fmt: skip
 
-#: What a section without rows belongs to: the table whose row is its `sh_info`.
+#: The parent of a section without rows: the table whose row is its `sh_info`.
 OWNERS: dict[Kind, Kind] = {
     Kind.IMAGE: Kind.MODULES,
     Kind.RELOCATED_IMAGE: Kind.MODULES,
@@ -112,7 +112,7 @@ OWNERS: dict[Kind, Kind] = {
     Kind.LOCAL: Kind.LANES,
 }
 
-#: CUDBGException_t in the debugger's words. 11, 13, 15 and 16 are no longer reported since CUDA 13.1.
+#: CUDBGException_t in the debugger's words. 11, 13, 15 and 16 are not reported since CUDA 13.1.
 _EXCEPTIONS: dict[int, str] = {
     1: "Lane Illegal Address",
     2: "Lane User Stack Overflow",

@@ -32,7 +32,7 @@ _CHUNK = 1 << 20
 
 
 class CoreError(WarpsightError):
-    """A file is not a CUDA core dump, or nothing in it can be read."""
+    """A file is not a CUDA core dump, or contains nothing readable."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class GpuCore:
             raise CoreError(f"{path}: {error.strerror or error}") from None
 
     def _notice_cut(self) -> None:
-        """Report sections that reach past the end of the file, whether or not anybody will read them."""
+        """Report sections that extend past the end of the file, even if they are never read."""
         headers, limit = self.elf.sections, np.uint64(len(self.elf.data))
         stored = (headers["type"] != 0) & (headers["type"] != _NOBITS) & (headers["size"] > 0)
         outside = stored & (
@@ -148,7 +148,7 @@ class GpuCore:
         strange = (stride < 1) & (headers["size"] > 0)
         if strange.any():
             self.elf.problems.append(
-                f"{int(strange.sum()):,} sections of {kind.name.lower()} have rows of no size"
+                f"{int(strange.sum()):,} sections of {kind.name.lower()} have rows of size 0"
             )
         usable = stride >= 1
         sections, headers, stride = sections[usable], headers[usable], stride[usable]
@@ -158,7 +158,7 @@ class GpuCore:
         there = np.minimum(size, limit - begin)
         if (there < size).any():
             cut = int((there < size).sum())
-            self.elf.problems.append(f"{cut:,} sections of {kind.name.lower()} are cut: rows are missing")
+            self.elf.problems.append(f"{cut:,} sections of {kind.name.lower()} are cut off: rows are missing")
         counts = there // stride
         rows = self._gather(layout.row, begin, counts, stride)
         owner = np.repeat(headers["link"].astype(np.int64), counts)
@@ -168,7 +168,7 @@ class GpuCore:
         return _SectionTable(rows, parent, np.repeat(sections, counts), place)
 
     def _gather(self, dtype: np.dtype[np.void], begin: Array, counts: Array, stride: Array) -> Array:
-        """Copy the known part of every row; what a driver did not write is zero."""
+        """Copy the known part of every row; fields that a driver did not write are zero."""
         width = dtype.itemsize
         out = np.zeros((int(counts.sum()), width), np.uint8)
         data, at = self.elf.data, 0
@@ -180,7 +180,7 @@ class GpuCore:
         return out.view(dtype).reshape(-1)
 
     def _owners(self, kind: Kind, parent: Kind | None, owner: Array, owner_row: Array) -> Array:
-        """Index of the owning row of each row; -1, and a problem, where the file names one that is not there."""
+        """Index of each row's owner; -1, and a problem, if the file names one that does not exist."""
         if parent is None:
             return np.full(len(owner), -1, np.int64)
         above = self.table(parent)
@@ -208,7 +208,7 @@ class GpuCore:
         return int(sections[at]) if at < len(keys) and int(keys[at]) == key else None
 
     def _by_owner(self, kind: Kind) -> tuple[Array, Array]:
-        """The sections of a kind in the order of their owners: `sh_link` above `sh_info` as one number, and the sections."""
+        """The sections of a kind, sorted by owner: `sh_link` and `sh_info` as one number, and the sections."""
         known = self._owned.get(kind)
         if known is None:
             sections = np.flatnonzero(self._kinds == kind.section_type)
@@ -219,14 +219,14 @@ class GpuCore:
         return known
 
     def data_of(self, kind: Kind, owner: int) -> tuple[bytes, int] | None:
-        """Bytes and address of a row's section of a kind; None if the dump has none."""
+        """Bytes and address of a row's section of one kind; None if the dump has no such section."""
         section = self.section_of(kind, owner)
         if section is None:
             return None
         return self.elf.contents(section).tobytes(), int(self.elf.sections["addr"][section])
 
     def words_of(self, kind: Kind, owner: int) -> tuple[int, ...]:
-        """The same as 32-bit words, empty if the dump has none."""
+        """The same as 32-bit words, empty if the dump has no such section."""
         found = self.data_of(kind, owner)
         if found is None:
             return ()
@@ -252,7 +252,7 @@ class GpuCore:
         return (named or [0])[0]
 
     def cubin(self, module: int) -> Cubin | None:
-        """The relocated code of a module (a row of the module table); None if the dump has none."""
+        """The relocated code of a module (a row of the module table); None if the dump does not have it."""
         if module not in self._cubins:
             section = self.section_of(Kind.RELOCATED_IMAGE, module)
             self._cubins[module] = None
@@ -265,7 +265,7 @@ class GpuCore:
         return self._cubins[module]
 
     def memory(self, address: int, size: int) -> bytes | None:
-        """Global or managed memory of the dump; None when it was not written."""
+        """Global or managed memory of the dump; None if it was not written."""
         kinds = (Kind.GLOBAL.section_type, Kind.MANAGED.section_type)
         for section in np.flatnonzero(np.isin(self._kinds, kinds)):
             begin = int(self.elf.sections["addr"][section])
@@ -281,7 +281,7 @@ def _parent(kind: Kind) -> Kind:
 
 
 def _decompress(file: BinaryIO) -> tuple[Any, list[str]]:
-    """The contents of a gzip file in an unnamed temporary file, mapped, and what was wrong with it."""
+    """Decompress a gzip file into an unnamed temporary file and map it; also return what was wrong with it."""
     import tempfile
     import zlib
 

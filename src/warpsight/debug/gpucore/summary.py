@@ -25,7 +25,7 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.operations import operation
 
-#: Said once for every kernel without line information.
+#: Reported once for all kernels without line information.
 _NO_LINES = (
     "compiled without line information: build with NVCC_PREPEND_FLAGS=-lineinfo in the environment (or nvcc -lineinfo), and "
     "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which return code compiled without it; "
@@ -33,7 +33,7 @@ _NO_LINES = (
 )
 _UNEXPLAINED: dict[str, Any] = {"roots": [], "chain": [], "missing_blocks": [], "explanation": []}
 _UNKNOWN_MEMORY: dict[str, Any] = {"polls": None, "mbarrier": None}
-#: Names of kernels that are longer are shortened in notes.
+#: Longer kernel names are shortened in notes.
 _LONGEST_NAME = 120
 
 
@@ -56,7 +56,7 @@ class SummaryOptions:
 
 
 def summarise(core: GpuCore, options: SummaryOptions | None = None) -> dict[str, Any]:
-    """Everything the command shows of a dump, ready for JSON; times in UTC, addresses as hexadecimal text.
+    """Everything the command shows about a dump, ready for JSON; times in UTC, addresses as hexadecimal strings.
 
     `frames` are innermost first. Everything that is not in the dump is null or missing from its list.
     """
@@ -215,7 +215,7 @@ class View:
         }
 
     def accesses(self, fault: Fault) -> dict[str, Any] | None:
-        """The addresses of a memory exception's warp, where its registers still hold them."""
+        """The addresses of a memory exception's warp, if its registers still hold them."""
         found = accesses(self.core, self.code, fault)
         if found is None:
             return None
@@ -265,7 +265,7 @@ class View:
         return found
 
     def grids(self) -> list[dict[str, Any]]:
-        """The grids with their lanes counted."""
+        """The grids with the number of their lanes."""
         core, at = self.core, self.joined
         grids, warps = core.table(Kind.GRIDS), core.table(Kind.WARPS)
         warp_grid = np.full(len(warps), -1, np.int64)
@@ -344,7 +344,7 @@ class View:
         return found
 
     def notes(self) -> list[str]:
-        """Notes for the reader beside the facts."""
+        """Notes for the reader alongside the facts."""
         found = []
         for row in range(len(self.core.table(Kind.GRIDS))):
             location = self.code.grid_location(row)

@@ -69,7 +69,7 @@ class _ThreadState:
 
 
 def select(core: GpuCore, selector: Selector, joined: Lanes | None = None) -> list[int]:
-    """Rows of the lane table that a selector means, in the table's order.
+    """Rows of the lane table that a selector matches, in table order.
 
     Raises:
         UsageError: when there is none; says what the dump has.

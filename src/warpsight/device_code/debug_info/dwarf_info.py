@@ -193,7 +193,7 @@ def _entries(
 def _value(
     reader: _Reader, form: int, constant: int, strings: bytes, size: int, unit: int
 ) -> int | str | InfoAddress | None:
-    """Read one attribute; None for what nobody here needs."""
+    """Read one attribute; None for attributes that are not needed here."""
     if form == _INDIRECT:
         form = reader.unsigned()
     if form == _ADDRESS:

@@ -12,10 +12,11 @@ from warpsight.device_code.debug_info.line_table import LineSequence
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.elf import readable
 
-#: Lines of source files that are longer than this are not sources.
+#: Files with longer lines are not source files.
 _LONGEST_LINE = 2000
 _LARGEST_SOURCE = 64 << 20
-#: Only what can be source is ever read: a line table is somebody's file, and must not choose what goes into a page or an answer.
+#: Only source files are ever read: a line table comes from an untrusted file, and must not choose what appears in a page or an
+#: answer.
 _SUFFIXES = re.compile(
     r"\.(?:c|cc|cl|cpp|cxx|cuh?|h|hh|hip|hpp|hxx|ii?|in[cl]|ipp|ixx|mlir|ptx|pyx?|tcc|tpp)"
 )
@@ -39,7 +40,7 @@ class Frame:
 
     @property
     def text(self) -> str | None:
-        """The line of source, stripped; None when the file is not here or shorter."""
+        """The source line, stripped; None if the file is missing or shorter."""
         return source_line(self.file, self.line)
 
     def __str__(self) -> str:
@@ -99,7 +100,7 @@ def _lines(path: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=1024)
 def find_source(path: str, folders: tuple[str, ...]) -> str | None:
-    """Find a source file on this machine: at its path, else under one of the folders by the longest matching suffix."""
+    """Find a source file on this machine: at its path, otherwise under one of the folders by the longest matching suffix."""
     parts = Path(path).parts
     suffix = Path(path).suffix.lower()
     if not _SUFFIXES.fullmatch(suffix) and (suffix or _HEADERS not in parts):

@@ -22,9 +22,9 @@ from typing import NamedTuple
 from warpsight.device_code.elf import readable
 
 _END, _SET_ADDRESS, _DEFINE_FILE, _INLINED_CALL, _FUNCTION_NAME = 1, 2, 3, 0x90, 0x91
-#: Rows and sequences of a damaged table end here instead of in memory.
+#: Limit that keeps rows and sequences of a damaged table from exhausting memory.
 MAXIMUM_ROWS = 50_000_000
-#: Call sites that name each other in a circle end here.
+#: Limit for call sites that refer to each other in a circle.
 MAXIMUM_DEPTH = 256
 
 
@@ -95,7 +95,7 @@ class LineSequence:
 
 
 class DamagedTable(Exception):
-    """The table ends early or contradicts itself; earlier rows are valid."""
+    """The table is truncated or inconsistent; earlier rows are valid."""
 
 
 def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> Iterator[LineSequence]:
@@ -246,13 +246,13 @@ class _Unit:
         elif opcode == 9:
             state.address += int.from_bytes(self.table[at : at + 2], "little")
             at += 2
-        else:  # its operands are all ULEBs, as the header says how many
+        else:  # its operands are all ULEBs, and the header says how many
             for _ in range(self.lengths[opcode - 1]):
                 _, at = self._unsigned(at)
         return at
 
     def _extended(self, state: _State, opcode: int, at: int, end: int) -> bool:
-        """Carry one extended opcode out; whether it ends the sequence."""
+        """Execute one extended opcode; returns whether it ends the sequence."""
         if end > self.end:
             raise DamagedTable("an instruction reaches over its end")
         if opcode == _SET_ADDRESS:
@@ -272,7 +272,7 @@ class _Unit:
 
 
 class _State:
-    """The state machine's registers and the rows it made."""
+    """The state machine's registers and the rows it has produced."""
 
     def __init__(self, files: tuple[_SourceFile, ...]) -> None:
         self.files = files

@@ -18,7 +18,7 @@ from warpsight.device_code.debug_info.line_table import LineSequence
 
 
 def stretches(text: bytes) -> list[int]:
-    """For each line of the PTX text, counted from 1, the number of its stretch; 0 for lines without an instruction."""
+    """For each line of the PTX, counted from 1, the number of its stretch; 0 for lines without an instruction."""
     numbers, current, blank = [0], 0, True
     for line in text.split(b"\0"):
         if not line.strip():
@@ -33,7 +33,7 @@ def stretches(text: bytes) -> list[int]:
 
 
 def _is_instruction(line: bytes) -> bool:
-    """Whether instructions may come from a line of PTX: not from declarations, labels and brackets."""
+    """Whether a line of PTX can produce instructions; declarations, labels and brackets cannot."""
     text = line.strip()
     return b";" in text and not text.startswith(b".")
 
@@ -78,7 +78,7 @@ _Chain = tuple[tuple[int, int, int], ...]
 
 
 def _anchors(lines: LineSequence, starts: list[int], stretch_at: Callable[[int], int]) -> dict[int, int]:
-    """The row that each stretch of PTX belongs to: the chain most of its anchored instructions have; none at a tie."""
+    """The row of each stretch of PTX: the most common chain of its anchored instructions; none on a tie."""
     votes: dict[int, Counter[_Chain]] = {}
     example: dict[_Chain, int] = {}
     for index, row in enumerate(lines.rows):

@@ -20,12 +20,12 @@ _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 _AT = re.compile(r"@\[\s*(.+?):(\d+):(\d+)")
 _LARGEST = 256 << 20
-#: Of the lines with instructions, this part at least must be the same in the file and in the cubin.
+#: Minimum share of lines with instructions that must match between the file and the cubin.
 _SAME = 0.9
 
 
 def _triton_caches() -> list[Path]:
-    """Folders in which Triton may have left PTX."""
+    """Folders that may contain Triton's PTX."""
     own = os.environ.get("TRITON_CACHE_DIR")
     return [Path(own)] if own else [Path(os.environ.get("TRITON_HOME", Path.home()), ".triton", "cache")]
 
@@ -47,7 +47,7 @@ def candidates(kernel: str, paths: Iterable[Path]) -> Iterator[Path]:
 def call_sites(
     kernel: str, embedded: bytes, paths: Iterable[Path], sources: tuple[str, ...]
 ) -> list[tuple[Frame, ...]] | None:
-    """The chain of every PTX line, counted from 1, from the file behind the embedded text, or None.
+    """The call chain of every PTX line, counted from 1, from the file behind the embedded PTX, or None.
 
     Lines without a position have an empty chain. The outermost frame's function is the kernel; the others' are taken
     from the Python source where it is here, and are empty otherwise.
@@ -65,7 +65,7 @@ def call_sites(
 
 
 def matches(text: str, embedded: bytes) -> bool:
-    """Whether a PTX file is the source of a cubin's embedded text."""
+    """Whether a PTX file is the source of a cubin's embedded PTX."""
     lines, same, total = text.splitlines(), 0, 0
     for number, line in enumerate(embedded.split(b"\0")):
         wanted = b" ".join(line.split())
@@ -79,7 +79,7 @@ def matches(text: str, embedded: bytes) -> bool:
 
 
 def parse(text: str, kernel: str, sources: tuple[str, ...] = ()) -> list[tuple[Frame, ...]]:
-    """The chain that holds for each line of a PTX file, counted from 1; `sources` are folders with Python files."""
+    """The chain of each line of a PTX file, counted from 1; `sources` are folders with Python files."""
     lines = text.splitlines()
     files = dict(filter(None, map(_file, lines)))
     by_name = {Path(path).name: path for path in files.values()}
@@ -117,7 +117,7 @@ def _file(line: str) -> tuple[int, str] | None:
 
 @lru_cache(maxsize=256)
 def function_around(path: str, line: int) -> str:
-    """The innermost Python function around a line; empty when the source is not here or is not Python."""
+    """The innermost Python function around a line; empty if the source is not on this machine or is not Python."""
     if not path.endswith(".py"):
         return ""
     best, begin = "", 0

@@ -16,11 +16,11 @@ import numpy as np
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.elf import Array
 
-#: Loops of more instructions than this are not polling loops, and are not looked for.
+#: Larger loops are not polling loops, and are not searched for.
 LARGEST_LOOP = 256
 _BRANCHES = (0x947, 0x547)
 _CALLS = (0x944, 0x344)
-#: EXIT, RET, BRX, BRXU, JMP, JMX, without the form of their operands: what comes next is not the next instruction.
+#: EXIT, RET, BRX, BRXU, JMP, JMX, without the form of their operands: control does not continue at the next instruction.
 _LEAVING = (0x14D, 0x150, 0x149, 0x158, 0x14A, 0x14C)
 _PT = 7
 _HOPPER = 90
@@ -103,7 +103,7 @@ class ControlFlow:
 
     @cached_property
     def _sources(self) -> dict[int, list[int]]:
-        """The branches that go to each instruction."""
+        """The branches that target each instruction."""
         found: dict[int, list[int]] = {}
         for branch in np.flatnonzero(self.targets >= 0).tolist():
             found.setdefault(int(self.targets[branch]), []).append(branch)
@@ -111,7 +111,7 @@ class ControlFlow:
 
     @cached_property
     def entered(self) -> frozenset[int]:
-        """The instructions that branches go to."""
+        """The instructions that are branch targets."""
         return frozenset(self._sources)
 
     def loop_around(self, index: int) -> InstructionLoop | None:
@@ -147,7 +147,7 @@ class ControlFlow:
         return following if target < 0 else [*following, target]
 
     def _branches_ahead(self, index: int) -> list[int]:
-        """The branches that can be reached from an instruction within the size of a loop."""
+        """The branches reachable from an instruction within the maximum loop size."""
         seen, ahead, waiting = {index}, [], deque([index])
         while waiting and len(seen) <= LARGEST_LOOP:
             here = waiting.popleft()
@@ -159,7 +159,7 @@ class ControlFlow:
         return ahead
 
     def _loop_of(self, branch: int, head: int) -> set[int]:
-        """The loop that a branch closes; empty when it closes none, or one that is too large."""
+        """The loop that a branch closes; empty if it closes none, or one that is too large."""
         found, waiting = {head, branch}, [] if branch == head else [branch]
         while waiting:
             here = waiting.pop()

@@ -69,7 +69,7 @@ class FlowGraph:
         flow: ControlFlow,
         indirect: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
-        """Take decoded instructions, their branches, and targets of indirect branches by offset."""
+        """Build the graph from decoded instructions, their branches, and targets of indirect branches by offset."""
         self.instructions = instructions
         self._flow = flow
         self._indirect = {
@@ -79,7 +79,7 @@ class FlowGraph:
 
     @cached_property
     def following(self) -> list[tuple[int, ...]]:
-        """The successors of each instruction; for a call that comes back, the instruction after it."""
+        """The successors of each instruction; for a call that returns, the instruction after it."""
         found = list(self._beside_jumps)
         for call, target in self._jumps.items():
             found[call] = self._of_jump(call, target)
@@ -91,7 +91,7 @@ class FlowGraph:
 
     @cached_property
     def _jumps(self) -> dict[int, int]:
-        """Calls that do not come back, which compilers use as far branches: no RET is reached from their target."""
+        """Calls that do not return, which compilers use as far branches: no RET is reachable from their target."""
         calls = {call: target for call, target in self._all_calls.items() if target is not None}
         found: dict[int, int] = {}
         while True:
@@ -120,7 +120,7 @@ class FlowGraph:
 
     @cached_property
     def _beside_jumps(self) -> list[tuple[int, ...]]:
-        """The successors, as if every call came back."""
+        """The successors, assuming that every call returns."""
         count = len(self.instructions)
         falls, targets = self._flow.falls_through.tolist(), self._flow.targets.tolist()
         found: list[tuple[int, ...]] = []
@@ -134,7 +134,7 @@ class FlowGraph:
 
     @cached_property
     def calls(self) -> dict[int, int | None]:
-        """Each call that may come back and the first instruction of its callee; None as in `_all_calls`."""
+        """Each call that may return and the first instruction of its callee; None as in `_all_calls`."""
         return {call: target for call, target in self._all_calls.items() if call not in self._jumps}
 
     @cached_property
@@ -150,7 +150,7 @@ class FlowGraph:
 
     @cached_property
     def unresolved(self) -> list[int]:
-        """Indirect branches and calls whose targets are not known."""
+        """Indirect branches and calls with unknown targets."""
         branches = [
             one.index
             for one in self.instructions

@@ -61,7 +61,7 @@ def liveness(graph: FlowGraph) -> Liveness:
 
 
 def _ahead(graph: FlowGraph) -> list[list[int]]:
-    """The blocks that can come after each, through calls and returns, too."""
+    """The blocks that can come after each block, including through calls and returns."""
     ahead = [list(block.successors) for block in graph.blocks]
     for entry, calls in graph.callers.items():
         behind = [graph.block_of[call + 1] for call in calls if call + 1 < len(graph.instructions)]
@@ -102,7 +102,7 @@ def _reduced(live: _Live) -> _Live:
 
 
 def _step(live: _Live, one: Decoded) -> None:
-    """From behind an instruction to in front of it, in place."""
+    """Move liveness from after an instruction to before it, in place."""
     if one.never:
         return
     known = one.access

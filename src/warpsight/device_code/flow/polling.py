@@ -25,17 +25,17 @@ _COMPARE_AND_SWAP = (0x18B, 0x1A9, 0x18D)
 _EXCHANGE, _READING = 8, (0, 6)  # ADD and OR of nothing read
 _SIZES = (1, 1, 2, 2, 4, 8, 16)
 _RZ = 255
-#: What a polling loop does besides reading: arithmetic on registers, predicates and constants, fences, branches, sleep.
+#: Instructions of a polling loop besides the load: arithmetic on registers, predicates and constants, fences, branches, sleep.
 _HARMLESS = {
     "MOV", "P2R", "R2P", "CS2R", "SEL", "FSEL", "ISETP", "FSETP", "IADD3", "LEA", "LOP3", "PRMT", "IMNMX", "SHF", "BMSK",
     "PLOP3", "IMAD", "HFMA2", "VIADD", "UMOV", "VOTEU", "USEL", "UISETP", "UIADD3", "ULEA", "ULOP3", "UPRMT", "USHF", "UIMAD",
     "ULDC", "LDCU", "R2UR", "FLO", "POPC", "NOP", "S2R", "S2UR", "BSYNC", "BREAK", "BSSY", "YIELD", "BRA", "WARPSYNC", "BMOV",
     "NANOSLEEP", "LDC", "SHFL", "CCTL", "MEMBAR", "ERRBAR", "CGAERRBAR", "VOTE", "REDUX", "MATCH",
 }  # fmt: skip
-#: With a lock, one thread reads for the others: what it read goes through shared memory and a barrier.
+#: With a lock, one thread reads for the others: the value reaches them through shared memory and a barrier.
 _SHARING = {"STS", "BAR", "B2R"}
 _SPECIAL = {"S2R", "CS2R"}
-#: What writes predicates, barriers or nothing: their bits 16-23 are not a register.
+#: Instructions that write predicates, barriers or nothing: their bits 16-23 are not a register.
 _NO_REGISTER = {
     "BRA", "BSYNC", "BSSY", "BREAK", "YIELD", "NOP", "WARPSYNC", "NANOSLEEP", "MEMBAR", "CCTL", "ERRBAR", "CGAERRBAR", "ISETP",
     "FSETP", "PLOP3", "R2P", "BAR", "STS",
@@ -132,7 +132,7 @@ def _poll(flow: ControlFlow, loop: InstructionLoop, index: int, name: str) -> Po
 
 
 def _never(words: Array, index: int) -> bool:
-    """Whether an instruction is switched off: `@!PT`, which compilers write around fences."""
+    """Whether an instruction is disabled: `@!PT`, which compilers write around fences."""
     return int(words[index, 0]) >> 12 & 15 == 15
 
 
@@ -181,7 +181,7 @@ def _is_uniform(name: str) -> bool:
 
 
 def _same_address(words: Array, loop: Sequence[int], index: int) -> bool:
-    """Whether the address of an access is the same each time round."""
+    """Whether an access uses the same address in every iteration."""
     register = _field(words, index, 24)
     wide = bool(int(words[index, 1]) >> 8 & 1)
     parts = [] if register == _RZ else [register, register + 1] if wide else [register]
@@ -189,7 +189,7 @@ def _same_address(words: Array, loop: Sequence[int], index: int) -> bool:
 
 
 def _constant(words: Array, loop: Sequence[int], register: int, before: int, asked: frozenset[int]) -> bool:
-    """Whether a register has the same value in each turn when an instruction reads it.
+    """Whether a register has the same value each time an instruction reads it.
 
     It has when the loop does not write it, or writes it, ahead of the reader, from what is the same itself. A register
     that is written only behind the reader carries a value from one turn to the next.
@@ -213,7 +213,7 @@ def _constant(words: Array, loop: Sequence[int], register: int, before: int, ask
 
 
 def _sources(words: Array, index: int, name: str) -> list[int]:
-    """The registers an arithmetic instruction reads: bits 9-11 say whether the one in bits 32-39 is a register."""
+    """The registers an arithmetic instruction reads: bits 9-11 tell whether bits 32-39 hold a register."""
     fields = _OPERANDS.get(name, (24, 32, 64))
     form = int(words[index, 0]) >> 9 & 7
     kept = [bit for bit in fields if bit != 32 or form == _ALL_REGISTERS]
@@ -221,7 +221,7 @@ def _sources(words: Array, index: int, name: str) -> list[int]:
 
 
 def _uniform_source_is_constant(words: Array, loop: Sequence[int], index: int) -> bool:
-    """Whether the uniform register an instruction reads, if any, is the same in each turn: only constants go into it."""
+    """Whether the uniform register an instruction reads, if any, is the same in every iteration: only constants flow into it."""
     if int(words[index, 0]) >> 9 & 7 not in _UNIFORM_OPERAND:
         return True
     wanted = int(words[index, 0]) >> 32 & 0x3F
@@ -248,5 +248,5 @@ def reads_grid_size(flow: ControlFlow) -> bool:
 
 
 def counts_in_memory(flow: ControlFlow) -> bool:
-    """Whether code has an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
+    """Whether code contains an atomic or reduction on global memory, with which a grid barrier counts its blocks."""
     return bool(np.isin(flow.words[:, 0] & np.uint64(0x1FF), (0x18A, 0x18E, 0x1A8, 0x18B, 0x1A9)).any())

@@ -1,4 +1,4 @@
-"""Arrows from calls to the device work that they issued: how files without correlations say who launched what.
+"""Arrows from calls to the device work that they issued, the link between both in files without correlations.
 
 RPD's converter writes them (`api_op`), and so does whoever draws launches into a trace. Each end of an arrow lies inside the
 event that it belongs to, on that event's track; mostly it is that event's start.
@@ -14,7 +14,7 @@ from warpsight.formats.chrome.events import ChromeEvent, text
 from warpsight.formats.chrome.times import MISSING, nanoseconds
 from warpsight.formats.chrome.tracks import Tracks, key
 
-#: Correlations made of arrows begin here, beyond those of runtimes.
+#: Correlations derived from arrows begin here, above those of runtimes.
 _FIRST = 1 << 40
 _Track = tuple[Any, Any]
 _End = tuple[_Track, int]
@@ -26,7 +26,7 @@ class LaunchArrows:
     """Finds the events that arrows lead from and to, and gives both one correlation."""
 
     def __init__(self, tracks: Tracks) -> None:
-        """`tracks` says which tracks are a device's, once it has read the whole file."""
+        """`tracks` classifies device tracks once it has read the whole file."""
         self._tracks = tracks
         self._host: dict[tuple[str, str], _End] = {}
         self._device: list[tuple[tuple[str, str], _End]] = []
@@ -64,7 +64,7 @@ class LaunchArrows:
         return bool(self._device)
 
     def find(self, events: Iterable[ChromeEvent]) -> None:
-        """Look for the event that each end belongs to: the one that begins there, else the shortest around it."""
+        """Look for the event that each end belongs to: one that begins there, otherwise the shortest around it."""
         mine = [event for event in events if event.ph == "X" and _track(event) in self._times]
         begins = nanoseconds([event.ts for event in mine]).tolist()
         lengths = nanoseconds([bytes(event.dur) or b"0" for event in mine]).tolist()
@@ -97,7 +97,7 @@ class LaunchArrows:
         return (text(event.cat), str(event.id)) in self._joined
 
     def correlation(self, event: ChromeEvent, begin: int, length: int) -> int | None:
-        """The number of an event, None for those that no such arrow has to do with."""
+        """The number of an event, None for events without such an arrow."""
         return self._correlation.get((_track(event), begin, length)) if self._correlation else None
 
 

@@ -51,5 +51,5 @@ def decode(data: bytes) -> list[ChromeEvent]:
 
 
 def text(value: object) -> str:
-    """A name or category, whatever type it was written as."""
+    """A name or category as a string, whatever its JSON type."""
     return value if isinstance(value, str) else "" if value is None else str(value)

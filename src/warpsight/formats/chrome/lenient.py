@@ -1,4 +1,4 @@
-"""Repairs the invalid JSON of trace writers: most assemble texts by hand, and few escape them."""
+"""Repairs the invalid JSON of trace writers: most build strings by hand, and few escape them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _TOKEN = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\w.])-?(?:nan|inf(?:inity)?)(?![\w.])|,(?=\s*[\]}])',
     re.DOTALL | re.IGNORECASE,
 )
-#: Whole escapes, among them surrogate pairs; then what no string may hold: one half of a pair, other escapes, control characters.
+#: Whole escapes, including surrogate pairs; then everything a string may not contain: half a pair, other escapes, control
+#: characters.
 _IN_STRING = re.compile(
     rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|\\[\"\\/bfnrt])"
     rb"|(\\u[0-9a-fA-F]{4})|\\|[\x00-\x1f]"

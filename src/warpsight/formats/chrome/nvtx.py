@@ -49,7 +49,7 @@ def taken(attributes: Row) -> tuple[Row, Row]:
 
 @lru_cache(maxsize=4096)
 def reserved_color(color: str) -> str:
-    """The name of Chrome's reserved color that is nearest to `#aarrggbb`."""
+    """The name of Chrome's reserved color nearest to `#aarrggbb`."""
     red, green, blue = (int(color[place : place + 2], 16) for place in (3, 5, 7))
 
     def distance(name: str) -> float:

@@ -37,7 +37,7 @@ COVERAGE = Coverage(
 
 
 def sniff(source: Source) -> bool:
-    """JSON with the fields that every trace event has."""
+    """Recognize JSON with the fields that every trace event has."""
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] == b"{":
         return b'"traceEvents"' in head
@@ -145,7 +145,7 @@ class _Reading:
         self.rows.complete(event, start, max(time - start, 0), kind=kind)
 
     def close(self) -> None:
-        """Ranges without an end stay open; whatever was not kept is noted."""
+        """Leave ranges without an end open, and note everything that was not kept."""
         for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
             for begun in open_ranges.values():
                 for event, start in begun:
@@ -172,6 +172,6 @@ def _identity(event: ChromeEvent) -> tuple[Any, ...]:
 
 
 def _detached(event: ChromeEvent) -> ChromeEvent:
-    """The event without views of the piece it was read from."""
+    """The event, copied so that it no longer refers to the piece it was read from."""
     args = type(event.args)(bytes(event.args))
     return ChromeEvent(ph=event.ph, cat=event.cat, name=event.name, pid=event.pid, tid=event.tid, args=args)

@@ -48,7 +48,7 @@ _USED = frozenset((
 
 
 class _Happening(Protocol):
-    """A range or a moment of some track: what formats with tracks have in common."""
+    """A range or an instant on a track: the common part of formats with tracks."""
 
     name: Any
     cat: Any
@@ -295,7 +295,7 @@ def _correlation(details: Row) -> int | None:
 
 
 def _copied(details: Row) -> int:
-    """Bytes of a copy or fill: an argument, or part of XProf's description of it; 0 where nothing says."""
+    """Bytes of a copy or fill, from an argument or XProf's description; 0 if neither gives them."""
     found = _SIZE.search(text(details.get("memcpy_details", details.get("memset_details"))))
     return _number(found[1] if found else details.get("bytes", details.get("size"))) or 0
 
@@ -312,7 +312,7 @@ def _number(value: object) -> int | None:
 
 
 def _address(value: object) -> int | None:
-    """An address as our exports write it, hexadecimal text; None for anything else."""
+    """An address as our exports write it (a hexadecimal string); None for anything else."""
     if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
         return None
     return int(value, 16) or None

@@ -22,25 +22,25 @@ from warpsight.formats.source import Source
 
 T = TypeVar("T")
 Text = bytes | memoryview
-#: Bytes decoded at a time: some ten thousand events.
+#: Bytes decoded at a time: about ten thousand events.
 PIECE_BYTES = 4 << 20
-#: What one event or one value beside the events may take.
+#: Maximum size of one event, or of one value besides the events.
 LONGEST = 128 << 20
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _LAST = re.compile(rb"\}\s*,?\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _MALFORMED = re.compile("malformed(?!.*trailing characters)")
-#: Places that are tried one after another for the end of the last whole event.
+#: Number of positions tried one by one for the end of the last complete event.
 _SINGLE_STEPS = 32
-#: Pieces that are made strict JSON in vain before the attempts end.
+#: Maximum failed attempts to repair a piece into strict JSON.
 _VAIN = 8
-#: Events that were skipped in this many places end the reading: it is not JSON.
+#: Reading stops after damage in this many places: the file is not JSON.
 _MAX_DAMAGE = 1000
 
 
 class EmptyObjects(ValueError):
-    """Millions of empty objects, each of which would otherwise take fifty times its size in memory."""
+    """Counts millions of empty objects, each of which would otherwise take fifty times its size in memory."""
 
 
 class EventStream(Generic[T]):
@@ -54,7 +54,7 @@ class EventStream(Generic[T]):
         begin: Callable[[Text, int], list[T]] | None = None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is not JSON.
+        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError if that is not valid JSON.
 
         `begin` may stand for it: it takes a text and the size of the `event,event,…` that the text begins with. Nothing is
         copied, so what it returns may look into the text until the next list is requested; places in its errors count from
@@ -68,7 +68,7 @@ class EventStream(Generic[T]):
         self._separator = b""
         self._any = False
         self._attempts = _VAIN
-        #: Values beside the events, by key; complete after the iteration.
+        #: Values besides the events, by key; complete after the iteration.
         self.header: dict[str, Any] = {}
         #: Places where something was skipped, as offsets.
         self.damaged: list[int] = []
@@ -112,14 +112,14 @@ class EventStream(Generic[T]):
         self._window.advance(1)
 
     def _broken(self, problem: str) -> None:
-        """The object ends early or is damaged: events that were read are kept."""
+        """The object is truncated or damaged: the events read so far are kept."""
         if not self._window.ended and not self._any:
             raise self._error(problem)
         where = "ends" if self._window.ended else "is damaged"
         self._source.ended_early(f"the JSON {where} beside the events, at byte {self._window.offset:,}")
 
     def _value(self) -> object:
-        """Decode and consume one JSON value; None when the file ends inside it or it is damaged."""
+        """Decode and consume one JSON value; None if the file ends inside it or it is damaged."""
         size = 1 << 16
         self._skip_blanks()
         while size <= LONGEST:
@@ -161,7 +161,7 @@ class EventStream(Generic[T]):
                 return
 
     def _piece(self) -> tuple[list[T], bool]:
-        """Decode the longest run of whole events at the front of the window; True when the array ended with it."""
+        """Decode the longest run of complete events at the front of the window; True once the array has ended."""
         end = self._last_cut(len(self._window))
         last = self._window.search(_LAST, end or 0)
         if last is not None:
@@ -191,7 +191,7 @@ class EventStream(Generic[T]):
             return events, False
 
     def _last_cut(self, before: int) -> int | None:
-        """The last place before `before` where an event seems to end and another to begin."""
+        """The last position before `before` where an event seems to end and another to begin."""
         if self._separator:
             place = self._window.last(self._separator, before)
             if place >= 0:
@@ -215,7 +215,7 @@ class EventStream(Generic[T]):
         return events, True
 
     def _rest(self) -> tuple[list[T], bool]:
-        """The window holds no two events: one that is longer than a piece, or the last one."""
+        """The window contains no two events: a single one longer than a piece, or the last one."""
         if not self._window.ended and len(self._window) < LONGEST:
             size = len(self._window) + PIECE_BYTES
             while len(self._window) < size and not self._window.ended:
@@ -260,7 +260,7 @@ class EventStream(Generic[T]):
         return events
 
     def _around(self, place: int) -> list[T]:
-        """Decode what is before the damage at `place`, and go on behind it."""
+        """Decode everything before the damage at `place`, and continue after it."""
         self.damaged.append(self._window.offset + place)
         if len(self.damaged) > _MAX_DAMAGE:
             raise self._error("is damaged in too many places to be read", place)
@@ -302,7 +302,7 @@ class EventStream(Generic[T]):
         self._window.fill(size)
 
     def _skip_blanks(self) -> bytes:
-        """Drop blanks (a byte-order mark too) and return the next byte, empty at the end of the file."""
+        """Skip whitespace (and a byte-order mark) and return the next byte, empty at the end of the file."""
         while True:
             if self._window.offset == 0 and self._window.starts_with(b"\xef\xbb\xbf"):
                 self._window.advance(3)
@@ -327,7 +327,7 @@ def _place(error: msgspec.DecodeError) -> int | None:
 
 
 def _value(data: Text, whole: bool) -> tuple[int | None, Any]:
-    """The JSON value at the beginning and where it ends; None when it may go on behind the data.
+    """The JSON value at the start and its end; None if it may continue after the data.
 
     The decoder itself shows where a value ends: by what it calls trailing characters.
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
-#: What a duration or time that is not there, or is not a number, becomes.
+#: Replacement for a duration or time that is missing or not a number.
 MISSING = np.iinfo(np.int64).min
 _LIMIT = 1 << 62
 
 
 def nanoseconds(texts: Sequence[Any]) -> Int64:
-    """Times of a list of JSON values (bytes-like, a number or string each), cut off below a nanosecond.
+    """Times from a list of JSON values (bytes-like, a number or string each), truncated to nanoseconds.
 
     A value that is empty, no number, or beyond 146 years is :data:`MISSING`.
     """
@@ -46,7 +46,7 @@ _SCALE = np.array([1000, 100, 10, 1], np.int64)
 
 
 def _integers(joined: bytes, count: int) -> Int64:
-    """The digits of each line, whatever point is between them."""
+    """The digits of each line, with any decimal point removed."""
     value = np.fromstring(joined.replace(b".", b""), np.int64, sep="\n")
     return value if len(value) == count else np.full(count, MISSING)
 

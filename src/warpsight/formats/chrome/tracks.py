@@ -17,7 +17,7 @@ _TENSORFLOW = re.compile(
     r"(?: Compute| Tensors)$",
     re.IGNORECASE,
 )
-#: What the first profiler of PyTorch (1.x, torch.autograd.profiler) calls the process of its kernels; threads are devices.
+#: The process name that PyTorch's first profiler (1.x, torch.autograd.profiler) gives to its kernels; threads are devices.
 _AUTOGRAD, _AUTOGRAD_HOST = "CUDA functions", "CPU functions"
 #: Processes of XProf's trace viewer, as TensorFlow 2 and JAX write it: the host, and devices, whose threads are streams and sums
 #: of what those do, or, on devices without streams, a thread of operations.
@@ -73,7 +73,7 @@ class Tracks:
                     self._homes[track] = key(details["thread"])
 
     def _tensorflow(self, pid: Any, found: re.Match[str]) -> None:
-        """A process of one of TensorFlow's timelines, which are all of one program."""
+        """The process of one of TensorFlow's timelines, which all belong to one program."""
         self._owners[pid] = "TensorFlow"
         device, stream = int(found[2]), found[5] or found[4]
         if stream is not None:
@@ -82,11 +82,11 @@ class Tracks:
                 self._told.add(device)
 
     def adopt(self, pid: object, owner: object) -> None:
-        """What happens on the tracks of one process is another process's work."""
+        """Assign the events on one process's tracks to another process."""
         self._owners.setdefault(pid, owner)
 
     def repeated(self, event: ChromeEvent) -> bool:
-        """Whether the track repeats what others have: XProf's sums; beside single streams TensorFlow's `stream:all`, `memcpy`."""
+        """Whether the track repeats others: XProf's sums, and TensorFlow's `stream:all` and `memcpy` alongside single streams."""
         pid = key(event.pid)
         if self._is_xprof(pid):
             return not self.of_a_device(event)
@@ -97,7 +97,7 @@ class Tracks:
         return _XPROF.match(self._names.get(pid, "")) is not None and pid not in self._timeline
 
     def _of_xprof(self, pid: object, thread: str) -> bool:
-        """Whether a thread of one of XProf's devices holds its work, not sums of it."""
+        """Whether a thread of one of XProf's devices holds its work, rather than sums of it."""
         if self._streamed is None:
             self._streamed = {pid for (pid, _), name in self._threads.items() if _STREAM.match(name)}
         return _STREAM.match(thread) is not None if pid in self._streamed else thread == _XPROF_OPERATIONS
@@ -125,7 +125,7 @@ class Tracks:
         return pid in self._timeline or pid == _AUTOGRAD or _GPU.match(self._names.get(pid, "")) is not None
 
     def device(self, event: ChromeEvent, details: dict[str, Any]) -> DeviceTrack:
-        """Device, context and stream of device work: by its arguments where they say it, else by its track."""
+        """Device, context and stream of device work, from its arguments or else from its track."""
         number = _first(details, "device", "deviceId", "device_id", "gpu")
         context = _first(details, "context", "contextId", "context_id")
         stream = _first(details, "stream", "streamId", "stream_id")
@@ -172,7 +172,7 @@ def _first(details: dict[str, Any], *names: str) -> object:
 
 
 def key(value: object) -> object:
-    """A key that can be looked up: numbers as text are numbers."""
+    """A lookup key: numeric strings become numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     return value if isinstance(value, (int, str)) or value is None else text(value)

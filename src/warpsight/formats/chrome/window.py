@@ -22,7 +22,7 @@ class ByteWindow:
         self._area = _area(1 << 16)
         self._begin = 0
         self._end = 0
-        #: The file has no more bytes.
+        #: End of file.
         self.ended = False
         #: Bytes of the file before the window.
         self.offset = 0
@@ -52,18 +52,18 @@ class ByteWindow:
         self.offset += count
 
     def skip_blanks(self) -> bytes:
-        """Skip blanks and return the next byte; empty at the end."""
+        """Skip whitespace and return the next byte; empty at the end."""
         found = _BLANKS.match(self._area, self._begin, self._end)
         assert found is not None
         self.advance(found.end() - self._begin)
         return self._area[self._begin : min(self._begin + 1, self._end)]
 
     def starts_with(self, text: bytes) -> bool:
-        """Whether the window begins with a text."""
+        """Whether the window begins with a string."""
         return bytes(self.view(min(len(text), len(self)))) == text
 
     def last(self, text: bytes, end: int | None = None) -> int:
-        """The last occurrence of a text before `end`; -1 for none."""
+        """The last occurrence of a string before `end`; -1 if there is none."""
         end = len(self) if end is None else end
         place = self._area.rfind(text, self._begin, self._begin + end)
         return place - self._begin if place >= 0 else -1
@@ -74,7 +74,7 @@ class ByteWindow:
         return None if found is None else (found.start() - self._begin, found.end() - self._begin)
 
     def last_match(self, pattern: re.Pattern[bytes], begin: int, end: int) -> tuple[int, bytes] | None:
-        """The last match of a pattern between two places, with its text."""
+        """The last match of a pattern between two positions, and the matched text."""
         found = list(pattern.finditer(self._area, self._begin + begin, self._begin + end))
         return (found[-1].start() - self._begin, found[-1].group()) if found else None
 

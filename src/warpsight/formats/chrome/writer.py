@@ -53,7 +53,7 @@ _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
+    """Write the selected part of a trace; returns counts of slices, samples, tracks and unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
@@ -129,7 +129,7 @@ class _Writer:
         self._separator = b",\n"
 
     def _rows(self, parts: Iterable[Any]) -> None:
-        """Write one event per row, its text the concatenation of constants and string columns."""
+        """Write one event per row, by concatenating constants and string columns."""
         joined = pc.binary_join_element_wise(*parts, "")
         if not len(joined):
             return
@@ -167,7 +167,7 @@ class _Writer:
             self._flows(data, rows, where, start, shared)
 
     def _arguments(self, data: Slices, rows: slice) -> list[Any]:
-        """`"correlation":5,"shape":"…"` with absent ones left out."""
+        """`"correlation":5,"shape":"…"`, leaving out missing ones."""
         parts: list[Any] = []
         columns: list[tuple[str, Column, Any]] = []
         if data.correlation is not None:
@@ -202,7 +202,7 @@ class _Writer:
         return parts
 
     def _flows(self, data: Slices, rows: slice, where: str, start: pa.Array, shared: Column) -> None:
-        """`s` at the launch, `f` at its work; where several kernels share a launch they are steps `t`."""
+        """`s` at the launch, `f` at its work; if several kernels share a launch, they are steps `t`."""
         assert data.flow is not None
         flow = data.flow[rows]
         there = np.flatnonzero(flow)
@@ -235,7 +235,7 @@ class _Writer:
 
 
 def _colors(data: Slices, rows: slice) -> list[Any]:
-    """`,"cname":"…"` for ranges that have a color; nothing where none has."""
+    """`,"cname":"…"` for ranges with a color; empty if none has one."""
     if data.attributes is None:
         return []
     found = pc.extract_regex(pa.array(data.attributes[rows], pa.string()), _COLORED)
@@ -266,7 +266,7 @@ def _quoted(texts: list[str]) -> list[str]:
 
 
 def _looked_up(column: Column, texts: list[str] | dict[int, str]) -> pa.Array:
-    """The text behind every index; absent ones are empty."""
+    """The string for every index; missing ones are empty."""
     values, places = np.unique(column, return_inverse=True)
     if isinstance(texts, dict):
         known = [texts.get(i, "") for i in values.tolist()]

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
 
-#: A compressed file that has neither in its head is none of ours.
+#: A compressed file with neither in its header is not ours.
 _OURS = (b'"recorder": "warpsight"', b'"recorder":"warpsight"', MAGIC)
 #: The end of a JSON file: the place of the member, and the checksum of everything before its last entry.
 _TAIL = re.compile(rb'\],"at":(\d{1,18})(,"crc32":(\d{1,10})\}\}\s*)$')
 _PIECE = 1 << 20
-#: What a block unfolds to is a writer's 8 MiB and a section of one table more.
+#: Maximum decompressed size of a block: the writer's 8 MiB, plus one section of a table.
 _LARGEST = 1 << 30
-CHANGED = "the file was changed after warpsight wrote it: its events were read, which say less than the rows that it encloses"
+CHANGED = "the file was changed after warpsight wrote it, so its events were read, which hold less than its embedded rows"
 
 
 def read(source: Source, target: Target) -> bool:
-    """Read a file's embedded rows into a trace; False if there are none or the file was changed."""
+    """Read a file's embedded rows into a trace; False if there are none or the file has been changed."""
     if source.is_directory or (source.compression and not any(mark in source.head for mark in _OURS)):
         return False
     with _mapped(source) as data:
@@ -71,7 +71,7 @@ def _mapped(source: Source) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Found:
-    """Blocks from byte `place` on (-1: they are not where the file says), and the checksum of everything before byte `end`."""
+    """Blocks from byte `place` on (-1: not where the file says), and the checksum of everything before byte `end`."""
 
     place: int
     end: int
@@ -90,7 +90,7 @@ def _in_json(data: mmap.mmap) -> _Found | None:
 
 
 def _members(data: mmap.mmap, place: int, end: int) -> Iterator[bytes]:
-    """The texts of a JSON array that hold no quotes."""
+    """The strings of a JSON array, none of which contain quotes."""
     while (begin := data.find(b'"', place, end)) >= 0 and data[begin + 1 : begin + 4] != b'at"':
         place = data.find(b'"', begin + 1, end) + 1
         yield base64.b64decode(data[begin + 1 : place - 1])
@@ -161,16 +161,17 @@ def _unpacked(block: bytes) -> bytes:
 
 
 class _Restoring:
-    """Adds rows to a trace that may hold others: what they refer to gets ids there first."""
+    """Adds rows to a trace that may hold others; whatever they refer to gets its ids there first."""
 
     def __init__(self, target: Target, identity: int, part: int) -> None:
         self.target = target
-        #: A file of the same export was read before: a Kineto export has one per process, each with the rows of no process.
+        #: Another file of the same export has been read: a Kineto export has one per process, each repeating the rows that belong
+        #: to no process.
         self.shared_known = (identity, part) in target.exports
         target.exports.add((identity, part))
         #: Files of one export describe the same processes and devices.
         self.scope = f"export {identity}"
-        #: The trace's ids by those in the file, of what is numbered.
+        #: Trace ids by file id, for everything numbered.
         self.ids: dict[str, dict[int, int]] = {}
         self._tables: dict[str, Callable[[list[dict[str, Any]]], dict[int, int]]] = {
             "name": self._names, "shape": self._shapes, "frame": self._frames, "stack": self._stacks,
@@ -261,7 +262,7 @@ _REFERENCES = {
 
 
 def _mapped_ids(column: pa.Array, ids: Mapping[int, int]) -> pa.Array:
-    """The ids behind a column's numbers; an id that the file does not define stays what it is."""
+    """Map a column's numbers to ids; an id that the file does not define is unchanged."""
     coded = column.dictionary_encode()
     known = [ids.get(number, number) for number in coded.dictionary.to_pylist()]
     return pa.array(known, column.type).take(coded.indices)

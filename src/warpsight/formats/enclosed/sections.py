@@ -27,7 +27,10 @@ _LENGTH = struct.Struct("<I")
 
 
 class _Head(msgspec.Struct):
-    """What a section holds; of each column its name, whether it has nulls, and its planes (-1: a text's list comes first)."""
+    """A section's contents.
+
+    Holds each column's name, whether it has nulls, and its planes (-1: the list of a string column comes first).
+    """
 
     table: str
     rows: int

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
     from warpsight.model import StoredTrace
 
-#: Goes up when older versions cannot read what is written; they take the events then.
+#: Increase when older versions cannot read the new form; they then read the events instead.
 VERSION = 1
-#: The member of a JSON file's object, and what it begins with.
+#: The member of a JSON file's object, and its first bytes.
 MEMBER = "warpsight"
 BEGIN = b',"warpsight":{"version":1,"blocks":['
 #: A field of Perfetto's TracePacket that its definitions do not use: readers skip it.
 FIELD = 53_616_811
-#: What the last packet holds: this, the place where the enclosed packets begin, and the checksum of everything before.
+#: Contents of the last packet: this magic, the offset of the first embedded packet, and the checksum of everything before.
 LAST = struct.Struct("<8sQI")
 MAGIC = b"warpsigh"
 #: Bytes of sections that are compressed as one block, and rows of a table in a section.
 _BLOCK_BYTES = 8 << 20
 _ROWS = 1 << 18
 _LEVEL = 3
-#: Tables of which a file holds what its other rows refer to.
+#: Definition tables: a file includes only the rows its other rows refer to.
 _INTERNED = ("name", "shape", "frame", "stack")
 _DEFINITIONS = ("process", "device", "context", "stream", "thread", "module")
-#: Columns of times where a table has no start and duration.
+#: Time columns of tables without start and duration.
 _INSTANTS = {"memory": "time", "counter": "time", "sample": "time", "event": "time"}
 #: Entries of a manifest that a reader writes itself.
 _OWN_ENTRIES = frozenset(("format", "schema", "warpsight", "rows", "processes", "devices", "loss"))
 
 
 class Summed:
-    """A file that is written to, with its length and checksum so far."""
+    """An output file that tracks its length and checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Everything goes on to `file`."""
@@ -76,7 +76,7 @@ def as_member(trace: StoredTrace, selection: Selection, file: Summed) -> None:
 
 
 def marker(selection: Selection) -> bytes:
-    """A field for the first packet of a Perfetto file: without it a compressed file need not be looked at whole."""
+    """A field for the first packet of a Perfetto file, so that a compressed file need not be scanned completely."""
     return message(FIELD, MAGIC) if selection.enclosed else b""
 
 
@@ -119,7 +119,7 @@ def _manifest(trace: StoredTrace) -> dict[str, Any]:
 
 
 def _identity(trace: StoredTrace) -> int:
-    """The same for all files of an export: several make one trace again."""
+    """An id shared by all files of an export: together they give one trace again."""
     rows = trace.sql(
         'SELECT process, pid, host, start FROM process UNION ALL SELECT device, "index", uuid, 0 FROM device'
     )
@@ -152,7 +152,7 @@ def _source(table: str) -> str:
 
 
 def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
-    """The SQL condition for the rows of a table that an export holds; None for a table without any."""
+    """The SQL condition for the rows of a table in an export; None if there are none."""
     columns = {column.name for column in TABLES[table].columns}
     shown = next((kind for kind, tables in KINDS.items() if table in tables), None)
     if table in _INTERNED or not trace.count(table):
@@ -188,7 +188,7 @@ def _where(trace: StoredTrace, table: str, selection: Selection) -> str | None:
 
 
 def _used(chosen: dict[str, str]) -> dict[str, str]:
-    """SQL that gives the ids of names, shapes, frames and stacks that the chosen rows use."""
+    """SQL for the ids of names, shapes, frames and stacks that the selected rows use."""
 
     def used(column: str) -> str:
         parts = [

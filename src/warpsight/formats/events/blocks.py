@@ -38,7 +38,7 @@ _FIELDS: dict[str, dict[str, type]] = {
 
 @dataclass(frozen=True)
 class Records:
-    """Records as they lay in a context's ring.
+    """Records as they were stored in a context's ring.
 
     Attributes:
         ring: number of the context's ring; sequence: position of the first word in it, from 0 without gaps.
@@ -159,7 +159,7 @@ def _describe(found: EventFile, payload: bytes) -> None:
 
 
 def _is(value: object, wanted: type) -> bool:
-    """Whether a field is a text, a number from 0 that fits 64 bits, or three sizes."""
+    """Whether a field is a string, a non-negative 64-bit integer, or three sizes."""
     if wanted is list:
         return isinstance(value, list) and len(value) == 3 and all(_is(v, int) and v < 1 << 31 for v in value)
     if wanted is int:
@@ -168,7 +168,7 @@ def _is(value: object, wanted: type) -> bool:
 
 
 def _is_instruction(value: Sequence[Any]) -> bool:
-    """Whether it is an offset, a text and numbers of registers."""
+    """Whether a field holds an offset, a string and register numbers."""
     offset, text, registers = value
     return _is(offset, int) and isinstance(text, str) and all(_is(r, int) and r < 1 << 15 for r in registers)
 
@@ -185,7 +185,7 @@ def _add_records(found: EventFile, payload: bytes) -> None:
 
 
 def _check_order(found: EventFile) -> None:
-    """Positions in a ring have no gaps: a gap is a block that is missing."""
+    """Positions in a ring are contiguous, so a gap means a missing block."""
     reached: dict[int, int] = {}
     for records in found.records:
         missing = records.sequence - reached.get(records.ring, 0)

@@ -27,7 +27,7 @@ class EventKind:
 
     @property
     def visit(self) -> str:
-        """The device function for delay plans, which notes the instruction or waits before it."""
+        """The device function for delay plans, which records the instruction or waits before it."""
         return f"ws_visit_{self.number}"
 
     @property
@@ -94,7 +94,7 @@ CLASSES: dict[str, tuple[EventKind, ...]] = {
         EventKind(12, "free", "ws_free", "address"),
     ),
 }  # fmt: skip
-#: Asked for beside classes: what accesses of class memory load and store.
+#: Requested in addition to classes: the values that accesses of class memory load and store.
 VALUES = "values"
 
 #: Classes that the NVBit tool records, which can do `memory` as well.
@@ -102,10 +102,10 @@ INSTRUCTIONS, REGISTERS = "instructions", "registers"
 EXECUTED = EventKind(66, "instruction", "")
 READ_REGISTERS = EventKind(67, "registers", "")
 
-#: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
+#: The kind of record for a warp's delay; its flags hold the class of the instruction it waited before.
 DELAY = EventKind(64, "delay", "", "delay_ns", "occurrence")
 
-#: What race detection on the device writes: a race, and accesses that it did not look at.
+#: Records written by race detection on the device: a race, and the accesses it skipped.
 RACE = EventKind(68, "race", "", "address", "earlier")
 UNWATCHED = EventKind(69, "unwatched", "", "cause", "")
 #: Classes that it has patches for: accesses, and what orders them.

@@ -28,11 +28,11 @@ class Operands:
         }
 
     def of(self, launch: dict[str, Any]) -> dict[int, tuple[str, list[int]]]:
-        """Offset → text and registers of a launch's kernel."""
+        """Offset → text and registers, for the kernel of a launch."""
         return self._of.get((int(launch["module"]), int(launch["pc"])), {})
 
     def registers(self, launch: dict[str, Any], pc: Array, place: Array) -> Array:
-        """The register at a place in the list of the instruction at an offset from the kernel's start; -1 if not described."""
+        """The register at an index of the list for the instruction at an offset from the kernel's start; -1 if not described."""
         module, begin = int(launch["module"]), int(launch["pc"])
         table = {
             at + offset - begin: registers

@@ -50,7 +50,7 @@ class DeclaredMap:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of its results, after those of the launch."""
+        """The columns of its results, following those of the launch."""
         owner = {"grid": [], "cta": ["block"], "warp": ["block", "warp"], "thread": ["block", "thread"]}[
             self.per
         ]
@@ -61,7 +61,7 @@ class DeclaredMap:
 
 @dataclass(frozen=True)
 class MapContents:
-    """The contents of a map after a launch: columns of equal length, and how many additions found no place."""
+    """The contents of a map after a launch: columns of equal length, and how many additions found no free entry."""
 
     map: DeclaredMap
     launch: int
@@ -97,7 +97,7 @@ def _sound(known: DeclaredMap) -> bool:
 
 
 def blocks_of(request: Mapping[str, Any]) -> tuple[int, int]:
-    """The blocks that a request is about: low and high, without high."""
+    """The blocks that a request covers: low and high, excluding high."""
     try:
         low, high = request["blocks"]
         return max(int(low), 0), max(int(high), 0)
@@ -179,7 +179,7 @@ def _top(known: DeclaredMap, copies: Array) -> _Decoded:
 
 
 def _ring(known: DeclaredMap, copies: Array) -> _Decoded:
-    """Rows in the order in which they came; a ring that wrapped has the last ones."""
+    """Rows in order of arrival; a ring that wrapped has the last ones."""
     count = copies[:, 0].astype(np.int64)
     kept = np.minimum(count, known.size)
     owner = np.repeat(np.arange(len(copies)), kept)

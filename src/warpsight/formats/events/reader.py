@@ -63,7 +63,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Importing:
-    """One process's file on its way into tables."""
+    """One process's file during the import."""
 
     def __init__(self, file: blocks.EventFile, target: Target, process: int) -> None:
         self._file, self._target, self._process = file, target, process
@@ -112,14 +112,14 @@ class _Importing:
         for one in held(self._file):
             if one.lost:
                 self._target.lost(
-                    one.lost, f"additions that found no place in the map {one.map.name}", "probe_value"
+                    one.lost, f"additions that did not fit into the map {one.map.name}", "probe_value"
                 )
             self._add_map(one)
         for cause, count in self._file.losses[known:]:
             self._target.lost(count, cause, "probe_value")
 
     def _add_map(self, one: MapContents) -> None:
-        """A row for each element; for each column of a row of a ring, and both numbers of a bin."""
+        """A row per element; per column for a row of a ring, and with both numbers for a bin."""
         columns, rows = one.columns, len(next(iter(one.columns.values())))
         key = {"array": one.map.key, "top": one.map.key, "ring": "row", "histogram": "low"}[one.map.kind]
         values = {
@@ -141,7 +141,7 @@ class _Importing:
             })  # fmt: skip
 
     def _add_instructions(self) -> None:
-        """The instruction table of each kernel, once; and what CUTracer's files say of a kernel."""
+        """Add each kernel's instruction table once, and what CUTracer's files say about a kernel."""
         kernels = {
             (int(said["module"]), str(said["name"])): number for number, said in self._launches.items()
         }
@@ -170,7 +170,7 @@ class _Importing:
                     self._target.add("instruction", rows)
 
     def _describe(self, said: dict[str, Any], cubin: Cubin | None, section: int | None) -> None:
-        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory if unknown."""
+        """CUTracer's description of a kernel; registers and dynamic shared memory are 0 if unknown."""
         name = str(said["name"])
         code = cubin.instructions(section) if cubin is not None and section is not None else b""
         at = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None
@@ -254,7 +254,7 @@ class _Importing:
     def _add_registers(
         self, events: Events, launch: int, numbers: npt.NDArray[Any], pc: npt.NDArray[Any]
     ) -> None:
-        """32 rows for each register, one for a uniform one."""
+        """32 rows per register, one for a uniform register."""
         rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
         if not len(rows):
             return
@@ -286,7 +286,7 @@ class _Importing:
             })  # fmt: skip
 
     def _add_accesses(self, events: Events, launch: int, numbers: object) -> None:
-        """32 rows for each access, as CUTracer has them: 0 where a lane took no part."""
+        """32 rows per access, as in CUTracer: 0 for inactive lanes."""
         rows = np.flatnonzero(events.is_access)
         chosen = events.take(rows)
         if not len(chosen):
@@ -309,7 +309,7 @@ class _Importing:
 
 
 def _numbered(events: Events, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Numbers of a launch's events: parts of one instruction's registers are one event."""
+    """Numbers of a launch's events: parts of one instruction's registers form one event."""
     part = np.where(events.kind[rows] == READ_REGISTERS.number, events.flags[rows] >> 1, 0)
     first = part == 0
     numbers = np.cumsum(first) - 1

@@ -58,7 +58,7 @@ class Events:
         return len(self.sequence)
 
     def batches(self, rows: int = 1 << 16) -> Iterator[Events]:
-        """The rows in batches: questions about lanes take 32 numbers per row."""
+        """The rows in batches, because questions about lanes take 32 numbers per row."""
         for begin in range(0, len(self), rows):
             yield self.take(np.arange(begin, min(begin + rows, len(self))))
 
@@ -81,25 +81,25 @@ class Events:
         return np.asarray(found)
 
     def registers(self) -> registers.RegisterValues:
-        """The registers of rows of that kind; other rows have none."""
+        """The registers of rows of that kind; other rows have empty ones."""
         size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
         return registers.values(self.words, self.offset, self.encodings, size, self.guard)
 
     @property
     def active(self) -> Array:
-        """(rows, 32): the lanes that took part."""
+        """(rows, 32): the active lanes."""
         return np.asarray(self.lanes[:, None] >> _LANES & 1, bool)
 
     @property
     def accessing(self) -> Array:
-        """(rows, 32): the lanes whose address is accessed; of a matrix instruction, eight for each of its matrices."""
+        """(rows, 32): the lanes whose address is accessed; for a matrix instruction, eight for each of its matrices."""
         rows = np.flatnonzero(self.kind == _MATRIX)
         found = self.active
         found[rows] &= (8 * self.take(rows).first_operand(1).astype(np.int64))[:, None] > _LANES
         return found
 
     def _ranks(self) -> Array:
-        """(rows, 32): the place of each lane among those that took part."""
+        """(rows, 32): the rank of each lane among the active ones."""
         active = self.active
         return np.asarray(np.cumsum(active, axis=1, dtype=np.int64) - active)
 
@@ -123,7 +123,7 @@ class Events:
         return found
 
     def first_operand(self, which: int) -> Array:
-        """Operand 0 or 1 of the first lane that took part: every encoding begins with it."""
+        """Operand 0 or 1 of the first active lane, with which every encoding begins."""
         linear = _linear_words(self.encodings, self.kind, which) != 0
         encoding = self.encodings >> 2 * which & 3
         start = self._start(which)
@@ -168,7 +168,7 @@ class Events:
 
 
 def _read(words: Array, at: Array) -> Array:
-    """Words at places; lanes that took no part may ask for places behind the last record."""
+    """Words at some positions; inactive lanes may ask for positions after the last record."""
     return words[np.minimum(at, len(words) - 1)]
 
 
@@ -214,7 +214,7 @@ def _words_of(events: Events, which: int) -> Array:
 
 
 def _linear(words: Array, start: Array, bits: int, xor: Array) -> Array:
-    """A base in 48 bits, then a term of so many bits for each bit of the lane's number."""
+    """A 48-bit base, followed by a term with this many bits for each bit of the lane's number."""
     parts = [words[np.minimum(start + i, len(words) - 1)] for i in range(bits // 8)]
     base = parts[0] & _BASE
     found = np.repeat(base[:, None], 32, axis=1)
@@ -248,7 +248,7 @@ def _value_words(encodings: Array, size: Array, lanes: Array) -> Array:
 
 
 def _sound(events: Events, lengths: Array) -> Array:
-    """Records as patches write them: with lanes, a known kind, a size that accesses have, and the length of their parts."""
+    """Whether records are valid: with lanes, a known kind, a possible access size, and the length of their parts."""
     words = (
         HEADER_WORDS
         + _words_of(events, 0)
@@ -262,13 +262,13 @@ def _sound(events: Events, lengths: Array) -> Array:
         words[rows] = registers.lengths(
             own.words, own.offset, own.encodings, own.size.astype(np.int64), count
         )
-    # A note that an instruction exists has no operands and no size.
+    # A record that only notes an instruction's existence has no operands and no size.
     sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16)) | (events.encodings == 0)
     return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)
 
 
 def decode(blocks: Sequence[Records]) -> Events:
-    """The records of blocks, in ring order, without records that no patch writes."""
+    """The records of blocks, in ring order, without invalid records."""
     ordered = sorted(blocks, key=lambda block: (block.ring, block.sequence))
     words = np.concatenate([block.words for block in ordered] or [np.zeros(0, np.uint64)])
     lengths = np.concatenate([block.lengths for block in ordered] or [np.zeros(0, np.uint8)]).astype(np.int64)

@@ -16,12 +16,12 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 HEADER_WORDS = 4
-#: Registers of a record at most.
+#: Maximum registers in a record.
 AT_ONCE = 12
 #: Numbers from here on are uniform registers; :data:`PREDICATES` and the next are all predicates as bits, the latter uniform.
 UNIFORM, PREDICATES, UNIFORM_PREDICATES = 256, 512, 513
 _ONE, _AFFINE, _ADD, _XOR, _FEW, _EACH = 1, 2, 3, 4, 4, 9
-#: Units by code; those that no device writes have none and are refused.
+#: Units by code; codes that devices never write have none and are refused.
 _UNITS = np.array([0, 1, 2, 6, 6, 3, 6, 11, 20, 0, 0, 0, 0, 0, 0, 0], np.int64)
 _LANES = np.arange(32, dtype=np.uint32)
 _BITS = np.asarray(_LANES[None, :] >> np.arange(5, dtype=np.uint32)[:, None] & 1, bool)
@@ -90,7 +90,7 @@ def values(words: Array, offset: Array, encodings: Array, size: Array, guard: Ar
 
 
 def _at(halves: Array, place: Array) -> Array:
-    """Units at places; lanes that took no part may ask for places behind the last record."""
+    """Units at some positions; inactive lanes may ask for positions after the last record."""
     return halves[np.minimum(place, len(halves) - 1)]
 
 

@@ -35,7 +35,7 @@ def sniff(source: Source) -> bool:
     """Whether nearly all of the first lines are stacks with a weight, and some have several frames."""
     lines = [line for line in source.head.splitlines()[:50] if line.strip()]
     if len(source.head) >= 65_536:
-        lines = lines[:-1]  # cut off; a document in one line has no other
+        lines = lines[:-1]  # truncated; a single-line document cannot be
     if not lines or b"\0" in source.head:
         return False
     found = [_split(line) for line in lines]
@@ -75,7 +75,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 def _split(line: bytes) -> tuple[bytes, int, bytes] | None:
-    """Stack, weight and the weight's decimals of a line; None when it has none."""
+    """Stack, weight and decimals of the weight in a line; None if the line has no weight."""
     parts = line.rsplit(None, 1)
     match = _WEIGHT.fullmatch(parts[1]) if len(parts) == 2 and not line[:1].isspace() else None
     return None if match is None else (parts[0], int(match[1]), match[2] or b"")

@@ -76,7 +76,7 @@ def parse_stacks(data: bytes) -> Samples:
 
 
 def _columns(lines: pa.Array) -> tuple[dict[str, pa.Array], int]:
-    """The columns of the lines that have them, and how many do not.
+    """The columns of the lines that have them, and the number of lines that do not.
 
     Splitting at blanks is several times quicker than the expression, which is for files where a command holds blanks.
     """

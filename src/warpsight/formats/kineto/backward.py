@@ -1,4 +1,4 @@
-"""Stacks of work in backward: those of its forward operators.
+"""Stacks of backward work: those of its forward operators.
 
 torch runs backward on threads of its own, without Python functions. A backward operator has the number of its autograd node
 and which thread made the node (`Sequence number`, `Fwd thread id`). Of the operators of that thread with that number the one that
@@ -22,7 +22,7 @@ from warpsight.model.intervals import containing
 Int64 = NDArray[np.int64]
 METHOD = "forward"
 _FRAME: Frame = ("backward", None, None, None, "marker", None)
-#: Nodes that add gradients up: they have no number, and run right after the node that made the gradient.
+#: Nodes that accumulate gradients: they have no number, and run right after the node that computed the gradient.
 _ACCUMULATION = re.compile(r"(^|[\s:])AccumulateGrad$")
 
 
@@ -71,7 +71,7 @@ class BackwardStacks:
         self._changes.add(thread, start + duration, above[known], duration)
 
     def _of_nodes(self, sequence: Int64, forward: Int64) -> Int64:
-        """Stacks of nodes, 0 where the forward is not known."""
+        """Stacks of nodes, 0 if the forward operator is unknown."""
         found = np.zeros(len(sequence), np.int64)
         for number in np.unique(forward[forward > 0]).tolist():
             rows = np.flatnonzero(forward == number)
@@ -90,7 +90,7 @@ class BackwardStacks:
 
     @staticmethod
     def _accumulations(thread: Int64, stacks: Int64, adds: NDArray[np.bool_]) -> None:
-        """Nodes without a number have the stack of the last node before them on their thread."""
+        """Give nodes without a number the stack of the last node before them on their thread."""
         rows = np.arange(len(stacks))
         last = np.maximum.accumulate(np.where((stacks != 0) & ~adds, rows, -1))
         good = adds & (last >= 0)
@@ -99,7 +99,7 @@ class BackwardStacks:
 
     @staticmethod
     def _inherited(thread: Int64, end: Int64, stacks: Int64) -> Int64:
-        """For each node the stack of the one around it, 0 without; a node without a stack of its own has that as well."""
+        """For each node, the stack of the enclosing one, 0 without; also used for a node without a stack of its own."""
         above = np.zeros(len(end), np.int64)
         edges = [*np.flatnonzero(np.append(True, thread[1:] != thread[:-1])).tolist(), len(end)]
         for first, last in pairwise(edges):
@@ -125,7 +125,7 @@ class BackwardStacks:
 
 
 def accumulates(name: str) -> bool:
-    """Whether an operator of this name is a node that adds gradients up."""
+    """Whether an operator with this name is a node that accumulates gradients."""
     return _ACCUMULATION.search(name) is not None
 
 

@@ -20,7 +20,7 @@ TYPES = {
 
 
 def constant(value: object, count: int) -> pa.Array:
-    """The same value in every row; None is a missing text."""
+    """The same value in every row; None gives a null string."""
     return pa.nulls(count, pa.string()) if value is None else pa.repeat(pa.scalar(value), count)
 
 

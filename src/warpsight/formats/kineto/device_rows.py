@@ -53,7 +53,7 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
-#: Members of `args` that a column holds, that Kineto derives from others, or that are lost (the page of the format says so).
+#: Members of `args` that have a column, that Kineto derives from others, or that are lost (see the format's page).
 KNOWN = frozenset((
     ".ph", ".cat", ".name", ".pid", ".tid", ".ts", ".dur", ".id", ".bp", ".s", ".args",
     "External id", "Record function id", "Ev Idx", "Concrete Inputs", "Input type", "Input Strides", "Input Dims", "finished",
@@ -74,7 +74,7 @@ def _is_integer(found: object) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
 
 
-#: What fields have to be for their columns; others become attributes. Numbers of columns that are parsed as such are not named.
+#: Required types of fields with columns; other values become attributes. Columns parsed as numbers are not listed.
 TYPES: dict[str, Callable[[Any], bool]] = {
     ".name": lambda found: isinstance(found, str),
     **dict.fromkeys(
@@ -87,7 +87,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def number(raw: bytes | None) -> int | None:
-    """An integer, which may be written as text."""
+    """An integer, possibly written as a string."""
     found = value(raw)
     if isinstance(found, str):
         try:
@@ -98,7 +98,7 @@ def number(raw: bytes | None) -> int | None:
 
 
 def _some(column: pa.Array) -> pa.Array:
-    """A column in which 0 stands for nothing."""
+    """A column in which 0 means null."""
     return arrow.if_else(arrow.equal(column, 0), pa.scalar(None, column.type), column)
 
 
@@ -112,7 +112,7 @@ def _graph(group: EventGroup) -> Columns:
 
 
 def kernels(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table kernel but the times."""
+    """Columns of table kernel except the times."""
     return {
         "name_id": placing.names(group),
         "shape_id": placing.shapes(group),
@@ -125,7 +125,7 @@ def kernels(group: EventGroup, placing: Placing) -> Columns:
 
 
 def memcpys(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memcpy but the times; peer devices by the number in the file."""
+    """Columns of table memcpy except the times; peer devices by the number in the file."""
     codes, names = group.codes(".name")
     parsed = [_copy(text(raw) or "") for raw in names] + [_copy("")]
     kinds = [arrow.take(pa.array([p[i] for p in parsed]), pa.array(codes % len(parsed))) for i in range(3)]
@@ -166,13 +166,13 @@ def _memory(name: str | None) -> str:
 
 
 def _address(raw: bytes | None) -> int | None:
-    """An address from our own export; Kineto has none for copies and fills."""
+    """An address from our own export; Kineto itself has none for copies and fills."""
     found = integer(raw)
     return found if found is not None and 0 < found < 1 << 64 else None
 
 
 def memsets(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memset but the times; Kineto does not record the value."""
+    """Columns of table memset except the times; Kineto does not record the value."""
 
     def memory_kind(raw: bytes | None) -> str:
         found = _MEMSET.match(text(raw) or "")
@@ -191,7 +191,7 @@ def memsets(group: EventGroup, placing: Placing) -> Columns:
 
 
 def syncs(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table sync but the times; `event_sync` is the correlation of the record that is waited for."""
+    """Columns of table sync except the times; `event_sync` is the correlation of the awaited record."""
 
     def kind(own: bytes | None, name: bytes | None) -> str:
         found = text(own) or text(name) or ""
@@ -207,7 +207,7 @@ def syncs(group: EventGroup, placing: Placing) -> Columns:
 
 
 def recorded(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table event but the time."""
+    """Columns of table event except the time."""
     return {
         "event": arrow.fill_null(group.integers("event_id"), 0),
         "event_sync": group.integers("correlation"),
@@ -217,7 +217,7 @@ def recorded(group: EventGroup, placing: Placing) -> Columns:
 
 
 def collectives(group: EventGroup) -> Columns:
-    """Columns of table collective but the times, of kernels that have a collective's arguments."""
+    """Columns of table collective except the times, for kernels with a collective's arguments."""
 
     def operation(raw: bytes | None) -> str:
         name = text(raw) or ""
@@ -243,7 +243,7 @@ def collectives(group: EventGroup) -> Columns:
 def _members(
     listed: bytes | None, size: bytes | None, first: bytes | None, stride: bytes | None
 ) -> str | None:
-    """The ranks of a group as JSON; PyTorch cuts long lists short, and then has the first rank and the distance."""
+    """The ranks of a group as JSON; PyTorch truncates long lists, and then gives the first rank and the stride."""
     count, begin, step = integer(size), integer(first), integer(stride)
     try:
         ranks = json.loads(text(listed) or "[]")
@@ -271,7 +271,7 @@ def _bytes(dtype: bytes | None, inward: bytes | None, outward: bytes | None) -> 
     return None if item is None or not elements else elements * item
 
 
-#: Members of MTIA's copies and events that a column holds, beside those of :data:`KNOWN`.
+#: Members of MTIA's copies and events that have a column, in addition to :data:`KNOWN`.
 MTIA_KNOWN = KNOWN | {"direction", "size", "seq_num"}
 _MTIA_TABLES = {"dma_request": "memcpy", "event_wait": "sync", "event_record": "event"}
 _DIRECTIONS = {
@@ -282,7 +282,7 @@ _DIRECTIONS = {
 
 
 def mtia_tables(group: EventGroup) -> NDArray[np.str_]:
-    """The table of each thing that MTIA's control processor did, by its name."""
+    """The table for each action of MTIA's control processor, by name."""
     codes, names = group.codes(".name")
     return np.array([_MTIA_TABLES.get(text(raw) or "", "kernel") for raw in names] + ["kernel"])[codes]
 
@@ -323,7 +323,7 @@ def _mtia_records(group: EventGroup, placing: Placing) -> Columns:
     }
 
 
-#: What makes the columns of MTIA's rows, by table.
+#: How to compute the columns of MTIA's rows, by table.
 MTIA: dict[str, Callable[[EventGroup, Placing], Columns]] = {
     "kernel": kernels, "memcpy": _mtia_copies, "sync": _mtia_waits, "event": _mtia_records,
 }  # fmt: skip

@@ -17,13 +17,13 @@ from warpsight.formats.chrome.stream import Text
 Int64 = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
-#: Digits of a number that surely fits in 64 bits with a sign.
+#: Number of digits that always fits in a signed 64-bit integer.
 MOST_DIGITS = 18
-#: Stands for eight digits in all words.
+#: Means eight digits in every word.
 _WHOLE = None
-#: Spans that are parsed at a time.
+#: Spans parsed at a time.
 _PART = 8192
-#: Bytes of a text that leave room for its length in a word.
+#: Longest string that leaves room for its length in a word, in bytes.
 SHORT = 7
 #: By number of bytes: a mask of the last ones of a word.
 _LAST = np.array(
@@ -43,7 +43,7 @@ class Words8:
     """The eight bytes before any place of a text; zero bytes precede its start."""
 
     def __init__(self, text: Text) -> None:
-        """Copies nothing, except a text shorter than a word."""
+        """Copies only strings shorter than a word."""
         if len(text) < 8:
             text = bytes(text) + bytes(8 - len(text))
         self._bytes = np.frombuffer(text, np.uint8)
@@ -55,7 +55,7 @@ class Words8:
         return found
 
     def before(self, places: Int64) -> Words:
-        """Words that end at `places`, the byte at the highest place in the highest bits."""
+        """Words that end at `places`, the last byte in the highest bits."""
         begins = places - 8
         if not len(begins) or int(begins.min()) >= 0:
             found: Words = self._every[begins]
@@ -68,13 +68,13 @@ class Words8:
 
 
 def of_short(word: int) -> bytes:
-    """The text encoded by :func:`short`."""
+    """Decode the string encoded by :func:`short`."""
     size = word & 0xFF
     return word.to_bytes(8, "little", signed=True)[8 - size :]
 
 
 def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
-    """Texts of at most :data:`SHORT` bytes as numbers: equal numbers mean equal texts."""
+    """Strings of at most :data:`SHORT` bytes as numbers: equal numbers mean equal strings."""
     lengths = ends - starts
     found = words.before(ends)
     found &= _LAST[lengths]
@@ -83,7 +83,7 @@ def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
 
 
 def _eight(found: Words, lengths: Int64 | np.int64 | None, wrong: object) -> Words:
-    """Words whose last `lengths` bytes are digits as numbers; `wrong` gets bits set where they are not."""
+    """Convert words whose last `lengths` bytes are digits to numbers; `wrong` gets bits set for other characters."""
     found ^= _ZEROS
     if lengths is not _WHOLE:
         found &= _LAST[lengths]
@@ -106,14 +106,14 @@ def unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
 
 
 def thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    """Unsigned numbers with at most three decimals, times 1000, and which spans are not (or are too large)."""
+    """Unsigned numbers with at most three decimals, times 1000, and which spans are invalid (or too large)."""
     return _in_parts(_thousandths, words, starts, ends)
 
 
 def _in_parts(
     parse: Callable[[Words8, Int64, Int64], tuple[Int64, Bools]], words: Words8, starts: Int64, ends: Int64
 ) -> tuple[Int64, Bools]:
-    """Parts whose columns in between stay in a cache."""
+    """Parts small enough for their intermediate columns to stay in the cache."""
     values, wrong = np.empty(len(starts), np.int64), np.empty(len(starts), bool)
     for begin in range(0, len(starts), _PART):
         part = slice(begin, begin + _PART)

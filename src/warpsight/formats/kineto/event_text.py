@@ -55,7 +55,7 @@ _DEVICE = (
     ("correlation", "t.correlation"),
 )
 _GRAPH = (("graph id", "t.graph"), ("graph node id", "t.graph_node"))
-#: Not Kineto's own: what our recordings know besides.
+#: Not part of Kineto's format: extra facts from our recordings.
 _ADDRESSES = (("source address", "t.source_address"), ("destination address", "t.destination_address"))
 _SHAPE = (
     ("grid", "'[' || t.grid_x || ',' || t.grid_y || ',' || t.grid_z || ']'"),
@@ -72,7 +72,7 @@ _SYNC = {
 }
 
 
-#: What comes first of one table: a total order, so that a trace is exported to the same bytes each time.
+#: Sort key within a table: a total order, so that exporting a trace always gives the same bytes.
 _ORDER = {
     **dict.fromkeys(("launch", "api", "op"), "t.start, t.duration DESC, t.thread, t.correlation"),
     **dict.fromkeys(
@@ -147,7 +147,7 @@ def _names(process: int, pid: str) -> Iterator[tuple[str, str]]:
 
 
 def _slices(pid: str, stacks: bool) -> dict[str, str]:
-    """A statement per table; `{where}` and `{process}` are to be filled in. `stacks`: calls and operators show theirs."""
+    """One statement per table; `{where}` and `{process}` are placeholders. `stacks`: calls and operators show theirs."""
     made = {}
     runtime = """CASE WHEN t.function LIKE 'cu%' AND t.function NOT LIKE 'cuda%' THEN 'cuda_driver' ELSE 'cuda_runtime' END"""
     stack = """(SELECT to_json(string_agg(frame, ';' ORDER BY depth DESC))::VARCHAR FROM frames f WHERE f.id = t.stack
@@ -221,7 +221,7 @@ def _user_events(pid: str) -> str:
 
 
 def _markers(pid: str) -> str:
-    """Ranges and instants; Python functions get ids again, a caller being what began last with the caller's stack."""
+    """Ranges and instants; Python functions get ids again, where a caller is the last one begun with the caller's stack."""
     category = """CASE WHEN t.category = 'python_function' THEN 'python_function'
         WHEN t.category IN ('gpu_user_annotation', 'Trace') THEN t.category ELSE 'user_annotation' END"""
     python = members(("Python parent id", "coalesce(t.caller::VARCHAR, 'null')"), ("Python id", "t.number"))
@@ -251,7 +251,7 @@ def _markers(pid: str) -> str:
 
 
 def _arrows(trace: StoredTrace, process: int, pid: str) -> Iterator[tuple[str, str]]:
-    """ac2g from calls to their work, fwdbwd between operators; they count as nothing."""
+    """ac2g from calls to their work, fwdbwd between operators; they are not counted as events."""
     work = " UNION ALL ".join(
         f"SELECT correlation, start, device, stream FROM {table} WHERE process = {process} AND start IS NOT NULL"
         for table in ("kernel_ids", "memcpy", "memset")
@@ -292,7 +292,7 @@ def _arrows(trace: StoredTrace, process: int, pid: str) -> Iterator[tuple[str, s
 def _memory(trace: StoredTrace, pid: str) -> str:
     rows = "memory"
     if trace.sql("SELECT count(*) FROM memory WHERE operation = 'free' AND bytes IS NULL").fetchall()[0][0]:
-        # Kineto tells a free by its size, which is less than 0.
+        # In Kineto, a free is an allocation of negative size.
         rows = f"(SELECT * REPLACE (coalesce(bytes, allocated) AS bytes) FROM ({changes()}))"
     sign = "CASE t.operation WHEN 'free' THEN -t.bytes ELSE t.bytes END"
     arguments = members(

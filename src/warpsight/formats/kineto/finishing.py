@@ -53,7 +53,7 @@ def _device_work(held: HeldTables, placing: Placing, by_correlation: Ordered) ->
 
 
 def _launching(held: HeldTables) -> tuple[Int64, Int64]:
-    """Correlations that calls of one process alone have, ascending, and that process; nothing in a file of one process.
+    """Correlations that occur in calls of one process only, ascending, and that process; empty in a file with one process.
 
     Device work does not name its process. A file that was put together from those of several ranks has several.
     """
@@ -72,7 +72,7 @@ def _launching(held: HeldTables) -> tuple[Int64, Int64]:
 
 
 def _forwards(held: HeldTables, stacks: PythonCallStacks, placing: Placing, backward: BackwardStacks) -> None:
-    """Join backward with its forward, where both are in the file and the forward has stacks."""
+    """Join backward with forward operators, if both are in the file and the forward ones have stacks."""
     adding = placing.names_for(accumulates)
     for rows in held.tables("op"):
         if rows["_forward_thread"].null_count == len(rows):
@@ -89,7 +89,7 @@ def _operators(
     by_external: Ordered,
     backward: BackwardStacks,
 ) -> None:
-    """Write operators; keeps their stacks by external id, for calls that have none of their own."""
+    """Write operators, keeping their stacks by external id for calls that lack their own."""
     for rows in held.tables("op"):
         threads, start = _ints(rows["_thread"]), _ints(rows["start"])
         found, has_stacks = _with_stacks_of_rows(rows, stacks.at(threads, start), stacks)
@@ -102,7 +102,7 @@ def _operators(
 
 
 def _with_stacks_of_rows(rows: pa.Table, found: Int64, stacks: PythonCallStacks) -> tuple[Int64, bool]:
-    """Stacks that rows have as text, where no Python function was running."""
+    """Stacks that rows carry as strings, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
         return found, False
@@ -134,7 +134,7 @@ def _calls(
 
 
 def _keep(known: Ordered, keys: Int64, stacks: Int64) -> None:
-    """Remember the stacks of some keys; of several with one key the first."""
+    """Remember the stacks of some keys; the first one if a key has several."""
     there = stacks != 0
     known.add(np.zeros(int(there.sum()), np.int64), keys[there], stacks[there])
 
@@ -144,7 +144,7 @@ def _found(known: Ordered, keys: Int64) -> Int64:
 
 
 def _links(held: HeldTables, placing: Placing, operators: Ordered, begins: Ordered) -> None:
-    """Forward-backward links, as pairs of operators' ids (1 more than those here, because 0 is none)."""
+    """Forward-backward links as pairs of operator ids (one higher than the ids here, because 0 means none)."""
     if next(held.tables("flow"), None) is None:
         return
     for rows in held.tables("op"):

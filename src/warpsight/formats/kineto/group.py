@@ -81,7 +81,7 @@ class EventGroup:
         return codes, texts
 
     def combinations(self, *fields: str) -> tuple[NDArray[np.int64], list[tuple[bytes | None, ...]]]:
-        """The distinct combinations of several fields' texts, and each event's index into them."""
+        """The distinct combinations of several fields' strings, and each event's index into them."""
         codes = np.zeros(self.rows, np.int64)
         listed: list[tuple[bytes | None, ...]] = [()]
         for field in fields:
@@ -98,12 +98,12 @@ class EventGroup:
         return codes, listed
 
     def mapped(self, make: Callable[..., Any], kind: pa.DataType, *fields: str) -> pa.Array:
-        """A column made from distinct combinations of fields; `make` takes their JSON texts (None: absent)."""
+        """A column computed from distinct combinations of fields; `make` takes their JSON text (None: absent)."""
         codes, listed = self.combinations(*fields)
         return arrow.take(pa.array([make(*row) for row in listed], kind), pa.array(codes))
 
     def integers(self, field: str) -> pa.Array:
-        """A field as int64; null where it is absent, null, or not an integer."""
+        """A field as int64; null if it is absent, null, or not an integer."""
         spans = self.fields.get(field)
         if spans is None:
             return pa.nulls(self.rows, pa.int64())
@@ -129,7 +129,7 @@ class EventGroup:
         return pa.array(values, mask=absent) if absent.any() else pa.array(values)
 
     def _one_by_one(self, field: str, rows: Int64, values: Int64, absent: Bools) -> None:
-        """Integers that are more than a few digits: large ones, null, and invalid ones."""
+        """Integers with more than a few digits: large ones, null, and invalid ones."""
         misfits = []
         for row in rows.tolist():
             value = None
@@ -172,12 +172,12 @@ class EventGroup:
         return filled
 
     def raw(self, field: str, row: int) -> bytes:
-        """The JSON text of one event's field; empty when it has none."""
+        """The JSON text of one event's field; empty if it is absent."""
         spans = self.fields.get(field)
         return b"" if spans is None else bytes(self.text[int(spans[0][row]) : int(spans[1][row])])
 
     def values(self, field: str) -> list[Any]:
-        """A field as Python values, one per event; None for none."""
+        """A field as Python values, one per event; None for a missing one."""
         codes, texts = self.codes(field)
         known = [value(text) for text in texts]
         return [None if code < 0 else known[code] for code in codes.tolist()]
@@ -240,7 +240,7 @@ def _group(text: Text, found: Sequence[LayoutEvents]) -> EventGroup:
 
 
 def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[Int32, list[bytes]]:
-    """The distinct texts of spans, and per span which one it has."""
+    """The distinct strings of spans, and each span's index into them."""
     if int((ends - starts).max(initial=0)) <= digits.SHORT:
         found = arrow.encoded(pa.array(digits.short(words, starts, ends)))
         return found.indices.to_numpy(), [digits.of_short(word) for word in found.dictionary.to_pylist()]
@@ -249,7 +249,7 @@ def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[In
 
 
 def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
-    """Spans as Arrow's binary values. An array of all borders has the spans as every second value.
+    """Spans as Arrow's binary values. In an array of all borders, the spans are every second value.
 
     Arrow makes room by the mean length of all values, so the last border, which belongs to no span, makes that the spans' own.
     """
@@ -265,7 +265,7 @@ def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
 
 
 def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], list[int]]:
-    """Codes below `size` without gaps, and the old code of each new one."""
+    """Codes below `size` renumbered without gaps, and the old code of each new one."""
     if size > 4 * len(codes) + 1024:
         kept, ranked = np.unique(codes, return_inverse=True)
         return ranked, kept.tolist()
@@ -275,7 +275,7 @@ def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], lis
 
 
 def value(raw: bytes | None) -> object:
-    """A JSON value, or None; invalid JSON as text."""
+    """A JSON value, or None; invalid JSON as a string."""
     if raw is None:
         return None
     try:
@@ -285,7 +285,7 @@ def value(raw: bytes | None) -> object:
 
 
 def text(raw: bytes | None) -> str | None:
-    """A JSON string; None if absent or not a string. Strings with stray quotes or bytes are taken as they are."""
+    """A JSON string; None if absent or not a string. Strings with stray quotes or bytes are used unchanged."""
     if raw is None or raw[:1] != b'"':
         return None
     try:
@@ -295,13 +295,13 @@ def text(raw: bytes | None) -> str | None:
 
 
 def integer(raw: bytes | None) -> int | None:
-    """A JSON integer; None when it is absent or invalid."""
+    """A JSON integer; None if absent or invalid."""
     found = value(raw)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def json_text(raw: bytes) -> str:
-    """A value's JSON on one line; as a JSON string when it is invalid."""
+    """A value's JSON on one line; as a JSON string if it is invalid."""
     try:
         return msgspec.json.format(raw, indent=0).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):

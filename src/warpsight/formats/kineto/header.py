@@ -64,7 +64,7 @@ def _small(value: object) -> int | None:
 
 
 def _devices(listed: object, placing: Placing) -> None:
-    """Properties of the devices that have rows; of all when none has."""
+    """Properties of the devices that have rows; of all devices if none has."""
     if not isinstance(listed, list):
         return
     found = {d["id"]: d for d in listed if isinstance(d, dict) and isinstance(d.get("id"), int)}

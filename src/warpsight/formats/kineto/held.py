@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-#: Bytes of rows in memory; more go to a temporary file, uncompressed.
+#: Bytes of rows in memory; the rest goes to a temporary file, uncompressed.
 MEMORY_BYTES = 96 << 20
 
 
 class HeldTables:
-    """Tables by name, in the order in which they came."""
+    """Tables by name, in order of appearance."""
 
     def __init__(self) -> None:
         """Nothing is held yet."""
@@ -43,7 +43,7 @@ class HeldTables:
         self._bytes = 0
 
     def tables(self, name: str) -> Iterator[pa.Table]:
-        """The rows of a table, piece by piece; may be read several times."""
+        """The rows of a table, one piece at a time; can be read several times."""
         for path in self._files.get(name, ()):
             with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
                 for number in range(reader.num_record_batches):

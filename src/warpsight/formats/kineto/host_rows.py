@@ -25,7 +25,7 @@ OPERATOR_COLUMNS = frozenset(
 )
 #: c10::DeviceType of the host.
 _CPU = 0
-#: Texts made of JSON that are remembered, and their characters.
+#: Maximum number of cached strings made from JSON, and their total length.
 _TEXTS = 1 << 16
 _CHARACTERS = 8 << 20
 
@@ -43,7 +43,7 @@ def launching(group: EventGroup) -> Bools:
 
 
 def launches(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table launch but the times; ROCm's calls have kernel and shape."""
+    """Columns of table launch except the times; ROCm's calls have kernel and shape."""
 
     def kernel(raw: bytes | None) -> int | None:
         name = text(raw)
@@ -60,7 +60,7 @@ def launches(group: EventGroup, placing: Placing) -> Columns:
 
 
 def calls(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table api but the times."""
+    """Columns of table api except the times."""
     return {
         "function": _strings(group, ".name"),
         "correlation": group.integers("correlation"),
@@ -74,18 +74,18 @@ def _strings(group: EventGroup, field: str) -> pa.Array:
 
 
 class ArgumentTexts:
-    """JSON of arguments, once per distinct text: shapes repeat in every iteration of a program."""
+    """Arguments as JSON, built once per distinct string: shapes repeat in every iteration of a program."""
 
     def __init__(self) -> None:
         self._known: dict[Any, str | None] = {}
         self._characters = 0
 
     def column(self, group: EventGroup, field: str) -> pa.Array:
-        """A field's JSON without its indentation; null for none."""
+        """A field's JSON without its indentation; null if missing."""
         return group.mapped(lambda raw: self._once(raw, _compact), pa.string(), field)
 
     def members(self, group: EventGroup, without: frozenset[str] = frozenset()) -> pa.Array:
-        """All arguments that are not named, and unknown fields of the event, as a JSON object; null without any."""
+        """All other arguments, and unknown fields of the event, as a JSON object; null if there are none."""
         fields = [
             name for name in group.fields if name not in without and (name not in KNOWN or name[0] != OWN)
         ]
@@ -117,7 +117,7 @@ def _object(key: tuple[tuple[str, ...], tuple[bytes | None, ...]]) -> str | None
 
 
 def operators(group: EventGroup, placing: Placing, texts: ArgumentTexts) -> Columns:
-    """Columns of table op but the times; `_call_stack` is torch's own text, innermost frame first."""
+    """Columns of table op except the times; `_call_stack` is torch's own string, innermost frame first."""
     return {
         "name_id": placing.names(group),
         "sequence": group.integers("Sequence number"),
@@ -131,7 +131,7 @@ def operators(group: EventGroup, placing: Placing, texts: ArgumentTexts) -> Colu
 
 
 def memory(group: EventGroup, placing: Placing) -> Columns:
-    """Columns of table memory but the time."""
+    """Columns of table memory except the time."""
 
     def device(kind: bytes | None, number: bytes | None) -> int | None:
         found = integer(number)

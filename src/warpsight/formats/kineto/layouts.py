@@ -24,19 +24,19 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Raw = msgspec.Raw
 _BLOCK = 1 << 18
-#: Bytes of an event with a phase and a time; a text with more braces than events of this length is none of events.
+#: Minimum bytes of an event with a phase and a time; text with more braces than such events cannot consist of events.
 _SHORTEST = 16
-#: Kinds of events in one piece; a file with more has no layouts.
+#: Maximum number of event kinds in one piece; files with more do not use layouts.
 _KINDS = 512
-#: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
+#: Maximum layouts remembered per set of keys, and bytes of all; files with more are only read more slowly.
 _LAYOUTS = 64
 _LAYOUT_BYTES = 8 << 20
 _LAYOUT_KINDS = 8 * _KINDS
-#: Events that are compared at a time, so that their text is still in a cache when the next literal is looked at.
+#: Events compared at a time, so that their text is still in the cache for the next literal.
 _ROWS = 4096
-#: Layouts tried for events with the same keys, before each is decoded on its own.
+#: Maximum layouts tried for events with the same keys, before each is decoded individually.
 _TRIES = 32
-#: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are examined.
+#: Fields that may become part of a layout, how many layouts per kind may have some, and how many events are examined.
 _FIXED = frozenset(
     (
         ".name",
@@ -56,7 +56,7 @@ _FIXED = frozenset(
 )
 _FIXING = 4
 _SAMPLE = 32
-#: Texts between events that are known at a time.
+#: Maximum separators between events that are remembered.
 _SEPARATORS = 8
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _RAWS = msgspec.json.Decoder(list[Raw])
@@ -64,7 +64,7 @@ _TEXT = msgspec.json.Decoder(str)
 _BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{\s{0,64}\"[^\"\\]{2,32}\"(?=:)")
 #: Fields that are the same in all events of a layout.
 _CONSTANT = ("ph", "cat")
-#: Marks a field of the event itself; all others are members of `args`.
+#: Prefix of a field of the event itself; all others are members of `args`.
 OWN = "."
 
 
@@ -76,10 +76,10 @@ class _Layout:
     category: str
     fields: tuple[str, ...]
     literals: tuple[bytes, ...]
-    #: By field: which of the event's keys it has, and how many bytes after the end of that key its value begins.
+    #: By field: the index among the event's keys, and the offset of its value after that key.
     keys: tuple[int, ...]
     distances: tuple[int, ...]
-    #: Fields that are the same in all events of the layout: field, literal it is a part of, where it begins in that, its text.
+    #: Fields with the same value in all events of the layout: field, containing literal, offset in it, value.
     fixed: tuple[tuple[str, int, int, bytes], ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class _Layout:
 
 @dataclass
 class LayoutEvents:
-    """Events of one layout: their numbers in the piece, their start, and the start and end of each field's values."""
+    """Events of one layout: their index in the piece, their start, and the start and end of each field's values."""
 
     layout: _Layout
     rows: Int64
@@ -101,7 +101,7 @@ class LayoutEvents:
 
 
 class Piece:
-    """Some ten thousand events of a file, found by layout."""
+    """Some ten thousand events of a file, with their layouts."""
 
     def __init__(self, text: Text, events: int, found: list[LayoutEvents]) -> None:
         """`text` holds the events that `found` points into."""
@@ -114,12 +114,12 @@ class Layouts:
     """Finds the fields of events; remembers the layouts of a file."""
 
     def __init__(self, skipped: Callable[[str, str], bool]) -> None:
-        """`skipped` says by phase and category which events nobody wants."""
+        """`skipped` lists, by phase and category, the events to ignore."""
         self._skipped = skipped
         self._known: dict[int, list[_Layout]] = {}
-        #: What they take, about.
+        #: Their approximate size.
         self._bytes = 0
-        #: What is between events, from the brace of one to the end of the other's first key.
+        #: The text between two events, from one's closing brace to the end of the next one's first key.
         self._separators: list[bytes] = []
 
     def __call__(self, text: Text, size: int) -> list[Piece]:
@@ -142,7 +142,7 @@ class Layouts:
     def _again(
         self, text: Text, size: int, keys: Int64, words: Words
     ) -> tuple[Int64, Int64, list[LayoutEvents]]:
-        """Events that stand apart in ways that were not seen before; if that is not the reason, the decoder finds them."""
+        """Handle events with separators not seen before; if that is not the problem, the decoder finds them."""
         data = np.frombuffer(text, np.uint8, size)
         if self._learn(text[:size]):
             begins, ends = self._borders(text, size, keys, words)
@@ -164,7 +164,7 @@ class Layouts:
             )
 
     def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
-        """Where events start and end, as long as the text between two has been seen before."""
+        """Where events start and end, recognizing only separators that have been seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
         for separator in self._separators:
@@ -178,7 +178,7 @@ class Layouts:
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
     def _learn(self, text: Text) -> bool:
-        """Learn the text between events; False when there is nothing new."""
+        """Learn new separators between events; False if there are none."""
         new = set(_BETWEEN.findall(text)).difference(self._separators)
         self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
         return bool(new)
@@ -201,7 +201,7 @@ class Layouts:
         return found
 
     def _kind(self, kind: int, events: _Events, found: list[LayoutEvents]) -> None:
-        """Events with (as it seems) the same keys."""
+        """Find the layouts of events that seem to have the same keys."""
         if kind not in self._known:
             if len(self._known) >= _LAYOUT_KINDS:
                 self._forget()
@@ -224,7 +224,7 @@ class Layouts:
         ]
 
     def _keep(self, known: list[_Layout], layout: _Layout) -> None:
-        """Remember a layout; when there are too many, forget first those of its own kind, then all."""
+        """Remember a layout; if there are too many, first drop those of its own kind, then all."""
         if len(known) >= _LAYOUTS:
             self._bytes -= known.pop(0).size
         self._bytes += layout.size
@@ -239,7 +239,7 @@ class Layouts:
         self._bytes = 0
 
     def _take(self, layout: _Layout, events: _Events, found: list[LayoutEvents]) -> bool:
-        """Move the events that have a layout to `found`; False when there are none."""
+        """Move the events that match the layout to `found`; False if there are none."""
         rows, starts, ends = events.take(layout)
         if len(rows) and not self._skipped(layout.phase, layout.category):
             found.append(LayoutEvents(layout, rows, events.begins[rows], starts, ends))
@@ -248,7 +248,7 @@ class Layouts:
 
 @dataclass
 class _Events:
-    """Events of one kind that have no layout yet, by their numbers `rows`."""
+    """Events of one kind without a layout so far, by their numbers `rows`."""
 
     text: Text
     data: Bytes
@@ -259,7 +259,7 @@ class _Events:
     ends: Int64
 
     def layout(self, fixing: bool) -> _Layout:
-        """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
+        """The layout of the first event. `fixing`: values shared by all events of a sample become part of the layout.
 
         Raises:
             msgspec.DecodeError: when it is not a JSON object.
@@ -283,7 +283,7 @@ class _Events:
         return _layout(bytes(self.text[begin:end]), keys, same)
 
     def take(self, layout: _Layout) -> tuple[Int64, list[Int64], list[Int64]]:
-        """Numbers of the events that have a layout, and where their values are; they are taken out of `rows`."""
+        """Indices of the events that match the layout, and where their values are; removes them from `rows`."""
         rows = self.rows
         fits, starts, ends = self._fitting(layout, rows)
         if fits.all():
@@ -293,7 +293,7 @@ class _Events:
         return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends]
 
     def _fitting(self, layout: _Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
-        """Which of some events have a layout, and where their values start and end if so."""
+        """Which of some events match the layout, and where their values start and end."""
         starts = np.empty((len(layout.keys), len(rows)), np.int64)
         ends = np.empty_like(starts)
         fits = np.empty(len(rows), bool)
@@ -303,7 +303,7 @@ class _Events:
         return fits, list(starts), list(ends)
 
     def _compared(self, layout: _Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
-        """Fill in where the values of some events start and end, if they have the layout that the result says they have."""
+        """Fill in where the values of events start and end, and return which events really have the layout."""
         sizes = np.array([[len(literal)] for literal in layout.literals])
         begins, last = self.begins[rows], self.ends[rows] - sizes[-1]
         if len(starts):
@@ -329,7 +329,7 @@ class _Events:
 
 
 def _keys(data: Bytes) -> tuple[Int64, Words]:
-    """Where `":` ends a key, and the last four bytes of each key; looked for in blocks that fit a cache."""
+    """Where `":` ends a key, and the last four bytes of each key; searched in blocks that fit the cache."""
     mask = np.empty(_BLOCK, bool)
     places, words = (
         np.empty(len(data) // 16 + _BLOCK, np.int64),
@@ -359,7 +359,7 @@ def _keys(data: Bytes) -> tuple[Int64, Words]:
 
 
 def _hashes(words: Words, first: Int64) -> NDArray[np.uint64]:
-    """A number per event that hardly any two events with different keys share."""
+    """A number per event that rarely collides for events with different keys."""
     mixed = np.empty(len(words), np.uint64)
     for begin in range(0, len(words), _BLOCK // 8):
         part = mixed[begin : begin + _BLOCK // 8]
@@ -417,7 +417,7 @@ def _place(raw: bytes | memoryview, base: int) -> tuple[int, int]:
 
 
 def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> _Layout:
-    """The layout of an event whose keys end at `keys`; fields of `same` become a part of it."""
+    """The layout of an event whose keys end at `keys`; the fields in `same` become part of it."""
     constant, members = _members(text)
     literals: list[bytes] = []
     numbers, distances, fields, fixed = [], [], [], []

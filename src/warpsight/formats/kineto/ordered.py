@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
-#: Records in one run, in a block of which the first key is remembered, and in one range.
+#: Records in a run, in a block whose first key is remembered, and in a range.
 RUN = 1 << 18
 BLOCK = 1 << 11
 RANGE = 1 << 18
-#: Ranges that stay.
+#: Number of cached ranges.
 _KEPT = 4
 _RECORD = np.dtype([("key", np.int64), ("order", np.int64), ("value", np.int64), ("line", np.int32)])
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A sorted part of the records: where it is in the file, and the first key of each block."""
+    """A sorted run of records: its place in the file, and the first key of each block."""
 
     place: int
     count: int
@@ -80,7 +80,7 @@ class Ordered:
         return bool(self._count or self._runs)
 
     def _lines(self, lines: Int64, new: bool = False) -> Int32:
-        """Lines as small numbers; -1 for one without records."""
+        """Lines as small numbers; -1 for lines without records."""
         found, which = np.unique(lines, return_inverse=True)
         if new:
             for line in found.tolist():
@@ -165,7 +165,7 @@ class Ordered:
         return found
 
     def _records(self, number: int) -> NDArray[Any]:
-        """The records of one range; those of one key in the order in which they came."""
+        """The records of one range; those with the same key in order of arrival."""
         if self._file is None:
             return np.concatenate(self._waiting)
         firsts = self._finish()
@@ -193,7 +193,7 @@ class Ordered:
 
 
 def _sorted(records: NDArray[Any]) -> _Range:
-    """Of records with one line and key only the one that counts."""
+    """For records with the same line and key, keep only the one that counts."""
     key, line, order = records["key"], records["line"], records["order"]
     place = np.lexsort((key, line))
     key, line = key[place], line[place]

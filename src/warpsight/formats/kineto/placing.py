@@ -19,7 +19,7 @@ _MAIN = "the process"
 
 
 class Placing:
-    """Assigns ids. A file is about one process; device work names no process and is assigned to it."""
+    """Assigns ids. A file is about one process; device work does not name its process and is assigned to it."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
@@ -37,7 +37,7 @@ class Placing:
         self._names: dict[bytes, int] = {}
 
     def where(self, group: EventGroup) -> dict[str, Int32]:
-        """Columns process and thread of host events; pid 0 (which torch gives threads it does not know) is the process."""
+        """Columns process and thread of host events; pid 0 (torch's value for unknown threads) means the process."""
         codes, listed = group.combinations(".pid", ".tid")
         known = np.array([self._where(value(pid), value(tid)) for pid, tid in listed], np.int32)
         return {"process": known[codes, 0], "thread": known[codes, 1]}

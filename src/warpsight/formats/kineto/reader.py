@@ -54,9 +54,9 @@ COVERAGE = Coverage(
     ),
 )
 
-#: Bytes read at a time: some hundred thousand events, so that a call for each of their fields counts little.
+#: Bytes read at a time: several hundred thousand events, so that a call per field is negligible.
 PIECE_BYTES = 24 << 20
-#: What glibc's allocator keeps instead of giving it back is up to twice the largest block below 32 MiB that was ever freed.
+#: glibc's allocator does not return up to twice the largest block below 32 MiB that was ever freed.
 _KEPT_BYTES = 31 << 20
 Columns = dict[str, Any]
 Times = NDArray[np.int64]
@@ -65,7 +65,7 @@ _RUNTIME = frozenset((
     "privateuse1_driver", "runtime", "driver", "Runtime",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_kernel"))
-#: What MTIA's control processor did: kernels, and by their names copies and events.
+#: Work of MTIA's control processor: kernels, and by their names copies and events.
 _MTIA = "mtia_ccp_events"
 _DEVICE: dict[str, tuple[str, Callable[[EventGroup, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
@@ -89,7 +89,7 @@ _MARK = re.compile(
 
 
 def sniff(source: Source) -> bool:
-    """Trace event JSON with one of Kineto's own words in its head."""
+    """Recognize trace event JSON with one of Kineto's own words at the start."""
     head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] not in (b"{", b"[") or b'"otherData":{"recorder":"warpsight"' in head[:200]:
         return False  # our own Chrome export may name what Kineto named
@@ -250,7 +250,7 @@ class _Reading:
         self._extras(table, group, known)
 
     def _extras(self, table: str, group: EventGroup, known: Container[str] = KNOWN) -> None:
-        """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
+        """Unknown fields of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
         if known is not group.fields:
@@ -285,7 +285,7 @@ class _Reading:
         }))  # fmt: skip
 
     def _markers(self, category: str, group: EventGroup, start: Times, duration: Times | None) -> None:
-        """Annotations, and every other event: a range with its category and its arguments."""
+        """Annotations, and every other event, as ranges with their category and arguments."""
         rows = group.rows
         if category.startswith("gpu_"):
             main = self.placing.main
@@ -341,7 +341,7 @@ class _Reading:
         )
 
     def _arrows(self, group: EventGroup) -> Times:
-        """Ids of arrows; those that are not numbers get unused numbers."""
+        """Ids of arrows; ids that are not numbers get unused numbers."""
         ids = group.integers(".id")
         if not ids.null_count:
             known: Times = ids.to_numpy()
@@ -384,7 +384,7 @@ class _Reading:
 
 
 def keys(processes: NDArray[np.int32], threads: NDArray[np.int32]) -> Times:
-    """One number per thread of any process."""
+    """One number per (process, thread)."""
     return processes.astype(np.int64) << 32 | (threads.astype(np.int64) & 0xFFFFFFFF)
 
 

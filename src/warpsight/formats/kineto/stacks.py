@@ -22,7 +22,7 @@ _FUNCTION = re.compile(r"^(.*)\((\d{1,9})\): (.*)$", re.DOTALL)
 
 
 def frame_of(name: str) -> Frame:
-    """A frame from torch's `file.py(12): function`; built-ins have no place, modules are markers."""
+    """A frame from torch's `file.py(12): function`; built-ins have no location, and modules are markers."""
     found = _FUNCTION.match(name)
     if found is None:
         kind = "marker" if name.startswith("nn.Module: ") else "python"
@@ -32,7 +32,7 @@ def frame_of(name: str) -> Frame:
 
 
 class _ById:
-    """Stacks by Python id. Ids count from 1, so an array is enough; ids far beyond their number go to a dictionary."""
+    """Stacks by Python id. Ids count from 1, so an array suffices; outliers go to a dictionary."""
 
     def __init__(self) -> None:
         self._dense = np.zeros(1 << 16, np.int32)
@@ -102,7 +102,7 @@ class PythonCallStacks:
         return np.array([self._frames[raw] for raw in texts] + [0], np.int64)[codes]
 
     def _interned(self, frames: Int64, ids: Int64, callers: Int64) -> tuple[Int32, Int32]:
-        """Stacks of functions and of their callers: those whose caller is known first, then those they call, and so on."""
+        """Stacks of functions and of their callers: first those whose caller is known, then those they call, and so on."""
         stacks, parents = np.zeros(len(ids), np.int32), self._by_id.of(callers)
         own = np.argsort(ids, kind="stable")
         place = np.minimum(np.searchsorted(ids[own], callers, "right") - 1, len(ids) - 1)

@@ -38,7 +38,7 @@ WRITTEN = Coverage(
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write one process of a trace; returns what was written: slices, samples, tracks, unplaced kernels.
+    """Write one process of a trace; returns counts of slices, samples, tracks and unplaced kernels.
 
     Raises:
         UsageError: when the selection holds several processes: the format holds one.
@@ -76,7 +76,7 @@ def parts(trace: StoredTrace, selection: Selection) -> dict[str, Selection]:
 
 
 def _processes(trace: StoredTrace, selection: Selection) -> tuple[list[Any], list[Any]]:
-    """Process, pid and rank of all processes, and of those that are selected."""
+    """Process, pid and rank of all processes, and of the selected ones."""
     listed = trace.sql("SELECT process, pid, rank FROM process ORDER BY process").fetchall()
     return listed, [row for row in listed if not selection.processes or row[0] in selection.processes]
 
@@ -126,7 +126,7 @@ def _header(trace: StoredTrace, process: int) -> bytes:
     source = trace.manifest.get("source")
     if isinstance(source, dict) and source.get("trace_id"):
         content["trace_id"] = source["trace_id"]
-    # With blanks, as torch writes it: HTA looks for `"rank": 0`.
+    # With spaces, as torch writes it: HTA looks for `"rank": 0`.
     return msgspec.json.format(msgspec.json.encode(content), indent=0)[:-1] + b',"traceEvents":['
 
 

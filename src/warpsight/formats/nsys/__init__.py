@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
 
-#: A table that is in every export, whatever was traced.
+#: A table that every export has, whatever was traced.
 _ALWAYS = "META_DATA_EXPORT"
 _TYPICAL = (_ALWAYS, "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "StringIds")
 
 
 def sniff(source: Source) -> bool:
-    """A SQLite file or a folder with Nsight's tables, or a report."""
+    """Recognize a SQLite file or a folder with Nsight's tables, or a report."""
     if source.is_directory:
         return any((source.path / f"{name}{end}").is_file() for name in _TYPICAL for end in Folder.SUFFIXES)
     if source.path.suffix in (".nsys-rep", ".qdrep"):
         return True
-    # Table names are in the first pages as the text of their CREATE statements.
+    # The first pages contain table names in the text of their CREATE statements.
     return source.head.startswith(SQLITE_MAGIC) and (
         any(name.encode() in source.head for name in (*_TYPICAL[:-1], "TARGET_INFO_SYSTEM_ENV"))
         or _has_tables(source)

@@ -33,7 +33,7 @@ _LIBRARIES = {
 }
 
 
-#: What a call waits for, by what its name ends with.
+#: What a call waits for, by the end of its name.
 _WAITS = {
     "event": re.compile(r"^cu(da)?EventSynchronize"), "stream": re.compile(r"^cu(da)?StreamSynchronize"),
     "context": re.compile(r"^cu(da(Device|Thread)|Ctx)Synchronize"), "stream wait event": re.compile(r"^cu(da)?StreamWaitEvent"),
@@ -87,7 +87,7 @@ class AsynchronousCalls:
 
 
 def _keys(number: Array, correlation: Array) -> Array:
-    """One number for a process and a correlation id of 32 bits."""
+    """One number for a process and a 32-bit correlation id."""
     return np.asarray(((number >> 24) << 32) | (correlation & 0xFFFFFFFF))
 
 
@@ -132,7 +132,7 @@ def _call(report: Report, rows: ForeignRows, chains: ChainStacks | None) -> dict
 
 
 class _Captures:
-    """Calls that became graph nodes: a node is made while the call of its thread runs."""
+    """Calls that became graph nodes: a node is created during its thread's call."""
 
     def __init__(self, report: Report) -> None:
         rows = report.rows("CUDA_GRAPH_NODE_EVENTS", {"start": INT, "globalTid": INT})
@@ -140,7 +140,7 @@ class _Captures:
         self._threads, self._times = rows.numbers("globalTid")[order], rows.numbers("start")[order]
 
     def hit(self, rows: ForeignRows) -> Array:
-        """For each call whether a node was made by its thread between its start and end."""
+        """For each call, whether its thread created a node between its start and end."""
         hit = np.zeros(len(rows), bool)
         thread, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
         for one in np.unique(self._threads).tolist():

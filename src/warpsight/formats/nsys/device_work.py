@@ -59,7 +59,7 @@ def _read(
     columns: Iterable[str],
     rest: Callable[[ForeignRows], dict[str, Any]],
 ) -> None:
-    """Add the rows of a table of CUPTI's records: when and where, and the columns that `rest` makes of `columns`."""
+    """Add the rows of a table of CUPTI records: their place and time, and the columns that `rest` computes from `columns`."""
     table = f"CUPTI_ACTIVITY_KIND_{source}"
     report.read.add(table)
     for rows in report.tables.read(table, dict.fromkeys((*_PLACE, *columns), INT)):
@@ -84,7 +84,7 @@ def read_kernels(report: Report) -> None:
 
 
 def _names(report: Report, rows: ForeignRows) -> pa.Array:
-    """The mangled name where the report has one (since 2022), else the demangled, else the short one.
+    """The mangled name if the report has one (since 2022), otherwise the demangled name, otherwise the short one.
 
     Ids of strings that the report does not have are no names.
     """
@@ -114,7 +114,7 @@ def _graph(rows: ForeignRows) -> pa.Array:
 
 
 def read_copies(report: Report, calls: AsynchronousCalls) -> None:
-    """CUPTI_ACTIVITY_KIND_MEMCPY, the driver's migrations of managed memory included."""
+    """CUPTI_ACTIVITY_KIND_MEMCPY, including the driver's migrations of managed memory."""
     more = (
         "bytes",
         "copyKind",
@@ -164,7 +164,7 @@ def _peer(report: Report, rows: ForeignRows, column: str) -> pa.Array:
 
 
 def _keep_migrations(report: Report, rows: ForeignRows, first: int) -> None:
-    """Why managed memory moved, and which page."""
+    """The reason for each migration of managed memory, and the page."""
     if not rows.given("migrationCause"):
         return
     chosen = np.flatnonzero(~rows.null("migrationCause"))
@@ -192,7 +192,7 @@ def read_fills(report: Report, calls: AsynchronousCalls) -> None:
 
 
 def read_waits(report: Report, calls: WaitingCalls) -> None:
-    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; what a wait is for is what its call says."""
+    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; the call determines what a wait is for."""
 
     def columns(rows: ForeignRows) -> dict[str, Any]:
         event = rows.numbers("eventId")
@@ -207,7 +207,7 @@ def read_waits(report: Report, calls: WaitingCalls) -> None:
 
 
 def read_events(report: Report) -> None:
-    """CUPTI_ACTIVITY_KIND_CUDA_EVENT; the column `timestamp` came in 2024, and is not always filled."""
+    """CUPTI_ACTIVITY_KIND_CUDA_EVENT; the column `timestamp` was added in 2024, and is not always filled."""
 
     def columns(rows: ForeignRows) -> dict[str, Any]:
         time = rows.numbers("timestamp")
@@ -244,7 +244,7 @@ _NODE_KINDS = (
 
 
 def read_graphs(report: Report) -> None:
-    """CUDA_GRAPH_EVENTS and CUDA_GRAPH_NODE_EVENTS: graphs and their nodes as they are made."""
+    """CUDA_GRAPH_EVENTS and CUDA_GRAPH_NODE_EVENTS: graphs and their nodes at creation."""
     report.read.update(("CUDA_GRAPH_EVENTS", "CUDA_GRAPH_NODE_EVENTS"))
     columns = {**_GRAPH_CALL, "graphId": INT, "originalGraphId": INT, "graphExecId": INT}
     for rows in report.tables.read("CUDA_GRAPH_EVENTS", columns):
@@ -279,7 +279,7 @@ def read_graphs(report: Report) -> None:
 
 
 def _graphs_of_nodes(report: Report) -> dict[tuple[int, int], int]:
-    """Graph of (process, node), from a kernel that ran from it; the schema of nodes does not have it."""
+    """Graph of each (process, node), from a kernel that ran from it; the schema of nodes does not have it."""
     known: dict[tuple[int, int], int] = {}
     if not report.tables.count("CUDA_GRAPH_NODE_EVENTS"):
         return known
@@ -293,7 +293,7 @@ def _graphs_of_nodes(report: Report) -> dict[tuple[int, int], int]:
 
 
 def _node_kinds(report: Report, rows: ForeignRows) -> pa.Array:
-    """What a node is, by the function that made it: an Add…Node call, or a call that a capture turned into a node."""
+    """The kind of a node, by the function that created it: an Add…Node call, or a call turned into a node by capture."""
     functions = report.functions(rows)
     kinds = [
         next((kind for part, kind in _NODE_KINDS if part in name), "unknown")

@@ -1,4 +1,4 @@
-"""GPUs as a report describes them (table TARGET_INFO_GPU)."""
+"""GPUs from a report's table TARGET_INFO_GPU."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _pool(rows: ForeignRows, none: object) -> dict[str, Any]:
 
 
 def read_page_faults(report: Report) -> None:
-    """Page faults of managed memory become counters: faults at a moment, with page and access as attributes."""
+    """Turn page faults of managed memory into counters: faults at a moment, with page and access as attributes."""
     _faults(report, "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "unified memory GPU page faults")
     _faults(report, "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "unified memory CPU page faults")
 

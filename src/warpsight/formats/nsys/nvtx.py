@@ -1,4 +1,4 @@
-"""NVTX ranges and marks, and the MPI calls Nsight records beside them."""
+"""NVTX ranges and marks, and the MPI calls that Nsight records with them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _texts(report: Report, rows: ForeignRows) -> pa.Array:
 
 
 def _span(rows: ForeignRows) -> tuple[Array, Array]:
-    """Durations, and which rows have none."""
+    """Durations, and which rows lack one."""
     return rows.numbers("end") - rows.numbers("start"), rows.null("end")
 
 
@@ -138,7 +138,7 @@ def _payload(rows: ForeignRows) -> pa.ChunkedArray:
 
 
 def _attributes(report: Report, rows: ForeignRows, texts: pa.Array, payloads: Payloads) -> pa.Array:
-    """JSON payloads as they are, structured binary ones by their schema."""
+    """JSON payloads unchanged, structured binary ones decoded by their schema."""
     found = rows.column("jsonText")
     if rows.given("jsonTextId"):
         found = pc.coalesce(found, report.strings(rows, "jsonTextId").dictionary_decode())
@@ -224,7 +224,7 @@ def _pushed(rows: ForeignRows) -> Array:
 
 
 def _lane(rows: ForeignRows) -> Array:
-    """One number for a thread's stack of ranges: every domain has its own."""
+    """One number per thread and domain, each of which has its own stack of ranges."""
     tid, domain = rows.numbers("globalTid"), rows.numbers("domainId")
     return np.asarray(tid ^ (domain << 48))
 

@@ -44,7 +44,7 @@ _OPERATIONS = {
 
 
 class _Call(NamedTuple):
-    """A range that announced a collective: it may have launched the kernel that does it."""
+    """A range that announced a collective and may have launched its kernel."""
 
     operation: str
     thread: int
@@ -55,7 +55,7 @@ class _Call(NamedTuple):
 
 
 class Payloads:
-    """The schemas of a report, and the collectives that were announced."""
+    """The schemas of a report, and the announced collectives."""
 
     def __init__(self, report: Report) -> None:
         """Read the schemas; ids are those of a domain and process, and one id has one layout."""
@@ -74,7 +74,7 @@ class Payloads:
         self._ranks: dict[int, int] = {}
 
     def attributes(self, rows: ForeignRows, names: Sequence[str | None]) -> pa.Array:
-        """The payloads of ranges as JSON; null where a range has none."""
+        """The payloads of ranges as JSON; null for ranges without one."""
         said: list[str | None] = []
         tid, start, end = rows.numbers("globalTid"), rows.numbers("start"), rows.numbers("end")
         for number, data in enumerate(rows.column("binaryData").to_pylist()):
@@ -89,7 +89,7 @@ class Payloads:
         return pa.array(said, TEXT)
 
     def _decode(self, data: bytes) -> dict[str, Any]:
-        """Fields by name; empty for a schema the report does not have, or a payload that is too short."""
+        """Fields by name; empty for a schema missing from the report, or a payload that is too short."""
         if len(data) < _HEADER.size:
             return {}
         _, _, schema, _, size, _ = _HEADER.unpack_from(data)
@@ -141,7 +141,7 @@ class Payloads:
         self._report.target.add("collective", rows)
 
     def _launched(self) -> list[tuple[_Call, int]]:
-        """Calls with the correlation id of the only launch of their thread inside of them."""
+        """Calls with the correlation id of their thread's only launch inside them."""
         table = "CUPTI_ACTIVITY_KIND_RUNTIME"
         only = ("nameId", self._report.matching(LAUNCHES))
         parts = [
@@ -177,7 +177,7 @@ class Payloads:
 
 
 def _bytes(data: bytes) -> bytes:
-    """A payload as bytes: SQLite has them, other exports spell them in hexadecimal."""
+    """A payload as bytes: SQLite stores them, other exports use hexadecimal."""
     try:
         return bytes.fromhex(data.decode("ascii")) if len(data) % 2 == 0 else data
     except ValueError:

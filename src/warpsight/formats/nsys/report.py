@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 INT, REAL, TEXT, ADDRESS = pa.int64(), pa.float64(), pa.string(), pa.uint64()
-#: CUPTI's id of no context, no stream and no device.
+#: CUPTI's id for no context, no stream and no device.
 INVALID = 0xFFFFFFFF
 #: cudaLaunchKernel_v7000: the runtime's functions carry the CUDA version that introduced them.
 _VERSION = re.compile(r"_v\d{4,5}$")
@@ -49,7 +49,7 @@ class Report:
         return ids[order], rows.column("value").take(pa.array(order))
 
     def has_text(self, ids: Array) -> Array:
-        """Which string ids have a text."""
+        """Which string ids have a string."""
         known, _ = self._strings
         if not len(known):
             return np.zeros(len(ids), bool)
@@ -75,7 +75,7 @@ class Report:
         ]
 
     def strings(self, rows: ForeignRows, column: str) -> pa.Array:
-        """A column of string ids as dictionary-coded text."""
+        """A column of string ids as dictionary-encoded strings."""
         known, places = distinct(rows.numbers(column, -1))
         return pa.array(self.texts(known), TEXT).take(places).dictionary_encode()
 
@@ -94,7 +94,7 @@ class Report:
 
     @cached_property
     def _process_facts(self) -> dict[int, dict[str, Any]]:
-        """What the report knows about each process, by pid and machine (globalPid without its hardware id bits)."""
+        """The report's facts about each process, by pid and machine (globalPid without its hardware id bits)."""
         names = self.rows("PROCESSES", {"globalPid": INT, "pid": INT, "name": TEXT})
         ranks = self.rows("MPI_RANKS", {"globalTid": INT, "rank": INT})
         known: dict[int, dict[str, Any]] = {}
@@ -122,7 +122,7 @@ class Report:
         return hosts.get(number >> 48, next(iter(hosts.values()), "")) if hosts else ""
 
     def process(self, number: int) -> int:
-        """Process id in the trace of a globalPid or globalTid: bits 24 to 47 are the pid, those above the machine."""
+        """Trace process id of a globalPid or globalTid: bits 24 to 47 are the pid, the higher ones the machine."""
         key = number & ~0xFFFFFF
         found = self._processes.get(key)
         if found is None:
@@ -167,7 +167,7 @@ class Report:
 
     @cached_property
     def _ordinals(self) -> dict[tuple[int, int], int]:
-        """Card of a CUDA ordinal of a pid: CUDA_VISIBLE_DEVICES makes ordinals a matter of the process."""
+        """Physical device for each pid and CUDA ordinal: CUDA_VISIBLE_DEVICES makes ordinals process-specific."""
         rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"gpuId": INT, "cudaId": INT, "pid": INT})
         return {(r["pid"], r["cudaId"]): r["gpuId"] for r in rows.data.to_pylist() if r["gpuId"] is not None}
 
@@ -225,7 +225,7 @@ class Report:
         return {(r["processId"], r["contextId"]): r["nullStreamId"] for r in rows.data.to_pylist()}
 
     def _announce(self, process: Array, pid: Array, context: Array, stream: Array, device: Array) -> None:
-        """Rows of tables context and stream for what occurs."""
+        """Add rows to tables context and stream for all that occur."""
         if not len(process):
             return
         occurring, _ = distinct_rows([process, pid, context, stream, device])
@@ -239,7 +239,7 @@ class Report:
 
 
 def _known(values: Array, otherwise: int = -1) -> Array:
-    """Ids, with `otherwise` for CUPTI's invalid one: memory can be allocated before there is a context."""
+    """Ids, with `otherwise` in place of CUPTI's invalid one: memory can be allocated before there is a context."""
     return np.where(values == INVALID, otherwise, values)
 
 
@@ -250,7 +250,7 @@ def _by_pair(first: Array, second: Array, function: Callable[[int, int], int]) -
 
 
 def _signed(value: int | None) -> int | None:
-    """A 32-bit number that was exported without its sign (priorities below 0 are the urgent ones)."""
+    """A 32-bit number that was exported as unsigned (priorities below 0 are the urgent ones)."""
     return None if value is None else (value + 2**31) % 2**32 - 2**31
 
 

@@ -52,7 +52,7 @@ class ChainStacks:
 
 
 def _frames(report: Report, rows: ForeignRows) -> Array:
-    """Frame ids: a symbol in a module, or an address where there is no symbol."""
+    """Frame ids: a symbol in a module, or an address if there is no symbol."""
     symbol, module = rows.numbers("symbol", -1), rows.numbers("module", -1)
     address = np.where(rows.numbers("unresolved") != 0, rows.numbers("originalIP"), 0)
     known, places = distinct_rows([symbol, module, address])

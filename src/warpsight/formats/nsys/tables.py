@@ -1,4 +1,4 @@
-"""Which tables of an export go where, and which notes the others get."""
+"""Where each table of an export goes, and which notes the others get."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ABOUT = (
 
 
 def read_tables(tables: Tables, source: Source, target: Target) -> None:
-    """Read an export that is open.
+    """Read an open export.
 
     Raises:
         FormatError: when it has no table of an export, or is damaged.
@@ -65,7 +65,7 @@ def _pairs(report: Report, table: str) -> list[tuple[str, str]]:
 
 
 def _describe(report: Report) -> None:
-    """Version, clock, command and collection into the manifest; the pair of clock readings into table clock."""
+    """Put version, clock, command and collection into the manifest, and the pair of clock readings into table clock."""
     export = dict(pair for table in _EXPORT for pair in _pairs(report, table))
     capture = _pairs(report, "META_DATA_CAPTURE")
     settings = dict(capture)
@@ -97,7 +97,7 @@ def _environment(capture: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _clock(report: Report, export: dict[str, str]) -> None:
-    """Times count from the session's start unless the export was shifted or made UTC; that moment is known in UTC."""
+    """Times count from the session's start unless the export was shifted or converted to UTC; that moment is known in UTC."""
     rows = report.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INT}).data.to_pylist()
     epoch = rows[0]["utcEpochNs"] if rows else None
     if epoch is None:

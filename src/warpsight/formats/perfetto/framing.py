@@ -1,4 +1,4 @@
-"""The packets of a Perfetto trace in sequence, without holding the file: a Trace is nothing but field 1 repeated."""
+"""The packets of a Perfetto trace in sequence, without loading the file: a Trace is just field 1, repeated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
 PIECE_BYTES = 1 << 20
-#: A packet is at most 256 KiB as tracing services write them; this is what a damaged length may cost.
+#: Tracing services write packets of at most 256 KiB; this limits the cost of a damaged length.
 LONGEST = 64 << 20
-#: Bytes that compressed packets may unfold to.
+#: Maximum decompressed size of compressed packets.
 _LONGEST_UNFOLDED = 256 << 20
 _FIXED = {1: 8, 5: 4}
 
@@ -107,7 +107,7 @@ def next_field(data: bytes, place: int) -> tuple[int, int, bool] | None:
 
 
 def unfold(packet: TracePacket) -> Iterator[bytes]:
-    """The packets inside a packet of compressed ones.
+    """The packets inside a packet with compressed ones.
 
     Raises:
         ValueError: when they cannot be decompressed, or are larger than any.

@@ -53,7 +53,7 @@ def describe(track: Track) -> bytes:
     fields = number(1, track.uuid)
     if track.tid is not None:
         assert track.pid is not None
-        # Viewers show the number beside the name: without a name it is enough.
+        # Viewers show the number next to the name: the number is enough if there is no name.
         name = text(5, track.name) if track.name != f"thread {track.tid}" else b""
         fields += text(4, number(1, track.pid) + number(2, track.tid) + name)
     elif track.command is not None:
@@ -71,7 +71,7 @@ def describe(track: Track) -> bytes:
 
 
 def _begin_sequence(sequence: int, track: Track, origin: int, interned: bytes = b"") -> bytes:
-    """Reset a sequence: its defaults (clock and track), its texts, and the clock's first reading."""
+    """Reset a sequence: its defaults (clock and track), its strings, and the clock's first reading."""
     defaults = number(58, _CLOCK_DELTA) + text(11, number(11, track.uuid))
     first = packet(
         number(10, sequence), number(13, _CLEARED), number(87, 1), text(59, defaults), text(12, interned)
@@ -111,7 +111,7 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     for label in ("correlation", "bytes", "graph", "node"):
         column = getattr(data, label)
         if column is not None:
-            # a foreign trace may hold negative ids for none
+            # a foreign trace may use negative ids for none
             event.append(_annotation(label, Varint(3, np.maximum(column, 0)), column > 0))
     for label, column, lookup in (
         ("shape", data.shape, dict(enumerate(texts.shapes))),
@@ -146,7 +146,7 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
 
 
 def _arrow(column: Column) -> Fixed64:
-    """An arrow's end, where there is one. Viewers connect the events with one number in time order."""
+    """An arrow's end, if there is one. Viewers connect events with the same number in time order."""
     return Fixed64(47, column, column != 0)
 
 
@@ -159,7 +159,7 @@ def _annotation(label: str, value: Part, present: Column) -> Message:
 
 
 def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int]) -> Column:
-    """Ids of the texts behind a column, adding them to the sequence's interned strings; absent ones give 0."""
+    """Ids of a column's strings, which are added to the sequence's interned strings if missing; null gives 0."""
     values, rank = _by_frequency(column)
     iids = np.zeros(len(values) + 1, np.uint32)
     for i, value in enumerate(values, 1):

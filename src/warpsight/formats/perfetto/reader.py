@@ -31,10 +31,10 @@ COVERAGE = Coverage(
 )
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _ROWS = 20_000
-#: A trace that unfolds to more packets than these and so many per byte of the file was made to keep its reader busy: real ones
-#: have one packet for several bytes, compressed too.
+#: A trace that expands to more packets than this, and to this many per byte of the file, was crafted to exhaust its reader: real
+#: packets take several bytes each, even compressed.
 MOST_PACKETS, MOST_PACKETS_A_BYTE = 200_000, 4
-#: Packets that say nothing about the program.
+#: Packets unrelated to the program.
 _SILENT = frozenset((
     "timestamp", "timestamp_clock_id", "trusted_uid", "trusted_packet_sequence_id", "trusted_pid", "interned_data",
     "sequence_flags", "incremental_state_cleared", "trace_packet_defaults", "previous_packet_dropped", "machine_id",
@@ -66,7 +66,7 @@ def sniff(source: Source) -> bool:
 
 
 def _fields(packet: bytes) -> set[int]:
-    """Numbers of the fields of a message whose wire types are those of a TracePacket; 0 stands for any other."""
+    """Field numbers of a message whose wire types match a TracePacket's; other fields get 0."""
     numbers: set[int] = set()
     place = 0
     varints = {3, 8, 10, 13, 41, 42, 58, 79, 87, 98}
@@ -118,7 +118,7 @@ _ROCPROF = {"corr_id": "correlation", "agent": "device", "stream_ID": "stream", 
 
 
 def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Annotations under the names that rows are made from; those of the times that the event has itself are left out."""
+    """Annotations under the names that rows use; those for times that the event has itself are left out."""
     if "corr_id" not in arguments:
         return arguments
     return {
@@ -129,7 +129,7 @@ def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unfolded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Annotations, with those that our own export writes as one JSON object."""
+    """Annotations, expanding those that our own export writes as one JSON object."""
     text = arguments.get("attributes")
     if not isinstance(text, str) or text[:1] != "{":
         return arguments

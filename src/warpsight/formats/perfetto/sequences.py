@@ -1,4 +1,4 @@
-"""State shared by the packets of one sequence: interned texts, defaults, clocks."""
+"""State shared by the packets of one sequence: interned strings, defaults, clocks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PacketSequence:
             self.track = defaults.track_event_defaults.track_uuid
 
     def text(self, kind: str, iid: int) -> str:
-        """An interned name; `?` when it was lost."""
+        """An interned name; `?` if it was lost."""
         entry = self.texts[kind].get(iid)
         return "?" if entry is None else entry.name
 
@@ -59,7 +59,7 @@ class PacketClocks:
     """Times of all packets on the clock of the trace."""
 
     def __init__(self) -> None:
-        """The trace's clock is CLOCK_BOOTTIME unless a snapshot says otherwise."""
+        """The trace's clock is CLOCK_BOOTTIME unless a snapshot names another."""
         self.primary = BOOTTIME
         self._global: dict[int, _Clock] = {}
         #: CLOCK_MONOTONIC or primary clock, and the wall clock then.

@@ -92,7 +92,7 @@ class TrackDescriptors:
         return self._target.process(descriptor.process.pid, **columns)
 
     def _chain(self, uuid: int) -> list[TrackDescriptor]:
-        """A track and those above it, innermost first."""
+        """A track and its ancestors, innermost first."""
         chain: list[TrackDescriptor] = []
         while (found := self._described.get(uuid)) is not None and found not in chain and len(chain) < 64:
             chain.append(found)
@@ -100,12 +100,12 @@ class TrackDescriptors:
         return chain
 
     def of_a_device(self, event: object) -> bool:
-        """Perfetto's device work has categories."""
+        """Perfetto marks device work with categories."""
         del event
         return False
 
     def device(self, event: Slice, told: dict[str, Any]) -> DeviceTrack:
-        """Device, context and stream of a slice: by the names of its track and those above."""
+        """Device, context and stream of a slice, from the names of its track and that track's ancestors."""
         key = (event.pid, told.get("device"), told.get("stream"), told.get("context"))
         if key not in self._places:
             self._places[key] = self._place(event.pid, *key[1:])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
-#: Rows encoded at a time: the matrix stays in the second-level cache.
+#: Rows encoded at a time: the matrix fits in the second-level cache.
 CHUNK_ROWS = 8192
 
 
@@ -42,7 +42,7 @@ def number(field: int, value: int) -> bytes:
 
 
 def text(field: int, value: str | bytes) -> bytes:
-    """A string or bytes field, or a message that is encoded already."""
+    """A string or bytes field, or an already encoded message."""
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
     return tag(field, 2) + varint(len(data)) + data
 
@@ -85,7 +85,7 @@ Part = ConstantPart | Varint | Fixed64 | Message
 
 
 def encode(parts: Sequence[Part], begin: int, end: int) -> list[bytes | bytearray]:
-    """The encoded rows from `begin` up to `end`, piece by piece, each made of `parts`."""
+    """The encoded rows from `begin` to `end`, one piece at a time, each assembled from `parts`."""
     pieces = []
     for first in range(begin, end, CHUNK_ROWS):
         last = min(first + CHUNK_ROWS, end)
@@ -107,7 +107,7 @@ def _cut(part: Part, begin: int, end: int) -> Part:
 
 
 class _Chunk:
-    """The matrix of one chunk of rows: cells are collected first, since the width is known only at the end."""
+    """The matrix of one chunk of rows: cells are collected first, because the width is known only at the end."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

@@ -28,12 +28,12 @@ WRITTEN = Coverage(
     lost=("rows of table `attribute`; losses; devices beyond their names",),
     tested=("Perfetto's message definitions, trace processor and page",),
 )
-#: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
+#: Maximum runs of slices being encoded or waiting to be written while more are read: they hold the memory of about one window.
 _TASKS_AHEAD = 12
 
 
 def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
+    """Write the selected part of a trace; returns counts of slices, samples, tracks and unplaced kernels."""
     texts = load_texts(trace)
     reader = ExportReader(trace, selection, texts)
     summed = enclosed.Summed(file)
@@ -63,7 +63,7 @@ def write(trace: StoredTrace, file: IO[bytes], selection: Selection) -> dict[str
 def _encode(
     trace: StoredTrace, texts: Texts, piece: Slices | CounterTrack, sequence: int, origin: int
 ) -> list[bytes | bytearray]:
-    """A packet sequence: what opens it and its rows."""
+    """A packet sequence: its opening packets and its rows."""
     if isinstance(piece, Slices):
         load_stacks(trace, texts, piece)
         opening, parts = packets.slices(sequence, piece, texts, origin)
@@ -106,7 +106,7 @@ class _Queue:
 
 
 def _realtime(trace: StoredTrace, moment: int) -> int | None:
-    """The wall clock at a moment, by the nearest pair of readings; None when the trace has none."""
+    """The wall clock at a moment, by the nearest pair of readings; None if the trace has no readings."""
     rows = trace.sql(
         f"SELECT realtime + ({moment} - monotonic) FROM clock ORDER BY abs({moment} - monotonic) LIMIT 1"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Recognizes files that no reader knows, so that the message names the file's kind instead of listing formats."""
+"""Recognizes files that no reader supports, so that the message names the kind of file instead of listing formats."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _KINDS = (
 _UNKNOWN = (
     "in no known format (`warpsight import --formats` lists the formats; `import --from FORMAT` forces one)"
 )
-#: What a trace of our own is.
+#: Identifies one of our own traces.
 TRACE = "is a warpsight trace already: every verb reads it as it is"
 _LONGEST_PATH = 4096
 #: Columns of every table of rocprof 1, among the definitions that a database begins with.
 _ROCPROF_1 = (b"BeginNs", b"EndNs", b"DurationNs")
-#: Keys of a JSON object to name in a message.
+#: Maximum keys of a JSON object named in a message.
 _MOST_KEYS = 6
 
 
@@ -67,7 +67,7 @@ def described(source: Source) -> str:
 
 
 def _pointer(head: bytes, size: int) -> str:
-    """Text that stands in for a missing file in a checkout; empty for anything else."""
+    """The placeholder text that stands in for a missing file in a checkout; empty for real files."""
     if head.startswith(b"version https://git-lfs.github.com/"):
         found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
         size_text = f" of {int(found[1]):,} bytes" if found else ""
@@ -87,7 +87,7 @@ def _pointer(head: bytes, size: int) -> str:
 
 
 def _database(source: Source) -> str:
-    """SQLite's header holds the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
+    """SQLite's header contains the size: bytes 16-17 of a page (1 means 65,536), bytes 28-31 the number of pages."""
     head = source.head
     page = int.from_bytes(head[16:18], "big")
     whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
@@ -98,7 +98,7 @@ def _database(source: Source) -> str:
         return (
             "is the database that rocprof 1 works with: name the .json or .csv file that it wrote beside it"
         )
-    return "is a SQLite database that is damaged, or has the tables of no profiler known"
+    return "is a damaged SQLite database, or not one that a known profiler writes"
 
 
 def _json(head: bytes) -> str:

@@ -37,7 +37,7 @@ def header(head: bytes) -> list[str]:
 
 
 class Columns:
-    """Some rows of a CSV file; every value is text until requested as a number."""
+    """Some rows of a CSV file; every value is a string until requested as a number."""
 
     def __init__(self, source: Source, data: pa.Table, spellings: Sequence[str] = ()) -> None:
         self._source = source
@@ -60,7 +60,7 @@ class Columns:
         return str(self._spellings.get(name, name))
 
     def texts(self, *names: str) -> list[str]:
-        """The first of the columns that exists, as text; empty texts otherwise."""
+        """The first of the columns that exists, as strings; otherwise empty strings."""
         found = self._find(names)
         values: list[str] = [""] * len(self) if found is None else self._data[found].to_pylist()
         return values
@@ -69,7 +69,7 @@ class Columns:
         return next((name for name in names if name in self._data.column_names), None)
 
     def numbers(self, *names: str, fill: int | None = None) -> Array:
-        """The first of the columns that is there, as exact integers.
+        """The first of the columns that exists, as exact integers.
 
         Raises:
             FormatError: for a text that is not an integer, or a missing column without `fill`.

@@ -39,7 +39,7 @@ class ForeignRows:
         return len(self.data)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """The column as it is, with its nulls."""
+        """The column unchanged, including nulls."""
         return self.data[name]
 
     def numbers(self, name: str, fill: int = 0) -> Array:
@@ -47,7 +47,7 @@ class ForeignRows:
         return np.asarray(arrow.fill_null(self.data[name], fill))
 
     def null(self, name: str) -> Array:
-        """Which rows have no value."""
+        """Which rows have a null value."""
         return np.asarray(arrow.is_null(self.data[name]))
 
     def given(self, name: str) -> bool:
@@ -66,7 +66,7 @@ def distinct(values: Array) -> tuple[Array, pa.Array]:
 
 
 def distinct_rows(columns: Sequence[Array]) -> tuple[Array, pa.Array]:
-    """As :func:`distinct`, of rows of several integer columns: one row of the first result per combination."""
+    """Like :func:`distinct`, for rows of several integer columns: one row of the first result per combination."""
     rows = np.ascontiguousarray(np.stack([np.asarray(column, np.int64) for column in columns], axis=1))
     width = rows.shape[1] * 8
     packed = pa.FixedSizeBinaryArray.from_buffers(
@@ -92,15 +92,15 @@ class Tables(Protocol):
         """Tables that are there."""
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
 
     def read(
         self, table: str, columns: Mapping[str, pa.DataType], only: tuple[str, Collection[int]] | None = None
     ) -> Iterator[ForeignRows]:
-        """The rows of a table in pieces, with exactly these columns. Nothing when the table is not there.
+        """The rows of a table in pieces, with exactly these columns. Empty if the table does not exist.
 
         `only` keeps the rows whose column has one of some values; a table without that column has none.
         """
@@ -139,7 +139,7 @@ class Sqlite:
         return list(self._columns)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
         if table not in self._columns:
             return ()
         known = self._columns[table]
@@ -150,7 +150,7 @@ class Sqlite:
         return known
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
         if table not in self._columns:
             return 0
         with _source_errors(self._source):
@@ -177,7 +177,7 @@ class Sqlite:
             if only:
                 query += f" where {_quoted(only[0])} in ({', '.join(map(str, map(int, only[1])))})"
             cursor = self._file.execute(query)
-            # Queries may run side by side, so each says before it goes on how its texts are read.
+            # Queries may run concurrently, so each sets how its strings are decoded before it starts.
             texts = _lenient if rest else str
             while rows := self._fetched(cursor, texts):
                 listed = list(zip(*rows, strict=True))
@@ -201,7 +201,7 @@ class Sqlite:
     def _unpacked(
         self, table: str, names: list[str], lines: tuple[str, ...], columns: Mapping[str, pa.DataType]
     ) -> dict[str, pa.Array]:
-        """Integer columns out of lines that SQLite joined them in; a null is an empty text."""
+        """Split the lines that SQLite joined back into integer columns; a null is an empty string."""
         import pyarrow.csv as pacsv
 
         try:
@@ -215,14 +215,14 @@ class Sqlite:
             data = None
         if data is None or len(data) != len(lines):
             raise self._source.error(self._wrong(table, names, columns))
-        # SQLite knows signed integers only
+        # SQLite supports signed integers only
         return {
             name: data[name].combine_chunks().cast(columns[name], safe=columns[name] != pa.uint64())
             for name in names
         }
 
     def _wrong(self, table: str, names: list[str], columns: Mapping[str, pa.DataType]) -> str:
-        """Which of some columns holds something else than integers."""
+        """Which of some columns contain anything but integers."""
         for name in names:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
@@ -230,7 +230,7 @@ class Sqlite:
         return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
-        """Of a large table the columns that hold anything: SQLite skips nulls far faster than Python fetches them."""
+        """The non-empty columns of a large table: SQLite skips nulls far faster than Python fetches them."""
         if self.count(table) <= PIECE:
             return columns
         counts = ", ".join(f"count({_quoted(name)})" for name in columns)
@@ -275,7 +275,7 @@ class Folder:
         return list(self._files)
 
     def columns(self, table: str) -> Sequence[str]:
-        """Columns of a table; empty when it is not there."""
+        """Columns of a table; empty if it does not exist."""
         file = self._files.get(table)
         if file is None:
             return ()
@@ -283,7 +283,7 @@ class Folder:
             return [str(name) for name in _dataset(file).schema.names]
 
     def count(self, table: str) -> int:
-        """Rows of a table; 0 when it is not there."""
+        """Number of rows in a table; 0 if it does not exist."""
         file = self._files.get(table)
         if file is None:
             return 0
@@ -356,12 +356,12 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lenient(text: bytes) -> str:
-    """Bytes that are not UTF-8 are replaced: real files keep serialized messages in columns of text."""
+    """Replace bytes that are not UTF-8: real files keep serialized messages in text columns."""
     return text.decode("utf-8", "replace")
 
 
 def _without_recursion(action: int, *_: str | None) -> int:
-    """Refuses endless queries: a view of a foreign file that refers to itself."""
+    """Refuse endless queries: a view in a foreign file may refer to itself."""
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_RECURSIVE else sqlite3.SQLITE_OK
 
 
@@ -379,7 +379,7 @@ def _error(source: Source, file: str, error: Exception) -> FormatError:
 
 
 def _packed(names: Sequence[str]) -> str:
-    """An expression that joins columns with commas: one text a row costs Python a third of one number a column."""
+    """An expression that joins columns with commas: one string per row costs Python a third of one number per column."""
     return f"printf('{','.join(['%s'] * len(names))}', {', '.join(map(_quoted, names))})"
 
 

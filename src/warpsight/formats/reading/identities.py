@@ -9,14 +9,14 @@ from warpsight.errors import UsageError
 from warpsight.model.device_ids import new_id
 from warpsight.model.schema import TABLES
 
-#: Numbers that rows can hold as they are: operating systems count threads from 0, other ids may have a sign.
+#: Numbers that rows can hold unchanged: operating systems number threads from 0, other ids may be signed.
 _THREADS = range(1 << 31)
 _CONTEXTS = range(-(1 << 31), 1 << 31)
 _STREAMS = range(-(1 << 63), 1 << 63)
 
 
 class Identities:
-    """Rows of the tables that say who did something and where, filled in over time."""
+    """Rows of the tables that identify processes, threads, devices and streams, filled in over time."""
 
     def __init__(self) -> None:
         self._processes: dict[Any, int] = {}
@@ -47,7 +47,7 @@ class Identities:
         return number
 
     def device(self, key: object, columns: Mapping[str, Any]) -> int:
-        """Id of a device: the index it is first described with, when no other device has that id."""
+        """Id of a device: its index when first described, unless another device has that id."""
         number = self._devices.get(key)
         if number is None:
             number = self._devices[key] = new_id(columns.get("index"), self._rows["device"])
@@ -79,7 +79,7 @@ class Identities:
         return number
 
     def rows(self, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[dict[str, Any]]]:
-        """All rows by table; `spans` gives the first and last moment of processes that lack them."""
+        """All rows by table; `spans` gives the first and last times for processes that lack them."""
         for number, row in self._rows["process"].items():
             first, last = spans.get(number, (0, None))
             row.setdefault("start", first)
@@ -108,7 +108,7 @@ class _Numbers:
         self._last: dict[Any, int] = {}
 
     def of(self, owner: Hashable, key: Any) -> int:
-        """The key itself if it fits and is free, else a new negative number."""
+        """The key itself if it fits and is free, otherwise a new negative number."""
         number = self._known.get((owner, key))
         if number is None:
             number = int(key) if _is_in(self._kept, key) else self._free(owner)
@@ -119,7 +119,7 @@ class _Numbers:
         return number
 
     def _free(self, owner: object) -> int:
-        """The greatest negative number that the owner has not given out."""
+        """The greatest unused negative number of the owner."""
         number = self._last.get(owner, 0) - 1
         while (owner, number) in self._taken:
             number -= 1

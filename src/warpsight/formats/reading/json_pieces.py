@@ -1,4 +1,4 @@
-"""Large JSON documents in pieces: the file is mapped, arrays are decoded a part at a time into typed records."""
+"""Large JSON documents in pieces: the file is memory-mapped, and arrays are decoded piece by piece into typed records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Record = TypeVar("_Record")
 
 @contextmanager
 def mapped(source: Source) -> Iterator[memoryview]:
-    """The bytes of a file (of a temporary copy when it is compressed), mapped rather than read."""
+    """The bytes of a file (of a temporary copy if it is compressed), memory-mapped rather than read."""
     with source.local().open("rb") as file:
         if not file.seek(0, 2):
             raise source.error("is empty")
@@ -46,7 +46,7 @@ def decode(source: Source, data: bytes | memoryview, kind: type[_Record]) -> _Re
 
 
 def records(source: Source, data: msgspec.Raw | None, kind: type[_Record]) -> Iterator[list[_Record]]:
-    """An array as lists of at most :data:`PIECE` records; nothing for an absent or null one."""
+    """An array as lists of at most :data:`PIECE` records; empty for an absent or null one."""
     if data is None or bytes(data) == b"null":
         return
     parts = decode(source, data, list[msgspec.Raw])

@@ -1,4 +1,4 @@
-"""Timed host stacks of any text format as columns, and how they become rows of a trace."""
+"""Timed host stacks of any text format as columns, and their conversion to rows of a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Column = NDArray[Any]
 LAUNCHES = re.compile(r"^(cuda|cu|hip)(Module|Ext|ExtModule)?(Launch|GraphLaunch)")
 #: Other functions of them.
 CALLS = re.compile(r"^(cuda|cu|hip)[A-Z]\w*$")
-#: The last moment that 64 bits hold, in ns.
+#: The largest time that fits in 64 bits, in ns.
 _LAST = str((1 << 63) - 1)
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds|_spt)+$")
 _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")
@@ -31,7 +31,7 @@ _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")
 
 @dataclass(frozen=True)
 class Samples:
-    """Stacks taken at moments. `stack` indexes `stacks` (frames from the outermost inwards), `label` indexes `labels`.
+    """Timed stacks. `stack` indexes `stacks` (frames, outermost first), `label` indexes `labels`.
 
     A label is what the sample is of: the function that a probe sits on, or the event that was sampled. Times are ns on
     the file's clock, int64[n]; `skipped` counts lines that were none of the format.
@@ -46,7 +46,7 @@ class Samples:
     labels: Sequence[str]
     comm: Sequence[str | None]
     skipped: int = 0
-    #: Correlation of the call that each stack was taken in, -1 for none; None where the source has no such ids.
+    #: Correlation of the call in which each stack was taken, -1 for none; None if the source has no such ids.
     correlation: Column | None = None
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Samples:
 
 
 def is_time(digits: pa.Array) -> pa.BooleanArray:
-    """Which texts of digits, an Arrow array of at most 19 each, are numbers of ns that 64 bits hold."""
+    """Which digit strings (an Arrow array, at most 19 digits each) are ns values that fit 64 bits."""
     import pyarrow.compute as pc
 
     return pc.or_(pc.less(pc.utf8_length(digits), len(_LAST)), pc.less_equal(digits, _LAST))
@@ -63,12 +63,12 @@ def is_time(digits: pa.Array) -> pa.BooleanArray:
 
 @lru_cache(maxsize=1 << 16)
 def called(function: str) -> str:
-    """A function's name as an API spells it: without version and per-thread suffixes, offsets and leading underscores."""
+    """A function's name as the API spells it: without version and per-thread suffixes, offsets and leading underscores."""
     return _VERSION.sub("", _DECORATION.sub("", function.strip())).lstrip("_")
 
 
 def is_launch(function: str) -> bool:
-    """Whether a function (as :func:`called` gives it) launches device work."""
+    """Whether a function (named as :func:`called` returns it) launches device work."""
     return bool(LAUNCHES.match(function))
 
 
@@ -123,7 +123,7 @@ def place(target: Target, samples: Samples) -> None:
 
 
 def _functions(samples: Samples) -> Column:
-    """The API function of each sample: its label's, else the one in its stack."""
+    """The API function of each sample: its label's, otherwise the one in its stack."""
     labels = [called(label) for label in samples.labels]
     of_label = np.array([label if CALLS.match(label) else "" for label in labels] or [""], object)
     of_stack = np.array([function_of(frames) for frames in samples.stacks] or [""], object)

@@ -1,4 +1,4 @@
-"""Texts of stacks in blocks separated by empty lines, split without a loop over samples: distinct stacks are parsed once."""
+"""Stacks in blocks separated by empty lines, split without a loop over samples: distinct stacks are parsed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Blocks:
-    """`head` is the first line of every block, `place[n]` the place of its other lines among `bodies`."""
+    """`head` is the first line of every block, `place[n]` the index of its other lines in `bodies`."""
 
     head: pa.Array
     place: NDArray[Any]
@@ -25,7 +25,7 @@ class Blocks:
 
 
 def split(data: bytes) -> Blocks:
-    """Blocks of a text, separated by empty lines; the first line of a block is its head."""
+    """Blocks of a text, separated by empty lines; the first line of each is its header."""
     text = pa.array([data.decode("utf-8", "replace").replace("\r\n", "\n")], pa.large_string())
     blocks = pc.list_flatten(pc.split_pattern_regex(text, r"\n[ \t]*\n")).cast(pa.string())
     blocks = pc.utf8_trim(blocks, "\n")

@@ -1,4 +1,4 @@
-"""Trace Event JSON of vendors' tools: their common dialect. They use the form of Chrome's traces and put the rest in names.
+"""Trace Event JSON of vendors' tools: their common dialect has the form of Chrome's traces, with details in the names.
 
 A file is read twice: names of processes and threads may be behind the events they name. Times are decimals of microseconds
 and become nanoseconds without passing through a float.
@@ -107,7 +107,7 @@ def events(source: Source, target: Target | None) -> Iterator[TraceEvent]:
 
 
 def key(value: object) -> object:
-    """A pid or tid: a text that is a number is that number."""
+    """A pid or tid; numeric strings become numbers."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -120,7 +120,7 @@ def _decoder() -> Callable[[bytes], list[_Event]]:
 
 
 def whole(value: object) -> int | None:
-    """The integer that a JSON value is or spells; None for anything else."""
+    """The integer value of a JSON number or numeric string; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):
@@ -137,7 +137,7 @@ def whole(value: object) -> int | None:
 
 
 def range_row(event: TraceEvent, **columns: object) -> dict[str, Any]:
-    """A row of table `marker` for a range, or a mark where the event has no duration; `columns` add to it."""
+    """A row of table `marker` for a range, or for a mark if the event has no duration; `columns` adds to it."""
     return {
         "start": event.start,
         "duration": None if event.duration < 0 else event.duration,
@@ -154,7 +154,7 @@ class Pairs:
         self._open: dict[tuple[Any, Any], list[TraceEvent]] = {}
 
     def take(self, event: TraceEvent) -> TraceEvent | None:
-        """The whole event once its end has arrived; None before."""
+        """The complete event once its end has arrived; None before."""
         stack = self._open.setdefault((event.pid, event.tid), [])
         if event.phase == "B":
             stack.append(event)
@@ -170,7 +170,7 @@ class Pairs:
 
 
 class RowBuffer:
-    """Rows of several tables that are handed over in pieces."""
+    """Rows of several tables, passed on in pieces."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -12,7 +12,7 @@ from warpsight.model.definitions import Frame
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
 
-#: The leaf that stands for a kernel in merged stacks.
+#: The leaf that represents a kernel in merged stacks.
 KERNEL = "[GPU_Kernel]"
 #: Kind of the events that carry weights.
 KIND = "weighted stack"

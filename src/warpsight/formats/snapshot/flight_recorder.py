@@ -57,7 +57,7 @@ class FlightEntry:
 
     @property
     def place(self) -> str:
-        """The user's own innermost frame; "" where no stack was recorded."""
+        """The innermost frame of the user's code; "" if no stack was recorded."""
         own = [frame for frame in self.frames if not any(part in frame for part in _LIBRARY)]
         return (own or list(self.frames) or [""])[0]
 
@@ -175,5 +175,5 @@ def _descriptions(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _numbers(status: Mapping[str, Any], numbers: Mapping[str, str], key: str) -> dict[str, int]:
-    """The status names groups by their number in the process, entries by their name as well."""
+    """The status identifies groups by their number in the process, entries also by their name."""
     return {numbers.get(str(group), str(group)): int(given.get(key, -1)) for group, given in status.items()}

@@ -12,7 +12,7 @@ _Made = TypeVar("_Made")
 
 
 class Once(Generic[_Made]):
-    """Makes something of each object once: a pickle of some kilobytes can refer to one long list a million times.
+    """Converts each object only once: a pickle of a few kilobytes can refer to one long list a million times.
 
     The objects have to live as long as this does.
     """
@@ -22,7 +22,7 @@ class Once(Generic[_Made]):
         self._made: dict[int, _Made] = {}
 
     def __call__(self, given: Any) -> _Made:
-        """What was made of an object."""
+        """The converted form of an object."""
         if id(given) not in self._made:
             self._made[id(given)] = self._make(given)
         return self._made[id(given)]
@@ -33,7 +33,7 @@ def _itself(items: object) -> object:
 
 
 class PlainData(pickle.Unpickler):
-    """Builds lists, dictionaries, texts and numbers, and nothing that has to be looked up by name.
+    """Builds lists, dictionaries, strings and numbers, and nothing that requires a lookup by name.
 
     The one exception are PyTorch's marks of typed lists, for which a function of our own stands that returns the list.
     """

@@ -149,7 +149,7 @@ class _Segments:
         self._used: dict[int, int] = {}
 
     def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[_MemoryOperation]:
-        """Blocks that exist when the history begins: those freed in it, or still there, without an allocation."""
+        """Blocks that exist at the start of the history: those freed in it, or remaining, without an allocation."""
         time = min((_time(entry) for entry in trace), default=0)
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
         for entry in segments.values():
@@ -182,7 +182,7 @@ class _Segments:
         return self._made(what, time, device, address, size, "before the history", entry)
 
     def operation(self, entry: dict[str, Any], device: int) -> _MemoryOperation | None:
-        """One entry of the history; None when it is not an operation."""
+        """One entry of the history; None if it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
             return None
@@ -229,7 +229,7 @@ def _first(trace: list[dict[str, Any]], *operations: str) -> dict[int, dict[str,
 
 
 def _blocks(segment: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Blocks of a segment with their addresses, which early versions leave to be added up."""
+    """Blocks of a segment with their addresses, which must be added up for early versions."""
     address = int(segment["address"])
     for block in segment["blocks"]:
         address = int(block.get("address", address))
@@ -242,7 +242,7 @@ def _time(entry: dict[str, Any]) -> int:
 
 
 def _frames(frames: list[dict[str, Any]] | None) -> tuple[Frame, ...]:
-    """The stack of an entry's frames, from the outermost frame inwards; C++ frames have no file."""
+    """The stack of an entry's frames, outermost first; C++ frames have no file."""
     out: list[Frame] = []
     for frame in reversed(frames or []):
         file, name, line = (

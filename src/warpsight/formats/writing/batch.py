@@ -1,4 +1,4 @@
-"""Rows of several tables side by side, before they are placed on tracks."""
+"""Rows of several tables together, before they are placed on tracks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nothing() -> TrackBatch:
 
 
 def concat(batches: list[TrackBatch]) -> TrackBatch:
-    """All rows; a column that only some batches have is 0 (of texts: empty) for the rows of the others."""
+    """All rows; a column that only some batches have is 0 (or an empty string) in the other rows."""
     batches = [b for b in batches if len(b)] or [nothing()]
     if len(batches) == 1:
         return batches[0]

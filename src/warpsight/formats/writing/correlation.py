@@ -1,4 +1,4 @@
-"""Which correlations occur where: the input of flows, known for the whole process before its first row is written."""
+"""Which correlations occur where: the input of flows, collected for the whole process before its first row is written."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import Column
 
-#: Ids that are spread wider than this many times their number are looked up in a sorted list instead of by index.
+#: If ids are spread wider than this many times their number, they are looked up in a sorted list instead of by index.
 _SPARSE = 16
 
 
 class SharedCorrelations:
-    """Correlations of one process that both a call and device work have, at three bits each."""
+    """Correlations of one process that both a call and device work have, in three bits each."""
 
     def __init__(
         self, process: int, extent: tuple[int, int, int], device: Iterable[Column], host: Iterable[Column]
@@ -41,7 +41,7 @@ class SharedCorrelations:
         self._repeated = self._joined & repeated
 
     def connect(self, rows: TrackBatch) -> None:
-        """Give rows with a partner on the other side its flow number."""
+        """Assign flow numbers to rows with a partner on the other side."""
         if rows.correlation is None or not len(self._joined):
             return
         joined = self._joined[self._places(rows.correlation)] & (rows.correlation != 0)

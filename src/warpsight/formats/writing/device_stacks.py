@@ -31,7 +31,7 @@ class Total:
 
 
 def placed(parts: Sequence[str]) -> str:
-    """The start of a statement over `placed`: the rows of all `parts` with their own stack or their launch's, else 0.
+    """The start of a statement over `placed`: the rows of all `parts` with their own stack or their launch's, otherwise 0.
 
     Each part selects at least process, correlation and stack, all the same columns.
     """
@@ -68,7 +68,7 @@ def unplaced(trace: StoredTrace) -> int:
 
 
 def wall_clock(trace: StoredTrace) -> int:
-    """The offset that turns the trace's times into wall-clock time (ns since 1970); 0 when unknown."""
+    """The offset from the trace's times to wall-clock time (ns since 1970); 0 if unknown."""
     rows = trace.sql("SELECT median(realtime - monotonic)::BIGINT FROM clock").fetchall()
     return int(rows[0][0] or 0)
 
@@ -87,7 +87,7 @@ class StackFrames:
         self._tree = {i: (p, f) for i, p, f in trace.sql("SELECT id, parent, frame FROM stack").fetchall()}
 
     def innermost_first(self, stack: int) -> list[Place]:
-        """The frames of a stack from the innermost outwards; empty for 0."""
+        """The frames of a stack, innermost first; empty for 0."""
         out, at = [], stack
         while at in self._tree:
             at, frame = self._tree[at]

@@ -1,4 +1,4 @@
-"""Putting intervals on tracks: lanes for work that overlaps, depths for calls that nest. Sweeps, no loop over rows."""
+"""Places intervals on tracks: lanes for overlapping work, depths for nested calls. Uses sweeps, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Column = NDArray[Any]
 
 
 def lanes(start: Column, end: Column) -> Column:
-    """A lane from 0 for each interval such that those of one lane do not overlap; as few lanes as possible.
+    """A lane, from 0, for each interval such that intervals in one lane do not overlap; uses as few lanes as possible.
 
     `start` must be sorted. Whenever nothing runs, numbering begins again at lane 0. A lane that becomes free is taken
     by the interval that begins next; the lane of an interval is found by following who handed it on (pointer doubling).
@@ -40,7 +40,7 @@ def lanes(start: Column, end: Column) -> Column:
 
 
 def nesting(start: Column, end: Column, fixed: int = 0) -> Column:
-    """Depth per interval from 0 at the outermost; -1 where an interval crosses another and cannot be nested.
+    """Depth of each interval, 0 for the outermost; -1 if it crosses another and cannot be nested.
 
     Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each is inside
     the one of the depth above that began last. Of two that cross the shorter one goes, but never one of the first
@@ -70,7 +70,7 @@ def _depths(start: Column, end: Column) -> Column:
 
 
 def _crossing(start: Column, end: Column, depth: Column, fixed: int) -> Column:
-    """Which intervals to take out: of pairs that cross, the shorter ones.
+    """Which intervals to remove: the shorter one of each crossing pair.
 
     While such pairs are among the intervals, depths counted beside them are wrong; intervals that only look misplaced
     go when no pair is left.

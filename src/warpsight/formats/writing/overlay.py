@@ -10,9 +10,9 @@ import numpy as np
 from warpsight.formats.writing.batch import TrackBatch
 from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, Track
 
-#: Arrows of a row: into its start, out of its start, into its end, out of its end; 0 is none.
+#: Arrows of a row: into its start, out of its start, into its end, out of its end; 0 means none.
 BEGIN_IN, BEGIN_OUT, END_IN, END_OUT = range(4)
-#: Numbers of arrows have these bits set, so that they are nobody else's flows.
+#: Arrow numbers have these bits set, so that they do not collide with other flows.
 _SALT = np.uint64(0xC << 60)
 _CALLS = (CATEGORY["launch"], CATEGORY["api"])
 
@@ -70,7 +70,7 @@ class Overlay:
     attributes: Sequence[str] = ()
 
     def slices(self, track: Track, texts: Texts, begin: int | None, end: int | None) -> Slices:
-        """The segments that reach into a time, as slices of a track."""
+        """The segments that overlap a time window, as slices of a track."""
         keep = np.ones(len(self.start), bool)
         if begin is not None:
             keep &= self.end > begin
@@ -85,7 +85,7 @@ class Overlay:
         )
 
     def connect(self, batch: TrackBatch, process: int, streams: Sequence[int] | None) -> None:
-        """Give the rows of a batch that are on the path their arrows.
+        """Assign arrows to those rows of a batch that are on the path.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
         """

@@ -1,4 +1,4 @@
-"""How an output is packed, by its name: `.zst` and `.clp`."""
+"""How to compress an output, by its suffix: `.zst` or `.clp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes and depths of rows that arrive window by window: running rows keep their place."""
+"""Lanes and depths of rows that arrive window by window: running rows keep their lane."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpsight.formats.writing.timeline import Column
 
 
 class _Running:
-    """Intervals placed so far that may reach into the next window."""
+    """Intervals placed so far that may extend into the next window."""
 
     def __init__(self) -> None:
         self.start = self.end = np.empty(0, np.int64)
@@ -22,7 +22,7 @@ class _Running:
             self.start, self.end, self.place = self.start[runs], self.end[runs], self.place[runs]
 
     def add(self, start: Column, end: Column, place: Column) -> None:
-        """Remember those of these placed intervals that outlast the last one's start."""
+        """Remember those of these placed intervals that end after the last one's start."""
         runs = np.flatnonzero(end > start[-1])
         self.start = np.concatenate([self.start, start[runs]])
         self.end = np.concatenate([self.end, end[runs]])
@@ -47,7 +47,7 @@ class LaneAllocator:
             start, end
         )  # fmt: skip
         if count:
-            # Lanes are only names: rename them so that those of the intervals placed before are what they were.
+            # Lanes are only names: rename them so that the intervals placed earlier keep theirs.
             names = np.full(int(found.max()) + 1, -1, np.int32)
             names[found[:count]] = before.place
             free = np.setdiff1d(np.arange(len(names) + count, dtype=np.int32), before.place)

@@ -15,7 +15,7 @@ _VARINT, _FIXED64, _LENGTH = 0, 1, 2
 
 
 def number(field: int, value: int) -> bytes:
-    """An integer, enum or bool field; nothing for 0, the default."""
+    """An integer, enum or bool field; omitted for 0, the default."""
     return encode_one(field << 3 | _VARINT) + encode_one(value) if value else b""
 
 
@@ -25,12 +25,12 @@ def fixed64(field: int, value: int) -> bytes:
 
 
 def data(field: int, value: bytes) -> bytes:
-    """A message or bytes field, also when it is empty: in a repeated field its place counts."""
+    """A message or bytes field, written even if empty, because in a repeated field its position counts."""
     return encode_one(field << 3 | _LENGTH) + encode_one(len(value)) + value
 
 
 def text(field: int, value: str) -> bytes:
-    """A string field; nothing for the empty text."""
+    """A string field; omitted for the empty string."""
     return data(field, value.encode("utf-8", "replace")) if value else b""
 
 
@@ -57,7 +57,7 @@ def varints(values: Column) -> pa.Array:
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
-    """The pieces of a message joined; a bytes piece is the same in every row."""
+    """The joined pieces of a message; a bytes piece is the same in every row."""
     import pyarrow.compute as pc
 
     arrays = [
@@ -83,7 +83,7 @@ def data_column(field: int, values: pa.Array, *, optional: bool = False) -> pa.A
 
 
 def delimited(messages: pa.Array) -> pa.Array:
-    """Messages with their length before them."""
+    """Messages prefixed with their length."""
     import pyarrow.compute as pc
 
     sizes = pc.binary_length(messages).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A process's rows as batches, window by window, so that memory is bounded by a window."""
+"""A process's rows as batches, window by window, so that memory use is bounded by a window."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _IS_MORE = (
     "OR kind <> 'push/pop' OR open"
 )
 _CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
-#: Rows of a window, about; a kernel and its launch are two.
+#: Approximate rows per window; a kernel and its launch are two.
 WINDOW_ROWS = 600_000
 _BUCKETS = 4096
 _CHUNK_ROWS = 1_000_000
@@ -114,7 +114,7 @@ class Queries:
         return min((row[0] for row in times), default=0), max((row[1] for row in times), default=0)
 
     def windows(self, process: int) -> list[TimeWindow]:
-        """Windows of about equally many rows that together hold all rows of a process."""
+        """Windows with about equally many rows that together hold all rows of a process."""
         width = max(1, -(-(self.horizon - self.origin + 1) // _BUCKETS))
         counts = np.zeros(_BUCKETS + 2, np.int64)
         for table in self._tables:
@@ -171,7 +171,7 @@ class Queries:
             columns |= {c: f"coalesce({c}, 0)::UBIGINT" for c in self._addresses[table]}
         if self._graphs and table != "sync":
             columns |= {"graph": "coalesce(graph, 0)", "node": "coalesce(graph_node, 0)"}
-            # The launch has the stack of what is launched now; a node's own is that of its creation.
+            # The launch's stack is that of the launched work now; a node's own stack is that of its creation.
             columns["stack"] = "CASE WHEN graph IS NULL THEN 0 ELSE coalesce(stack, 0) END"
         columns |= {"device": self._device_of(process), "context": "context", "stream": "stream"}
         rows = self._rows(table, process, window, name, columns, "start + greatest(coalesce(duration, 0), 0)")
@@ -180,7 +180,7 @@ class Queries:
         return _as_batch(table, -key if table == "sync" else key, rows)
 
     def _place(self, process: int, columns: list[Column]) -> Column:
-        """The key of each row: the place of its device, context and stream in :meth:`places`, from 1."""
+        """The key of each row: the index of its device, context and stream in :meth:`places`, from 1."""
         code, found = numbered(columns)
         number = {where: i for i, where in enumerate(self.places(process), 1)}
         known = [number[where] for where in zip(*(column.tolist() for column in found), strict=True)]
@@ -188,7 +188,7 @@ class Queries:
         return out
 
     def places(self, process: int) -> list[tuple[int, int, int]]:
-        """Device (-1: not known), context and stream of everything a process's work ran on, in order."""
+        """Device (-1: unknown), context and stream of everywhere a process's work ran, in order."""
         if process not in self._places:
             where = f"{self._device_of(process)}, context, stream"
             every = " UNION ".join(
@@ -200,7 +200,7 @@ class Queries:
         return self._places[process]
 
     def _device_of(self, process: int) -> str:
-        """A row's device: its own, else its context's, else the only one of the process, else -1."""
+        """A row's device: its own, otherwise its context's, otherwise the only one of the process, otherwise -1."""
         # In order: queries of one export must agree, also on a context number that two devices have.
         rows = self.trace.sql(f"""SELECT DISTINCT context, device FROM context
                                   WHERE process = {process} AND device IS NOT NULL ORDER BY ALL""").fetchall()
@@ -267,7 +267,7 @@ class Queries:
             WHERE {self.selection.where(table, process)} AND {window.where}""")
 
     def _close(self, batch: TrackBatch) -> TrackBatch:
-        """Calls that never returned last until the end of the trace and are marked."""
+        """Calls that never returned are extended to the end of the trace and marked."""
         never = np.flatnonzero(batch.end < 0)
         if len(never):
             batch.end, batch.name = batch.end.copy(), batch.name.copy()
@@ -278,7 +278,7 @@ class Queries:
         return batch
 
     def _indexed(self, table: str, expression: str) -> str:
-        """SQL that turns a text expression with few values into its index in the texts."""
+        """SQL that turns a string expression with few values into an index into the distinct strings."""
         if (table, expression) not in self._names:
             values = self.trace.sql(
                 f"SELECT DISTINCT {expression} FROM {source(table)} ORDER BY 1"
@@ -287,7 +287,7 @@ class Queries:
             self._names[table, expression] = f"CASE {expression} {cases} ELSE 0 END" if cases else "0"
         return self._names[table, expression]
 
-    # -- what is neither a thread's call nor a device's work
+    # -- neither calls of a thread nor device work
 
     def build(self, process: int) -> TrackBatch:
         """Builds of programs."""
@@ -330,7 +330,7 @@ class Queries:
         return TrackBatch(start[first], end[last], name, category, stack=stack[first], key=key[first])
 
     def _leaves(self, stack: Column) -> Column:
-        """The innermost frame's function of each stack, as an index into the texts."""
+        """The innermost frame's function of each stack, as an index into the strings."""
         ids, places = np.unique(stack, return_inverse=True)
         found = dict(
             self.trace.sql("SELECT s.id, f.function FROM stack s JOIN frame f ON s.frame = f.id").fetchall()
@@ -356,12 +356,12 @@ def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> TrackBatch:
 
 
 def source(table: str) -> str:
-    """The relation with ids instead of text."""
+    """The relation with ids instead of strings."""
     return f"{table}_ids" if table in ("kernel", "launch", "marker", "op") else table
 
 
 def json_members(column: str) -> str:
-    """The members of a JSON object, without braces; any other text becomes a member with its own name."""
+    """The members of a JSON object, without braces; any other text becomes a member under its own name."""
     kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
     return (
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "

@@ -26,7 +26,7 @@ Rows = Column | slice
 #: Order of the groups and tracks within a process; threads come first in every viewer.
 _RANGES, _OVERLAPPING, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 5, 10
 _EXPLICIT = np.uint64(1 << 63)
-#: The stream of a wait for all streams of a context.
+#: The stream id of a wait for all streams of a context.
 _NO_STREAM = -1
 
 
@@ -46,7 +46,7 @@ class ExportReader:
         self.groups: dict[int | None, list[Track]] = {}
         #: Flows of the process read last that end at more than one slice: kernels of one graph launch.
         self.shared_flows: Column = np.empty(0, np.uint64)
-        #: Kernels that were launched and never reported by the device: they have no place on a timeline.
+        #: Kernels that were launched but never reported by the device: they have no place on a timeline.
         self.unfinished = self.queries.scalar("SELECT count(*) FROM kernel_ids WHERE start IS NULL")
 
     def parents(self, track: Track) -> list[Track]:
@@ -55,12 +55,12 @@ class ExportReader:
         return [] if above is None else [*self.parents(above), above]
 
     def group(self, track: Track, device: int | None = None) -> Track:
-        """Remember a process's or a device's track; counters may be below it."""
+        """Remember a process's or a device's track, under which counters may be placed."""
         self.groups.setdefault(device, []).append(track)
         return self.below(track)
 
     def below(self, track: Track) -> Track:
-        """Remember a track that others are below."""
+        """Remember a track that others are placed under."""
         self._parents[track.uuid] = track
         return track
 
@@ -87,7 +87,7 @@ class ExportReader:
         yield from counters(self.queries, self.uuid, self._only_groups())
 
     def _only_groups(self) -> dict[int | None, Track]:
-        """The group of each device that one process used, and of the only process: counters go below them."""
+        """The group of each device used by only one process, and of the only process: counters go below them."""
         groups: dict[int | None, Track] = {}
         for device, tracks in self.groups.items():
             if len(tracks) == 1:
@@ -107,7 +107,7 @@ class ExportReader:
             yield self.group(Track(self.uuid(), name, pid=pid, command=command, is_group=True)), process
 
     def _batches(self, process: int, pool: ThreadPoolExecutor) -> Iterator[tuple[TrackBatch, TrackBatch]]:
-        """Device and host rows window by window, the next one read while the last is written."""
+        """Device and host rows window by window; the next window is read while the last is written."""
         joined = self.queries.correlations(process) if self.selection.flows else None
         self.shared_flows = np.empty(0, np.uint64) if joined is None else joined.shared
         edges = self.queries.edges(process)
@@ -134,7 +134,7 @@ class ExportReader:
 
 
 class _ProcessTracks:
-    """The tracks of one process, made when their first slice comes."""
+    """The tracks of one process, created with their first slice."""
 
     def __init__(self, reader: ExportReader, track: Track, process: int) -> None:
         self.reader = reader
@@ -205,7 +205,7 @@ class _ProcessTracks:
     def _laned(
         self, batch: TrackBatch, rows: Rows, name: str, parent: Track, rank: int, source: bool = False
     ) -> Iterator[Slices]:
-        """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
+        """One track per lane; the Perfetto UI merges tracks of one name."""
         lanes = self._lanes.setdefault((parent.uuid, name), LaneAllocator())
         place = lanes.place(batch.start[rows], batch.end[rows])
 
@@ -275,7 +275,7 @@ def _program(command: str) -> str:
 
 
 def _among(rows: Rows, which: Column) -> Column:
-    """Some of the chosen rows; a slice is all rows."""
+    """Some of the chosen rows; a slice means all rows."""
     return which if isinstance(rows, slice) else rows[which]
 
 

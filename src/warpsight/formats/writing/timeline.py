@@ -21,7 +21,7 @@ Column = NDArray[Any]
 NVTX = "nvtx"
 #: Columns of addresses that slices may have, by table; exports write them as hexadecimal text.
 ADDRESSES = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
-#: Frames of a stack shown with a slice, innermost first.
+#: Maximum frames of a stack shown with a slice, innermost first.
 _STACK_FRAMES = 32
 
 
@@ -107,7 +107,7 @@ class CounterTrack:
 
 @dataclass
 class Texts:
-    """The texts that index columns point at."""
+    """The strings that index columns refer to."""
 
     names: list[str] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Texts:
     _added: dict[str, int] = field(default_factory=dict)
 
     def name(self, text: str) -> int:
-        """Index of a text that is not in table `name`."""
+        """Index of a string that is not in table `name`."""
         if text not in self._added:
             self._added[text] = len(self.names)
             self.names.append(text)
@@ -142,7 +142,7 @@ CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 
 
 def hexadecimal(column: Column) -> tuple[list[str], Column]:
-    """A column's distinct numbers as hexadecimal text, and each row's index into them; the first, for 0, is empty."""
+    """A column's distinct numbers in hexadecimal, and each row's index into them; the first, for 0, is empty."""
     there = np.flatnonzero(column)
     values, found = np.unique(column[there], return_inverse=True)
     places = np.zeros(len(column), np.int32)
@@ -180,7 +180,7 @@ def load_texts(trace: StoredTrace) -> Texts:
 
 
 def load_stacks(trace: StoredTrace, texts: Texts, slices: Slices) -> None:
-    """Fetch the text of every stack the slices refer to."""
+    """Fetch every stack the slices refer to, as text."""
     if slices.stack is None:
         return
     used = np.flatnonzero(np.bincount(slices.stack)).tolist()

@@ -21,8 +21,7 @@ def _ranges_on(torch: ModuleType) -> None:
     import atexit
 
     try:
-        # What torch.autograd.profiler.emit_nvtx does, which also works where torch was built without CUDA
-        # checks.
+        # The equivalent of torch.autograd.profiler.emit_nvtx, which also works if torch was built without CUDA checks.
         ranges = torch.autograd.profiler.emit_nvtx(record_shapes=True)
         ranges.__enter__()
         atexit.register(ranges.__exit__, None, None, None)

@@ -22,11 +22,11 @@ class ApiFunctions:
 
     #: In rows of calls (`Api.domain`).
     domain: int
-    #: Of the domain, for functions that have none.
+    #: The domain's default for functions without a group.
     name: str
     #: A file of `number name` lines; None when the recorder names the functions it meets.
     names: Path | None = None
-    #: How names begin that are in no file.
+    #: Prefixes of function names that are in no file.
     prefixes: tuple[str, ...] = ()
 
 
@@ -37,7 +37,7 @@ class Variable:
     name: str
     #: Who reads it.
     reader: str
-    #: What it means, or what it is set to.
+    #: Its meaning or value.
     meaning: str
 
 
@@ -53,33 +53,33 @@ class Backend:
     * `doctor`: checks and versions (:class:`Doctor`)
     """
 
-    #: What `--backend` takes; also the platform of its devices.
+    #: Value of `--backend`; also the platform of its devices.
     name: str
     summary: str
     package: str
     parts: tuple[str, ...]
-    #: The API that programs use, as messages call it.
+    #: The API that programs use, as named in messages.
     api: str = ""
     vendor: str = ""
-    #: How else OpenCL drivers spell the vendor.
+    #: Other spellings of the vendor in OpenCL drivers.
     spellings: tuple[str, ...] = ()
     #: `--backend auto` includes it.
     automatic: bool = False
     #: The recorder in the process has not run on the vendor's hardware yet.
     untested: bool = False
-    #: Options that not every recorder acts on, and this one in the process does.
+    #: Options that only some recorders support, including this in-process one.
     options: tuple[str, ...] = ()
     #: In rows of devices and contexts (`platform`, `api`).
     platform: int = 0
     functions: tuple[ApiFunctions, ...] = ()
-    #: The library that hands over records of device work: the source of what it loses.
+    #: The library that delivers records of device work, and the source named for lost ones.
     library: str = ""
     #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.
     callback_libraries: tuple[str, ...] = ()
     #: Variables that a user may set, and that `record` sets for others to read.
     variables: tuple[Variable, ...] = ()
     sets: tuple[Variable, ...] = ()
-    #: The vendor's recorder, a program, and what it takes of duration, delay, template and pid.
+    #: The vendor's recorder program, and its options for duration, delay, template and pid.
     program: str = ""
     tool_options: tuple[str, ...] = ()
 
@@ -162,6 +162,6 @@ class Sign:
     device: str | None = None
     #: Matches the program's mapped files.
     mapped: re.Pattern[str] | None = None
-    #: Who loads the recorder, by which variable; empty when a process without it is not noteworthy.
+    #: What loads the recorder, by which variable; empty if a process without it is not noteworthy.
     loader: str = ""
     variable: str = ""

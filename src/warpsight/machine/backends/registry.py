@@ -1,4 +1,4 @@
-"""All backends: CUDA and OpenCL of the core, and those of other packages.
+"""All backends: CUDA and OpenCL from the core, and those from other packages.
 
 A package adds backends with an entry point in the group `warpsight.backends`: an object (a module, say) with `BACKENDS`, a
 sequence of :class:`~warpsight.machine.backends.backend.Backend`. One that cannot be loaded is left out and listed in
@@ -42,7 +42,7 @@ def all_backends() -> dict[str, Backend]:
 
 
 def find(name: str) -> Backend | None:
-    """The backend of a name, or None. The core's are found without looking at other packages."""
+    """The backend with a name, or None. The core's are found without looking at other packages."""
     return CORE.get(name) or all_backends().get(name)
 
 
@@ -57,7 +57,7 @@ def external() -> dict[str, Backend]:
 
 
 def selected(name: str) -> list[Backend]:
-    """The backends that `--backend NAME` loads into the program; for `auto` all of the core's."""
+    """The backends that `--backend NAME` loads into the program; for `auto`, all of the core's."""
     if name == "auto":
         return [one for one in CORE.values() if one.automatic]
     found = find(name)
@@ -65,7 +65,7 @@ def selected(name: str) -> list[Backend]:
 
 
 def with_part(name: str) -> list[Backend]:
-    """Backends that have a part: `devices`, `doctor`."""
+    """Backends with a given part: `devices`, `doctor`."""
     return [one for one in all_backends().values() if name in one.parts]
 
 
@@ -75,7 +75,7 @@ def acting_on(option: str) -> list[Backend]:
 
 
 def of_platform(number: int) -> Backend | None:
-    """The backend that a number in rows of devices and contexts stands for."""
+    """The backend for a platform number in rows of devices and contexts."""
     for one in CORE.values():
         if one.platform == number:
             return one

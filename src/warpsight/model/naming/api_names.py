@@ -12,8 +12,8 @@ from functools import lru_cache
 _GPU_API = re.compile(
     r"_*(cuda|cu|hip|hsa|cl|mc|ze|zes|acl|aclrt|rt|mu|musa|nccl|rccl|cublas|cudnn|cufft)(?=[A-Z_]|$)"
 )
-#: Waiting for the device, allocation and release, host registration, loading code, contexts and streams: what these do takes
-#: as long as it takes, and the caller stands still.
+#: Waiting for the device, allocating and freeing, host registration, loading code, contexts and streams: these block the caller
+#: for as long as they take.
 _BLOCKING = re.compile(
     r"Synchronize|clFinish|clWaitForEvents|_wait_|"
     r"Malloc|MemAlloc|MemCreate|MemMap|MemUnmap|MemRelease|AddressReserve|Free|HostAlloc|HostRegister|HostUnregister|"

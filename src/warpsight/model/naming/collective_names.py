@@ -19,11 +19,11 @@ OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatt
 CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
          "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
          "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
-#: Operations whose NCCL ranges have the size of one rank's part; their payload is that times the number of ranks.
+#: Operations whose NCCL ranges state the size of one rank's part; their payload is that times the number of ranks.
 IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
-#: Operations of kernels that move other operations' messages too: an all-to-all is sends and receives.
+#: Operations of kernels that also move other operations' messages: an all-to-all consists of sends and receives.
 OPEN = ("send-receive", "several", "unknown")
-#: What PyTorch's ranges around NCCL's calls are called, without underscores: `nccl:_all_gather_base`, `nccl:recv 1<-0`.
+#: Names of PyTorch's ranges around NCCL calls, without underscores: `nccl:_all_gather_base`, `nccl:recv 1<-0`.
 _TITLE = re.compile(
     r"nccl:(allreduce|allgather|reducescatter|alltoall|broadcast|reduce|gather|scatter|send|recv)"
 )

@@ -1,4 +1,4 @@
-"""Kernel names as people distinguish kernels.
+"""Kernel names short enough to read, yet distinct.
 
 A template whose first arguments are numbers (`elementwise_kernel<128, 4, …>`) is a general engine in one launch configuration:
 the functor it was given comes after them. It is one kernel, `elementwise_kernel<128, 4>`, whatever functor that is. A template
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _ENGINE = re.compile(r"^([^<]*)<((?:\(int\))?\d+(?:, ?(?:\(int\))?\d+)*)(?:[,>])")
-#: What may come after a function's arguments.
+#: What may follow a function's arguments.
 _AFTER = re.compile(r"( const)?( \[[^]]*\])?$")
-#: Stands for a name that the trace does not have.
+#: Placeholder for a name that the trace does not have.
 UNNAMED = "?"
-#: Longest name in a sentence.
+#: Maximum length of a name in a sentence.
 _LONGEST = 72
 _NAMESPACES = re.compile(r"(?:\w+::|\(anonymous namespace\)::|<unnamed>::)+(?=[\w(<])")
 _INNER = re.compile(r"<.*>", re.DOTALL)
@@ -32,7 +32,7 @@ def family(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def bare(name: str) -> str:
-    """A demangled name without return type and arguments; what its template was given stays.
+    """A demangled name without return type and parameters; template arguments stay.
 
     Arguments are in the parentheses that end a name, so `f32[8]{0:T(128)}` of a compiler has none.
     """
@@ -63,7 +63,7 @@ def short(name: str, longest: int = _LONGEST) -> str:
     for text in _ever_shorter(bare(name)):
         if len(text) <= longest:
             return text
-    head = (longest - 1) * 4 // 5  # both ends of a name that cannot be divided tell it from others
+    head = (longest - 1) * 4 // 5  # the start and end of an indivisible name distinguish it from others
     return f"{text[:head]}…{text[len(text) - (longest - 1 - head) :]}"
 
 
@@ -78,7 +78,7 @@ def apart(names: Iterable[str]) -> dict[str, str]:
         if len(group) == 1:
             continue
         texts = {name: _template(bare(name))[0] for name in group}
-        if len(set(texts.values())) < len(group):  # what their templates were given tells them apart
+        if len(set(texts.values())) < len(group):  # their template arguments distinguish them
             texts = {name: bare(name) for name in group}
         least, most = min(texts.values()), max(texts.values())
         same = (one == other for one, other in zip(least, most, strict=False))
@@ -92,13 +92,13 @@ def apart(names: Iterable[str]) -> dict[str, str]:
 
 
 def _ever_shorter(text: str) -> Iterator[str]:
-    """A bare name, and with more and more left out.
+    """A bare name, then ever shorter forms of it.
 
     First the namespaces of template arguments, then what is inside of those, then outer namespaces, then the last arguments:
 
         a::b::f<c::D<int>, E, 4>   a::b::f<D<int>, E, 4>   a::b::f<D<…>, E, 4>   …::f<D<…>, E, 4>   …::f<D<…>, …>
 
-    And all of them of a function whose name is longer than the first.
+    All arguments are left out only if the function's name is at least as long as the first of them.
     """
     yield text
     base, given, after = _template(text)
@@ -120,7 +120,7 @@ def _ever_shorter(text: str) -> Iterator[str]:
 
 
 def _template(text: str) -> tuple[str, list[str], str]:
-    """A bare name's text before its template arguments, these, and the text after them."""
+    """A bare name's part before its template arguments, the arguments, and the part after them."""
     begin, given, at = text.find("<"), [], 0
     if begin <= 0:
         return text, [], ""

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def texts(trace: StoredTrace, form: str = "demangled") -> Mapping[int, str]:
-    """The text of every name id; `form` is `name` (as recorded), `demangled` or `short`. Kept while the trace is open."""
+    """The string of every name id; `form` is `name` (as recorded), `demangled` or `short`. Cached while the trace is open."""
     return trace.kept.get(("names", form), lambda: _texts(trace, form))
 
 
 def _texts(trace: StoredTrace, form: str) -> dict[int, str]:
     columns, coded = trace.columns("name", {"id": 0}, [form])
-    listed = [*coded[form], ""]  # the last one stands for a text that is missing
+    listed = [*coded[form], ""]  # the last one is the placeholder for a missing string
     return {i: listed[code] for i, code in zip(columns["id"].tolist(), columns[form].tolist(), strict=True)}

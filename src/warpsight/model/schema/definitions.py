@@ -181,7 +181,7 @@ clock Pairs of clock readings.
 """,
 )
 
-#: Columns that traces made before them lack: they read as null there.
+#: Columns that older traces lack, where they read as null.
 LATER = {
     "collective": (
         "sequence",

@@ -99,10 +99,10 @@ graph_edge A dependency between two nodes.
     where=_WHERE,
 )
 
-#: Columns that traces made before them lack: they read as null there.
+#: Columns that older traces lack, where they read as null.
 LATER = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
 
-#: Columns that older traces hold in 32 bits: they read as 64.
+#: Columns that older traces store in 32 bits; they read as 64.
 WIDENED = {
     **dict.fromkeys(("kernel", "memcpy", "memset", "sync", "event", "memory", "stream"), ("stream",)),
     "context": ("null_stream",),

@@ -17,14 +17,14 @@ from warpsight.model import private_files
 from warpsight.model.storage import manifest
 
 SUFFIX = ".warp.zip"
-#: Parquet packs rows of a recording to a tenth or a twentieth of what they take in memory, zip to less than a tenth again. More
-#: than this is not a trace, unless it is small.
+#: Parquet packs a recording's rows to between a tenth and a twentieth of their size in memory, zip to almost a tenth again.
+#: Anything larger is not a trace, unless it is small.
 _MOST_EXPANSION = 200
 _SMALL_BYTES, _SMALL_DECODED = 64 << 20, 256 << 20
 #: Bytes of a value in memory.
 _VALUE_BYTES = 8
 _ENCRYPTED = 1
-#: One date for every member, so that equal traces give equal files.
+#: One date for all members, so that equal traces give identical files.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -200,7 +200,7 @@ def _check_rows(archive: Path, root: Path) -> None:
         try:
             described = pq.read_metadata(path)
         except (pa.ArrowException, OSError):
-            continue  # whoever reads it says what is wrong with it
+            continue  # the reader reports what is wrong with it
         decoded = described.num_rows * described.num_columns * _VALUE_BYTES
         if decoded > max(_SMALL_DECODED, _MOST_EXPANSION * path.stat().st_size):
             raise TraceError(

@@ -1,4 +1,4 @@
-"""Removes from texts what a shared file must not reveal: users, hosts, private paths, arguments and secrets.
+"""Removes private data from strings before a file is shared: users, hosts, private paths, arguments and secrets.
 
 A trace itself keeps what was recorded (it is private, mode 0600), except for secrets (passwords, tokens, keys), which are never
 written down. Reports, flame graph pages and whatever else people send around are redacted unless their maker asks otherwise;
@@ -19,17 +19,17 @@ from warpsight.model.sharing import secrets
 if TYPE_CHECKING:
     from warpsight.model.trace import StoredTrace
 
-#: Home directories: the user's name goes with them.
+#: Home directories: they contain the user's name.
 _HOME = re.compile(
     r"(?:(?<![\w.~…-])/(?:home|Users|export/home)/|[A-Za-z]:\\Users\\)([^/\\\s:;\"'()]+)|(?<![\w/.])/root(?=[/\s:;\"')]|$)"
 )
-#: From here on a path says which library it is, not where it is installed.
+#: From here on, a path names the library, not where it is installed.
 _LIBRARY = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib/(?=python\d)|^.*/(?=lib[\w.+-]+\.so)")
-#: An absolute path inside a text.
+#: An absolute path inside a string.
 _PATH = re.compile(r"(?<![\w/.~…])(~?/(?:[\w@%+=,.~-]+/)+[\w@%+=,.~-]+)")
 #: Folders whose contents are the same everywhere.
 _PUBLIC = ("usr", "dev", "proc")
-#: Names too common to be anybody's: replacing them would tear texts apart.
+#: Names too common to identify anybody: replacing them would mangle text.
 _NO_NAMES = frozenset(
     {"root", "user", "users", "home", "localhost", "host", "admin", "ubuntu", "runner", "work", "nobody"}
 )
@@ -37,7 +37,7 @@ _NO_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Redactor:
-    """The rules of a redaction; hosts and users are replaced by numbered words, the same name always by the same word.
+    """The rules of a redaction; hosts and users become numbered words, the same name always the same word.
 
     Attributes:
         names: Host and user names that the trace knows, and what stands for them.
@@ -74,7 +74,7 @@ class Redactor:
         )
 
     def text(self, text: str) -> str:
-        """Any text: secrets, then paths, then names."""
+        """Redact any string: secrets first, then paths, then names."""
         text = secrets.shareable(text)
         if self.paths:
             text = _HOME.sub("~", text)

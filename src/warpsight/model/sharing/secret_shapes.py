@@ -1,4 +1,4 @@
-"""What the secrets of well-known services look like: those that detect-secrets does not know, and those seen most.
+"""The formats of secrets of well-known services: those that detect-secrets does not know, and the most common ones.
 
 The prefixes are public: each service documents its own so that scanners find its tokens.
 """
@@ -10,7 +10,7 @@ import re
 _WORD = "[A-Za-z0-9]"
 _DASHED = "[A-Za-z0-9_-]"
 _HEX = "[a-f0-9]"
-#: What a token begins with, and an expression for the rest of it.
+#: The prefix of a token, and an expression for the rest of it.
 _SERVICES: tuple[tuple[str, str], ...] = (
     # models and experiments
     ("hf_", _WORD + "{30,}"), ("api_org_", _WORD + "{30,}"), ("sk-", rf"(?:{_WORD}{{20,}}|(?=[\w-]*\d)[\w-]{{20,}})"),
@@ -49,16 +49,16 @@ _SERVICES: tuple[tuple[str, str], ...] = (
     ("b3BlbnNzaC1rZXkt", "[A-Za-z0-9+/]{20,}=*"),
     *((f"${kind}$", r"[^\s:\"']{8,}") for kind in ("apr1", "2a", "2b", "2y", "5", "6", "y", "argon2i", "argon2id")),
 )  # fmt: skip
-#: Discord's tokens, whose kind no prefix tells.
+#: Discord's tokens, which have no distinctive prefix.
 DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\."
-#: Tokens that are known by something in their middle, and that in lower case.
+#: Tokens recognized by a substring in their middle, and that substring in lower case.
 _OTHERS: tuple[tuple[str, str], ...] = (
     ("-us", r"[a-f0-9]{32}-us\d{1,2}(?!\d)"),
     (":aa", r"\d{8,10}:AA[A-Za-z0-9_-]{33}"),
     (".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
     ("q~", r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}"),
 )
-#: A text in lower case that holds none of these holds no token but Discord's.
+#: A lower-cased string without any of these holds no token except Discord's.
 SHAPE_HINTS = tuple(sorted({*(begin.lower() for begin, _ in _SERVICES), *(hint for hint, _ in _OTHERS)}))
 #: Tokens of all of these services, as a regular expression.
 SHAPES = (

@@ -1,4 +1,4 @@
-"""Removes secrets from texts: passwords, tokens and keys, by the names before them and by their shapes.
+"""Removes secrets (passwords, tokens and keys) from strings, by the names in front of them and by their format.
 
 :func:`secretless` is quick and strict. Everything that is written into a trace goes through it: the text columns of every table
 (the schema calls them `text`) and the manifest. What leaves the machine (reports, exports, packed traces, answers to agents)
@@ -57,11 +57,11 @@ _SCHEME = (
     r"(?i)((?:authorization|api-?key)[\"']?\s*[:=]\s*[\"']?(?:basic|token|digest|negotiate|apikey)\s+|\bbearer[\s:=]+)"
     r"([A-Za-z0-9._~+/=-]{6,})"
 )
-#: The same option inside a longer text: `--password X`.
+#: The same option inside a longer string: `--password X`.
 _SECRET_WORDS = rf"(?i)(?<![^\s\"'\[(,;])(--?{_SECRET_NAME})([\"']?,?\s+)(?!-)({_VALUE})"
 #: A line of a PEM file, as a word of its own.
 _PEM_BODY = r"[A-Za-z0-9+/=]{16,}"
-#: What follows `Bearer` as a word of its own.
+#: The word after `Bearer`.
 _TOKEN = r"[A-Za-z0-9._~+/=-]{6,}"
 #: Options whose values are secret if they look like it.
 _DOUBTFUL_OPTION = r"(?i)--?(?:[a-z]{1,20}[-_])?(?:key|pw|pwd|pass|passw|tok)$"
@@ -72,14 +72,14 @@ _PRIVATE_KEY = (
     r"(?s)(-{4,5} ?BEGIN[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-Lines: \d+).*?"
     r"(?:(-{4,5} ?END[A-Z0-9 \"',]{1,64}PRIVATE[\"', ]{1,8}KEY[A-Z ]{0,64}-{4,5}|Private-MAC)|\Z)"
 )
-#: What people put into a URL between `//` and `@`: a password may hold a slash or an @ that should have been quoted.
+#: The part of a URL between `//` and `@`: a password may hold a slash or an @ that should have been quoted.
 _URL_LOGIN = (
     r"(?i)(\b[a-z][a-z0-9+.-]{0,30}(?:://|%3A%2F%2F))"
     r"(?:[^/\s\"'<>]{1,512}@|[^/\s:@\"'<>]{0,64}:(?!\d+/)[^\s@\"'<>]{1,256}@|(?:(?!%40)[^/\s\"'<>]){1,512}%40)"
 )
 _COOKIES = r"(?i)\b((?:set-)?cookies?[\"']?\s*:\s*[\"']?)(?=[^\s=;\"']{1,64}=)[^\r\n\"']+"
 _BASIC = r"(?i)\b(basic\s+)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/=])"
-#: What is a secret only if it looks like one: behind another separator than `=` and `:`.
+#: Values after separators other than `=` and `:`, which are secrets only if they look like one.
 _DOUBTFUL = (
     rf"(?i)(?<![A-Za-z0-9_.-])({_SECRET_NAME}|key)"
     rf"({_QUOTE}\s*,\s*(?:{_QUOTE}?value{_QUOTE}?\s*[:=]\s*)?|{_QUOTE}\s+value=|\s*==\s*|\s+is\s+"
@@ -92,13 +92,13 @@ _IN_PLACE = (
     r"(\blogin\s+\S{1,64}\s+(?:password|passwd)\s+|\b(?:sqlplus|sqlldr|rman|thin:)(?:\s+-\S{1,20})*\s*[^\s/]{1,64}/"
     r"|\bsshpass\s+-p\s*)[^\s@\"']+"
 )
-#: In lower case: a text without any of these, and without Discord's shape, holds nothing for the rules above.
+#: In lower case: a string without any of these, and without Discord's format, matches none of the rules above.
 _HINTS = (
     "pass", "secret", "tok", "key", "cred", "auth", "bearer", "basic ", "pwd", "pw=", "pw =", 'pw"', "pw'", "pw\\", "--pw",
     "sig", "cookie", "session", "://", "%3a%2f%2f", "?code=", "&code=", "-u", "--user", "--login", "--proxy-user", "-p", "otp",
     "salt", "pepper", "mnemonic", "contrase", "senha", *_FOREIGN, "private", "sqlplus", "thin:", *SHAPE_HINTS,
 )  # fmt: skip
-#: One of these is in each :data:`_SECRET_NAME`.
+#: Every :data:`_SECRET_NAME` contains one of these.
 _NAMED = (
     "pass",
     "contrase",
@@ -114,7 +114,7 @@ _NAMED = (
 )
 #: The same as one expression in RE2's syntax, without case.
 _SUSPICIOUS = "|".join([*map(re.escape, _HINTS), DISCORD])
-#: Words after a name that are not secret, and forms of a value that only stand for one.
+#: Words after a name that are not secret, and placeholder values.
 _HARMLESS = frozenset(
     {"true", "false", "none", "null", "nil", "yes", "no", "on", "off", "str", "string", "int", "float", "bool",
     "bytes", "tensor",
@@ -123,13 +123,13 @@ _HARMLESS = frozenset(
 _LONG_HEX = r"[0-9a-fA-F]{32,}"
 _NUMBER = r"(?i)[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?$"
 _STANDS_FOR = r"(?is)(?:\$\w+|\$\{.*\}|\{.*\}?|<.*>|%\w|\*+|\[.*|\(.*|0x[0-9a-f]+)$"
-#: `-u name:X` and `-pX` inside a longer text, where X must look like more than a word or a number.
+#: `-u name:X` and `-pX` inside a longer string, where X must look like more than a word or a number.
 _LOGIN_WORDS = (
     r"(?<![^\s\"'\[(,;])((?:-[uU]\s?|(?:--user|--proxy-user|--auth|--login)(?=[\"'=\s])=?)[\"']?,?\s*[\"']?"
     r"(?!\d+:\d+\b)[^:/\s]{1,64}:)[^:/\s\"',]+"
 )
 _PASSWORD_WORD = r"(?<![^\s\"'\[(,;])-p(?=[^\s\"',]*\d)(?=[^\s\"',]*[A-Za-z])[^\s=/\"',]{6,}"
-#: Programs to which `-p X`, `-a X` give a password.
+#: Programs that take a password as `-p X` or `-a X`.
 _PASSWORD_LETTER = {"sshpass": "-p", "redis-cli": "-a", "docker": "-p", "podman": "-p"}
 #: `-pX`: of mysql and others; letters alone are another option's name, digits alone a port.
 _PASSWORD_GLUED = r"(?s)^-p(?=.*[^A-Za-z_=./,-])(?!\d+(?:[:,.-]\d+)*$)([^=/]{4,})$"
@@ -138,9 +138,9 @@ _QUOTING = r"[^\w@%+=:,./*-]"
 #: `-u name:X`
 _LOGIN = r"^((?!\d+:\d+$)[^:/\s]+:)([^:/\s][^/\s]*)$"
 _LOGIN_OPTIONS = frozenset({"-u", "-U", "--user", "--proxy-user", "--auth", "--login"})
-#: Answers for texts up to this length are kept.
+#: Results for strings up to this length are cached.
 _SHORT = 1024
-#: Up to so many texts are looked at one by one, which takes as long as RE2 needs to compile its expression.
+#: Up to this many strings are checked one at a time, which takes as long as RE2 needs to compile its expression.
 _FEW = 64
 #: Texts that detect-secrets may find something in, RE2's syntax.
 _LONG_WORD = r"[A-Za-z0-9+/_=.-]{20,}|://|AKC|AP[0-9A-F]"
@@ -149,7 +149,7 @@ _LEFT_OUT = frozenset({"Public IP (ipv4)", "Private Key"})
 
 
 def secretless(text: str) -> str:
-    """A text with the values of secrets replaced by `***`."""
+    """A string with the values of secrets replaced by `***`."""
     return _of_short(text) if len(text) <= _SHORT else _hidden(text)
 
 
@@ -163,14 +163,14 @@ def each(texts: Sequence[str]) -> list[str]:
 
     try:
         found = arrow.matched(pa.array(texts, pa.string()), _SUSPICIOUS)
-    except UnicodeEncodeError:  # names of files that are not text
+    except UnicodeEncodeError:  # file names that are not text
         return [secretless(text) for text in texts]
     return [secretless(text) if look else text for text, look in zip(texts, found.to_pylist(), strict=True)]
 
 
 @lru_cache(maxsize=8192)
 def _of_short(text: str) -> str:
-    """The same names stand in several columns of a trace, and in the traces of all ranks of a job."""
+    """Cached, because the same names occur in several columns of a trace and in the traces of all ranks of a job."""
     return _hidden(text)
 
 
@@ -185,19 +185,19 @@ def _hidden(text: str) -> str:
 
 
 def suspicious(text: str) -> bool:
-    """Whether a text could hold a secret: it has a word that all of them have."""
+    """Whether a string could hold a secret: every secret comes with one of a few words."""
     return any(map(text.casefold().__contains__, _HINTS)) or _DISCORD_LIKE.search(text) is not None
 
 
 def without_tokens(text: str) -> str:
-    """A text without the tokens of known services, whatever else it holds: code, a page."""
+    """A string without the tokens of known services, whatever else it holds, such as code or a page."""
     if any(map(text.casefold().__contains__, SHAPE_HINTS)) or _DISCORD_LIKE.search(text):
         return re.sub(SHAPES, HIDDEN, text)
     return text
 
 
 def shareable(text: str) -> str:
-    """A text without secrets, checked by detect-secrets' rules too, for sharing."""
+    """A string without secrets, checked against detect-secrets' rules too, for sharing."""
     return _by_rules(secretless(text))
 
 
@@ -234,7 +234,7 @@ def arguments(words: list[str]) -> list[str]:
             out.append(HIDDEN)
         elif hide and not (word.startswith("-") and len(word) < 24):
             out.append(_instead(before, word))
-            if word.lower() in ("basic", "bearer", "digest", "token"):  # what follows is the secret
+            if word.lower() in ("basic", "bearer", "digest", "token"):  # the rest is the secret
                 out[-1], before = word, word
                 continue
         elif option and option[2] is not None:
@@ -279,7 +279,7 @@ def plain(value: object, key: str = "") -> Any:
 
 
 def column(name: str, values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """A column of texts without secrets, or the column itself; costs one pass over the distinct texts."""
+    """A column of strings without secrets, or the unchanged column; costs one pass over the distinct strings."""
     import pyarrow as pa
 
     from warpsight.model import arrow
@@ -351,7 +351,7 @@ def _hidden_login(match: re.Match[str]) -> str:
 
 
 def _random(text: str, least: int) -> bool:
-    """Whether a text looks made by a machine: digits and letters of both cases, or hexadecimal and long."""
+    """Whether a string looks machine-generated: digits and letters of both cases, or long hexadecimal."""
     digits = any(map(str.isdigit, text))
     cases = any(map(str.islower, text)) and any(map(str.isupper, text))
     return len(text) >= least and digits and (cases or bool(re.fullmatch(_LONG_HEX, text)))
@@ -389,7 +389,7 @@ _REPLACED: tuple[tuple[tuple[tuple[str, ...], ...], str, str | Callable[[re.Matc
 
 @lru_cache(maxsize=1)
 def _rules() -> tuple[re.Pattern[str], ...]:
-    """detect-secrets' rules about shapes; none where it is not installed, as `doctor` says.
+    """detect-secrets' rules about formats; empty if it is not installed, which `doctor` reports.
 
     Its rules about entropy are left out, because hashes are not secrets, and so are those about key names, which are above.
     """
@@ -407,10 +407,10 @@ def _rules() -> tuple[re.Pattern[str], ...]:
     )
 
 
-#: Some of detect-secrets' expressions take time that grows with the square of a text's length: they see pieces of so many
-#: characters, which share so many.
+#: Some of detect-secrets' expressions take quadratic time in the length of a string: they see pieces of this length, with this
+#: overlap.
 _WINDOW, _OVERLAP = 4096, 512
-#: What is shorter is not a secret but a piece of one; replacing it would tear other words apart.
+#: Shorter values are fragments rather than secrets; replacing them would mangle other words.
 _SHORTEST = 8
 
 

@@ -1,4 +1,4 @@
-"""A trace as others may see it: the same rows, with every text that could reveal something private redacted.
+"""A trace prepared for sharing: the same rows, with every string that could reveal something private redacted.
 
 Exports are made from it. Tables whose texts hold nothing to hide are read where they are; the others are written anew, to a
 private folder that goes when the trace is closed.
@@ -22,9 +22,9 @@ from warpsight.model.trace import StoredTrace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a text has at least that holds a path. Most texts hold neither that nor a secret, and looking is cheap.
+#: A string that contains a path contains at least this. Most strings hold neither a path nor a secret, and this check is cheap.
 _PATHS = r"[/\\]"
-#: What can be kept as recorded; `paths` stands for names of users and hosts as well.
+#: What can be kept as recorded; `paths` includes names of users and hosts.
 INCLUDABLE = ("paths", "arguments", "environment")
 
 
@@ -117,7 +117,7 @@ def _columns(table: str, data: pa.Table, redactor: Redactor) -> Iterator[tuple[s
 
 
 def _change(table: str, column: str, redactor: Redactor) -> Callable[[str], str | None] | None:
-    """The new values of a column that is not just any text."""
+    """The new values of a column that needs more than string redaction."""
     if table == "process" and column == "command":
         return redactor.command
     if table == "process" and column == "environment":

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from warpsight.model.schema import Table
 
 Column = NDArray[Any]
-#: Rows decoded at once, a row group. Larger batches cost more: their memory goes back to the system and is cleared anew.
+#: Rows decoded at once, a row group. Larger batches are slower: their memory goes back to the system and is cleared again.
 BATCH_ROWS = 1 << 18
-#: Code of a text that is not there.
+#: Code of a missing string.
 NO_TEXT = -1
 
 
@@ -97,7 +97,7 @@ def has(files: Sequence[str], table: Table, column: str, footer: Callable[[str],
         if statistics is None:
             if len(_values_of(file, table, column)):
                 return True
-        elif any(one.num_values for one in statistics):  # values beside the nulls
+        elif any(one.num_values for one in statistics):  # values other than nulls
             return True
     return False
 
@@ -111,7 +111,7 @@ def _values_of(file: str, table: Table, column: str) -> Column:
 
 
 def _statistics(metadata: pq.FileMetaData, column: str) -> list[Any] | None:
-    """What the footer says of a column in each row group, [] for a column that a part does not have, None where it is silent."""
+    """The footer's statistics of a column in each row group; [] for a missing column, None where the footer has none."""
     names = metadata.schema.names
     if column not in names:
         return []

@@ -1,4 +1,4 @@
-"""Finds what is wrong with a trace after a read error: impossible values."""
+"""Finds out what is wrong with a trace after a read error, by looking for impossible values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpsight.model.schema import LATER, TABLES, Table
 _REFERENCES = {"name_id": "name", "shape_id": "shape", "stack": "stack", "frame": "frame", "parent": "stack"}
 #: Times are ns since 1970, or since a machine's start: beyond this, sums overflow.
 _LATEST = 1 << 62
-#: Bytes of a trace that is not looked through: it would take longer than the answer did.
+#: Larger traces are not scanned: that would take longer than the answer did.
 _LARGEST = 1 << 28
 
 
@@ -63,7 +63,7 @@ def found(files: Mapping[str, Sequence[str]]) -> str:
 
 
 def _most(files: Mapping[str, Sequence[str]], table: str) -> int:
-    """The largest id that a table defines; -1 without any, the largest there is where ids are no numbers: told by themselves."""
+    """The largest id that a table defines; -1 if it is empty, the maximum if its ids are not numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -86,7 +86,7 @@ def _of_part(table: Table, part: str, highest: Mapping[str, int]) -> Iterator[st
                 yield f"has no column {column.name}"
             continue
         values, kind = data[column.name], schema.field(column.name).type
-        values.validate(full=True)  # text in UTF-8
+        values.validate(full=True)  # strings in UTF-8
         if pa.types.is_dictionary(values.type):
             continue
         if values.type != kind and not (pa.types.is_integer(values.type) and pa.types.is_integer(kind)):

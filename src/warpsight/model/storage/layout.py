@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def part_path(root: Path, table: str, process: int | None, part: int, piece: int = 0) -> Path:
-    """Path of one part; definition tables have no process level. `piece` splits what one round wrote."""
+    """Path of one part; definition tables have no process level. `piece` numbers the files of one write."""
     folder = root / f"table={table}"
     if process is not None:
         folder /= f"process={process}"

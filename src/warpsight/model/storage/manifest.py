@@ -30,7 +30,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "topology": ({"gpus": [{"uuid": str, "speed": (*_NUMBER, type(None))}]}, "topology"),
     "source": ((str, _SOURCE, [(str, _SOURCE)]), "description of files"),
 }
-#: Null where nobody knows.
+#: Null if unknown.
 _UNKNOWN = frozenset({"host", "clocks"})
 
 
@@ -128,7 +128,7 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def _finite(text: str) -> float | None:
-    """The number, or None for one that is too large: JSON has no infinity."""
+    """The number, or None if it is not finite: JSON has no infinity."""
     number = float(text)
     return number if math.isfinite(number) else None
 

@@ -17,7 +17,7 @@ from warpsight.model.storage.layout import part_number as part_number
 from warpsight.model.storage.layout import part_path as part_path
 from warpsight.model.storage.layout import parts as parts
 
-#: Rows of a row group: what a reader decodes at once, and the unit of its parallelism.
+#: Rows per row group: the unit of decoding and of parallelism for readers.
 ROW_GROUP_ROWS = 262_144
 #: zstd level 1: level 3 saves 2-4% of the bytes for twice the time (benchmarks/convert.py).
 COMPRESSION_LEVEL = 1
@@ -26,21 +26,21 @@ COMPRESSION_LEVEL = 1
 #: what readers group by name, shape and stack, and dictionary pages make that quicker; launches are joined by correlation.
 _PLAIN_IDS = {"launch": ("name_id", "shape_id", "stack"), "api": ("stack",)}
 
-#: Deltas of times are noise already: zstd takes 2% off them for a third of the time of writing and reading them.
+#: Deltas of times are already noise: zstd saves 2% of them at the price of a third of the time for writing and reading.
 _UNCOMPRESSED = ("start", "duration")
 
-#: Columns whose ranges readers prune row groups by, beside times and ids.
+#: Columns whose ranges readers use to skip row groups, besides times and ids.
 _STATISTICS = ("name_id", "device", "stream", "process", "thread")
 
 
 @lru_cache(maxsize=64)
 def _arrow_schema(table: Table) -> bytes:
-    """The schema as Arrow readers look for it: parts written from dictionaries read as text."""
+    """The schema as Arrow readers see it: parts written from dictionaries are read as strings."""
     return base64.b64encode(table.schema().serialize().to_pybytes())
 
 
 def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] = ()) -> None:
-    """Write one part, without the secrets in its texts, under a temporary name and rename it.
+    """Write one part with secrets removed, under a temporary name, then rename it.
 
     Files have mode 0600, folders 0700.
 
@@ -54,7 +54,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     temporary = path.with_name("." + path.name)
     data = _without_secrets(table, data)
     delta = [name for name in table.delta if name in data.column_names]
-    # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
+    # Parquet has no dictionary encoding for booleans, and floats gain nothing from one.
     direct = {*delta, *plain, *_PLAIN_IDS.get(table.name, ())}
     dictionary = [c.name for c in table.columns if c.name not in direct and c.type not in ("bool", "float64")]
     packed = [name for name in data.column_names if name not in _UNCOMPRESSED]

@@ -69,7 +69,7 @@ class TraceWriter:
                 self._write(table, None, rows)
 
     def names(self, texts: Iterable[str | None]) -> list[int | None]:
-        """Ids of many names; None stays None."""
+        """Ids of several names; None stays None."""
         return [None if text is None else self.definitions.name(text) for text in texts]
 
     def shape(self, **columns: object) -> int:
@@ -81,7 +81,7 @@ class TraceWriter:
         return self.definitions.shape([columns.get(c, "regular" if c == "launch_type" else 0) for c in known])
 
     def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
-        """Id of a stack, outermost frame first: texts or :data:`Frame` tuples."""
+        """Id of a stack, outermost frame first, given as strings or :data:`Frame` tuples."""
         full = [(f, None, None, None, "python", None) if isinstance(f, str) else f for f in frames]
         return self.definitions.stack_of(full, method) or None
 

@@ -34,7 +34,7 @@ _Handle = ctypes.c_void_p
 
 
 def _largest_change(queue: OpenclSession, kernels: list[_Handle], buffers: list[_Handle]) -> float:
-    """How far the last step moved the hottest change."""
+    """The largest change in the last step."""
     _, change, row_maximum = kernels
     now, following, difference, rows = buffers
     queue.set_arguments(change, now, following, difference)

@@ -52,12 +52,12 @@ class ArenaHeader:
         return self._number("state", "I")
 
     def set_control(self, bits: int) -> None:
-        """Ask the process to record, rest or stop."""
+        """Ask the process to record, pause or stop."""
         self._store("control", bits)
 
     @property
     def steps(self) -> int:
-        """Iterations that the program has ended."""
+        """Iterations that the program has completed."""
         return self._number("steps", "Q")
 
     def set_steps(self, first: int, last: int) -> None:
@@ -78,7 +78,7 @@ class ArenaHeader:
         return self._number("flush_request", "I") == self._number("flush_done", "I")
 
     def own_time(self) -> dict[str, tuple[int, int]]:
-        """For each of layout.OWN_SITES the stays of the recorder on the program's threads, and their time (ns)."""
+        """For each of layout.OWN_SITES, the number of recorder callbacks on the program's threads, and their time (ns)."""
         calls, times = (self._numbers(name) for name in ("own_calls", "own_ns"))
         return {site: (calls[i], times[i]) for i, site in enumerate(layout.OWN_SITES) if calls[i]}
 
@@ -101,7 +101,7 @@ class OwnRows:
     """Rows that the launcher itself adds to the trace; each thread has its own rings."""
 
     def __init__(self, arenas: Path | None = None) -> None:
-        """`arenas`: the folder in memory where the arena is a file, so that it outlives this process."""
+        """`arenas`: the folder in memory for the arena's file, so that it outlives this process."""
         self._library = _native.load()
         self.fd = int(self._library.ws_arena_create(os.fsencode(arenas) if arenas is not None else None))
         if self.fd < 0:
@@ -111,7 +111,7 @@ class OwnRows:
         header.close()
 
     def intern(self, text: str) -> int:
-        """The id of a string in this arena; 0 when it had to be dropped."""
+        """The id of a string in this arena; 0 if it had to be dropped."""
         data = text.encode("utf-8", "replace")
         return int(self._library.ws_intern(data, len(data)))
 
@@ -156,7 +156,7 @@ class Drainer:
         self._rotated = 0
 
     def poll(self, checkpoint: bool) -> int:
-        """One visit; blocks written, or -errno."""
+        """One visit; returns the number of blocks written, or -errno."""
         return int(self._library.ws_drain_poll(self._handle, int(checkpoint)))
 
     @property
@@ -176,11 +176,11 @@ class Drainer:
 
     @property
     def write_error(self) -> int:
-        """The errno of the last write that failed, 0 when none did."""
+        """The errno of the last failed write, 0 if none failed."""
         return self._statistic(5)
 
     def rotate(self) -> bool:
-        """Close the segments if they hold something new; returns whether they did."""
+        """Close the segments if they contain new data; returns whether they did."""
         written = self.blocks
         if written == self._rotated:
             return False
@@ -189,7 +189,7 @@ class Drainer:
         return True
 
     def close(self) -> int:
-        """Take the remaining rows, close the files; 0 or -errno. Nothing else may be called afterwards."""
+        """Take the remaining rows and close the files; 0 or -errno. No other method may be called afterwards."""
         handle, self._handle = self._handle, None
         return int(self._library.ws_drain_close(handle)) if handle else 0
 

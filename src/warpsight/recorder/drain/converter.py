@@ -1,4 +1,4 @@
-"""The converter process as the launcher sees it: a child at nice 19 that is asked and answers in JSON lines."""
+"""The converter process from the launcher's point of view: a child at nice 19 that answers requests in JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpsight.recorder.child import python_command
 from warpsight.recorder.signals import without_signals
 
 _NICE = 19
-#: Processes that are started after the first one; something that kills more of them kills all.
+#: Maximum replacement processes: if more of them are killed, something kills all of them.
 _REPLACEMENTS = 3
 
 
@@ -31,7 +31,7 @@ class ConverterProcess:
     """Requests one conversion at a time. A killed process is replaced by one that continues from the state on disk."""
 
     def __init__(self, folder: Path | None, *log: str) -> None:
-        """Start it; `log` is the file of the kernel log and its style of stacks, or nothing.
+        """Start it; `log` is the file of the kernel log and its style of stacks, or empty.
 
         Without a folder it only gets ready, until :meth:`open` names one.
         """
@@ -62,7 +62,7 @@ class ConverterProcess:
             self._reader.start()
 
     def _replace(self) -> bool:
-        """Start another process after one that was killed; False when too many were, or it reported an error."""
+        """Start another process after one was killed; False after too many, or if it reported an error."""
         with self._lock:
             if self.alive:
                 return True
@@ -92,7 +92,7 @@ class ConverterProcess:
         return self._asked == self._answered
 
     def open(self, folder: Path) -> None:
-        """Give a process started without a folder the folder to convert; it does not answer."""
+        """Tell a process started without a folder which folder to convert; it does not answer."""
         self._folder = folder
         self.hurry()
         with self._lock, contextlib.suppress(OSError, ValueError):
@@ -101,7 +101,7 @@ class ConverterProcess:
             self._process.stdin.flush()
 
     def convert(self) -> None:
-        """Request conversion of closed segments; if it is busy, as soon as it has answered."""
+        """Request conversion of closed segments; if the process is busy, once it has answered."""
         if not self.alive and not self._replace():
             return
         self._again = not self.idle
@@ -109,7 +109,7 @@ class ConverterProcess:
             self._ask({"do": "convert"})
 
     def hurry(self) -> None:
-        """Run at normal priority: raw data piles up, or somebody waits for the end."""
+        """Run at normal priority, because raw data is piling up or someone is waiting for the end."""
         for thread in _threads(self._process.pid):
             with contextlib.suppress(OSError):  # only root may
                 os.setpriority(os.PRIO_PROCESS, thread, 0)
@@ -117,7 +117,7 @@ class ConverterProcess:
     def finish(
         self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None = None
     ) -> dict[str, Any]:
-        """Request the trace and wait for it; `progress` gets every answer on the way. Returns the summary.
+        """Request the trace and wait for it; `progress` gets every answer meanwhile. Returns the summary.
 
         Raises:
             ConverterError: when it failed or died; the raw data is still there.
@@ -140,7 +140,7 @@ class ConverterProcess:
     def _finish(
         self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None
     ) -> dict[str, Any] | None:
-        """The summary; None when the process failed or was killed, and then it has ended."""
+        """The summary; None if the process failed or was killed, in which case it has exited."""
         self.hurry()
         self._again = False
         self._ask({"do": "finish", **request})
@@ -171,7 +171,7 @@ class ConverterProcess:
         return {"rows": content.get("rows", {}), "loss": content.get("loss", [])}
 
     def kill(self) -> None:
-        """End the process in the middle of its work, and start no other."""
+        """Kill the process in the middle of its work, and do not start another."""
         self._left = 0
         self._process.kill()
 
@@ -202,7 +202,7 @@ class ConverterProcess:
                 self._process.stdin.write(json.dumps(request) + "\n")
                 self._process.stdin.flush()
             except (OSError, ValueError):
-                self._answered = self._asked  # it is gone; the reader says how
+                self._answered = self._asked  # it has exited; the reader reports how
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The thread that serves recorded processes: takes their connections, drains their rings, notices their end."""
+"""The thread that serves recorded processes: accepts connections, drains rings, notices exits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from warpsight.recorder.drain.listener import Hello, Listener
 from warpsight.recorder.drain.target import AwaitedProcess, DrainTarget, Ending
 from warpsight.recorder.output import RAW
 
-#: Seconds between visits while rows come, and at most when none do.
+#: Seconds between visits while rows arrive, and the maximum while none do.
 BUSY_S, IDLE_S = 0.005, 0.020
 _CHECKPOINT_S = 1.0
 ROTATE_S = 2.0
 _ROTATE_BYTES = 64 << 20
-#: A connection that has not said hello after this long is closed.
+#: A connection without a hello message is closed after this long.
 _HELLO_S = 10.0
 
 
@@ -45,11 +45,11 @@ class _DataBound(Protocol):
 
 
 class DrainLoop:
-    """Owns all targets. Everything on them happens under `_lock`; the thread holds it during a visit only."""
+    """Owns all targets. Everything on them happens under `_lock`, which the thread holds only during a visit."""
 
     def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: _DataBound, control: int, *,
                  rotate_s: float = ROTATE_S) -> None:  # fmt: skip
-        """`bound` keeps the raw data small; `rotate_s`: seconds after which segments are closed."""
+        """`bound` limits the raw data; `rotate_s`: seconds after which segments are closed."""
         self._rotate_s = rotate_s
         self._folder = folder
         self._listener = sockets
@@ -104,14 +104,14 @@ class DrainLoop:
             return self._ended.wait_for(lambda: not self.connected, seconds)
 
     def set_control(self, bits: int) -> None:
-        """Tell all processes, including future ones, to record, rest or stop."""
+        """Tell all processes, including future ones, to record, pause or stop."""
         with self._lock:
             self._control = bits
             for target in self._targets:
                 target.header.set_control(bits)
 
     def set_control_of(self, pid: int, bits: int) -> bool:
-        """Ask one process; False when it is not connected."""
+        """Set one process's control word; False if it is not connected."""
         with self._lock:
             found = [target for target in self._targets if target.pid == pid]
             for target in found:
@@ -145,12 +145,12 @@ class DrainLoop:
             drainer.rotate()
 
     def forget_endings(self, kept: set[str]) -> None:
-        """Drop the ends of processes that left nothing else behind: a ring runs for weeks."""
+        """Drop the exits of processes that left nothing else behind, since a ring runs for weeks."""
         with self._lock:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
     def flush(self, seconds: float, *, forced: bool = False) -> None:
-        """Have the processes hand over complete records (all records if `forced`), as far as they do so in time."""
+        """Have the processes hand over complete records (all records if `forced`), waiting only a limited time."""
         for target in self.running:
             target.header.ask_flush(forced=forced)
         deadline = time.monotonic() + seconds
@@ -177,7 +177,7 @@ class DrainLoop:
             self.cpu_ns = time.thread_time_ns()
 
     def _sleep(self, seconds: float) -> None:
-        """Wait until the next visit is due, or somebody connects or ends."""
+        """Wait until the next visit is due, or until a process connects or exits."""
         with self._lock:
             descriptors = [self._listener.socket.fileno(), self._wake_read]
             descriptors += [c.fileno() for c, _ in self._strangers]
@@ -188,7 +188,7 @@ class DrainLoop:
             poll.register(descriptor, select.POLLIN)
         began = time.monotonic()
         if poll.poll(seconds * 1000):
-            # Something that stays readable (a zombie nobody waits for) must not make this a busy loop.
+            # A descriptor that stays readable (a zombie that nobody reaps) must not turn this into a busy loop.
             time.sleep(max(0.0, min(BUSY_S - (time.monotonic() - began), BUSY_S)) / 2)
 
     def _hear(self) -> None:
@@ -268,7 +268,7 @@ class DrainLoop:
             self._ended.notify_all()
 
     def _retire(self, target: DrainTarget, how: str) -> None:
-        """Take the last rows of a process and forget it."""
+        """Take the last rows of a process and drop it."""
         self._targets.remove(target)
         abrupt = target.header.state not in (layout.STATE_STOPPED, layout.STATE_EXITED)
         target.drainer.poll(True)

@@ -1,4 +1,4 @@
-"""The launcher's socket: where recorded processes come to hand over their arena (the handshake of `Target`)."""
+"""The launcher's socket, through which recorded processes hand over their arenas (the handshake of `Target`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
 _ASK = re.compile(rb"ask 1 (\{.*\})", re.DOTALL)
 _LONGEST_REQUEST = 4096
 _MOST_REFUSED = 100
-#: Processes between a launcher and a recorded one.
+#: Maximum processes between a launcher and a recorded one.
 _DEEPEST = 100
 _JOIN = re.compile(rb"join 1 (\d+)")
 
@@ -38,9 +38,9 @@ class Listener:
     def __init__(self) -> None:
         self.folder = Path(_private_folder())
         self.path = str(self.folder / "s")
-        #: Process and user ids of those who were turned away, as far as :meth:`accept` kept them.
+        #: Process and user ids of rejected peers, as far as :meth:`accept` kept them.
         self.refused: list[tuple[int, int]] = []
-        #: None where there is no such file system.
+        #: None if there is no such file system.
         self.arenas = arena_files.create()
         try:
             if self.arenas is not None:
@@ -61,7 +61,7 @@ class Listener:
         for _ in range(_MOST_REFUSED):  # who is refused may come again at once
             try:
                 connection, _ = self.socket.accept()
-            except OSError:  # nobody there, or too many open files: the peer waits and is taken later
+            except OSError:  # no peer, or too many open files: the peer waits and is accepted later
                 return None
             pid, uid = peer(connection)
             if uid in (os.getuid(), 0) or (os.geteuid() == 0 and _is_descendant(pid)):
@@ -90,12 +90,12 @@ class Hello:
 
     arena: str
     fd: int
-    #: JSON of somebody who wants something of the recording and is not a process of it.
+    #: JSON from a client that sends a request to the recording, not one of its processes.
     request: str = ""
 
 
 def hear(connection: socket.socket) -> Hello | None:
-    """The first message of a connection.
+    """Receive the first message of a connection.
 
     Raises:
         BlockingIOError: when it has not come yet.
@@ -124,7 +124,7 @@ def hear(connection: socket.socket) -> Hello | None:
 
 
 def _is_descendant(pid: int) -> bool:
-    """Whether a process was started by this one, or by one that was."""
+    """Whether a process is a descendant of this one."""
     for _ in range(_DEEPEST):
         if pid <= 1:
             return False
@@ -145,7 +145,7 @@ def peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def answer(connection: socket.socket, text: str) -> bool:
-    """Send one message; False when the other side is gone."""
+    """Send one message; False if the other side is gone."""
     try:
         connection.send(text.encode(errors="surrogateescape"), socket.MSG_NOSIGNAL)
     except OSError:

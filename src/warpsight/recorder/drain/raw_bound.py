@@ -1,4 +1,4 @@
-"""Keeping raw data bounded: when the converter lags it gets more of the machine, then draining waits and rings drop."""
+"""Keeps raw data bounded: if the converter lags, it first gets more of the machine, then draining waits and rings drop rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from warpsight.recorder.output import RAW
 
 _HURRY_BYTES = 512 << 20
 _MOST_BYTES = 1 << 30
-#: Draining goes on when raw data is back under this: waiting for a bit more avoids a stutter at the bound.
+#: Draining resumes when raw data falls below this: a small margin avoids stutter at the bound.
 _RESUME_BYTES = 768 << 20
-#: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not
-#: converted yet, until this much has been.
+#: Approximate Parquet bytes per byte of raw data, used by --max-size for data that is not converted yet, until this much has
+#: been.
 _COMPRESSION = 0.15
 _MEASURED_BYTES = 16 << 20
 
@@ -78,7 +78,7 @@ class RawBound:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files in a folder and below, as far as they can be seen."""
+    """Total size in bytes of all readable files in a folder and below."""
     total = 0
     try:
         with os.scandir(folder) as entries:

@@ -1,4 +1,4 @@
-"""One recorded process: its arena, its connection and its end."""
+"""One recorded process: its arena, its connection and its exit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from warpsight.capture.segments import layout
 from warpsight.recorder import output
 from warpsight.recorder.drain.arena import ArenaHeader, Drainer
 
-#: A connection closes a moment before its process becomes a zombie; after this long it was an exec instead.
+#: A connection closes a moment before its process becomes a zombie; after this long, it was an exec instead.
 _EXEC_AFTER_S = 0.3
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a process's recording ended, as the converter takes it."""
+    """How a process's recording ended, in the converter's form."""
 
     pid: int
     arena: str
     exit: str
     end: int
-    #: It ended without its exit handlers: killed, aborted, or by _exit.
+    #: It exited without its exit handlers: killed, aborted, or by _exit.
     abrupt: bool = False
 
     def to_json(self) -> dict[str, object]:
@@ -35,7 +35,7 @@ class Ending:
 
 
 class AwaitedProcess:
-    """A process to wait for: by descriptor if visible from here, else by its connection alone."""
+    """A process to wait for: through its descriptor if it is visible from here, otherwise only through its connection."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.connection: socket.socket | None = connection
@@ -44,19 +44,19 @@ class AwaitedProcess:
         self._ticks = output.process_ticks(pid)
 
     def descriptors(self) -> list[int]:
-        """The descriptor that becomes readable when something happens to the process."""
+        """The descriptor that becomes readable on any event of the process."""
         found = [self.connection.fileno()] if self.connection else []
         return [*found, self.pidfd] if self.pidfd >= 0 else found
 
     @property
     def dead(self) -> bool:
-        """Whether the process has ended; unknown when it is not visible from here."""
+        """Whether the process has exited; unknown if it is not visible from here."""
         if self.pidfd >= 0:
             return bool(select.select([self.pidfd], [], [], 0)[0])
         return bool(self._ticks) and output.process_ticks(self.pid) != self._ticks
 
     def hung_up(self) -> bool:
-        """Whether the connection has been closed by the other side; then it is closed here too."""
+        """Whether the other side has closed the connection; it is then closed here too."""
         if self.connection is None:
             return True
         try:
@@ -107,7 +107,7 @@ class DrainTarget(AwaitedProcess):
         self._without_connection = False
 
     def ended(self) -> str | None:
-        """How the recording of this process ended; None while it goes on."""
+        """How the recording of this process ended; None while it continues."""
         if self.dead:
             return _exit_of_zombie(self.pid)
         if not self.hung_up():
@@ -144,7 +144,7 @@ class DrainTarget(AwaitedProcess):
 
 
 def _exit_of_zombie(pid: int) -> str:
-    """`exit N` or `signal N` of a process that has ended and was not waited for yet, else `unknown`."""
+    """`exit N` or `signal N` of a process that has exited but not been reaped, otherwise `unknown`."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -157,14 +157,14 @@ def exit_text(status: int) -> str:
     return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
 
-#: How programs are ended on purpose.
+#: Signals used to end programs on purpose.
 _ENDING = {
     f"signal {number.value}" for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 }
 
 
 def crashed(text: str) -> bool:
-    """Whether an :func:`exit_text` describes a crash: a signal that is not sent to end a program."""
+    """Whether an :func:`exit_text` describes a crash: a signal that is not normally used to end a program."""
     return text.startswith("signal") and text not in _ENDING
 
 

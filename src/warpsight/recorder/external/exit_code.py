@@ -1,4 +1,4 @@
-"""Runs a program and writes its exit code to a file, for recorders that end with a code of their own.
+"""Runs a program and writes its exit code to a file, for recorders with exit codes of their own.
 
     python exit_code.py FILE CMD [ARGS]…
 
@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-if __name__ == "__main__":  # this folder is no place for other modules to come from
+if __name__ == "__main__":  # other modules must not be imported from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from warpsight.recorder.signals import run_to_end
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command to its end; its exit code, 128 + signal, 127 or 126, which is written to the file too."""
+    """Run the command; its exit code, 128 + signal, 127 or 126 is returned and written to the file."""
     file, command = Path(argv[0]), list(argv[1:])
     try:
         code = run_to_end(command)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Finished:
-    """A program that ran: its exit code, and the trace or why there is none.
+    """A finished program: its exit code, and its trace or the reason why there is none.
 
     `kept` is where the recorder's own files are, None when they are gone.
     """
@@ -66,7 +66,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
     imported, problem = None, ""
     try:
         imported, problem = _import(backend, folder, path, code, force)
-    finally:  # whatever ends us: what was recorded stays until it is a trace
+    finally:  # whatever ends this process, the recorded data stays until it has become a trace
         kept = _kept(folder, path, name) if keep or imported is None else None
         if kept is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -74,7 +74,7 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: ToolRe
 
 
 def _kept(folder: Path, path: Path, name: str) -> Path | None:
-    """Move the recorder's files beside the trace, under a name that is free, or None."""
+    """Move the recorder's files next to the trace, under an unused name; None if there are no files."""
     if not any(folder.iterdir()):
         folder.rmdir()
         return None
@@ -106,7 +106,7 @@ def _run(
 
 
 def _check(program: Sequence[str]) -> None:
-    """Refuse programs that a shell would refuse, before the recorder runs.
+    """Refuse programs that a shell would refuse, before starting the recorder.
 
     Raises:
         StartError: with the shell's code, 127 or 126.
@@ -121,7 +121,7 @@ def _check(program: Sequence[str]) -> None:
 
 
 def _wait_for(command: Sequence[str]) -> int:
-    """Run the recorder to its end; its exit code. Signals go to it: it ends the program and keeps its data."""
+    """Run the recorder to its end; returns its exit code. Signals are passed to it: it ends the program and keeps its data."""
     from warpsight.recorder.launch import start_error
 
     try:
@@ -133,7 +133,7 @@ def _wait_for(command: Sequence[str]) -> int:
 def _import(
     backend: Backend, folder: Path, path: Path, code: int, force: bool
 ) -> tuple[Imported | None, str]:
-    """The trace, or why there is none: the program's exit code must not be lost for it."""
+    """The trace, or the reason why there is none; an import error must not hide the program's exit code."""
     from warpsight.formats.importing import import_files
 
     tool = tools.of(backend)

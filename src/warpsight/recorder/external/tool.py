@@ -1,4 +1,4 @@
-"""A vendor's recorder: where it is, how it is run, and which files it writes."""
+"""A vendor's recorder: its location, its command line, and the files it writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpsight.machine.backends.backend import Backend
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """The user's request to the recorder. Seconds; 0 is not given."""
+    """The user's request to the recorder. Times in seconds; 0 means not given."""
 
     duration: float = 0.0
     delay: float = 0.0
@@ -21,7 +21,7 @@ class ToolRequest:
     template: str = ""
     #: The process to record instead of a program; 0 for a program.
     pid: int = 0
-    #: The user's own arguments for the recorder, which are behind ours.
+    #: The user's own arguments for the recorder, which follow ours.
     arguments: tuple[str, ...] = ()
 
 
@@ -33,14 +33,14 @@ class Tool:
     `outputs(folder)` are the files to import, of the newest run only.
     """
 
-    #: What to do when the recorder is not there.
+    #: What to do if the recorder is not installed.
     advice: str
     find: Callable[[], list[str] | None]
     arguments: Callable[[ToolRequest, Path, Sequence[str]], list[str]]
     outputs: Callable[[Path], list[Path]]
-    #: The reader of what it leaves.
+    #: The reader of its output.
     form: str
-    #: The recorder may end with an exit code of its own: the program leaves its own in a file.
+    #: The recorder may exit with a code of its own, so the program's is left in a file.
     hides_exit_code: bool = False
     #: The program's exit code as the recording has it, for recorders that launch it themselves.
     exit_code: Callable[[Path], int | None] | None = None
@@ -55,7 +55,7 @@ def of(backend: Backend) -> Tool:
 
 
 def on_path(program: str, *folders: str | None) -> list[str] | None:
-    """The command that runs a program: on PATH, or in one of these folders."""
+    """The command that runs a program, found on PATH or in one of these folders."""
     found = shutil.which(program)
     for folder in folders:
         if found is None and folder:
@@ -71,5 +71,5 @@ def below(variable: str, *parts: str) -> str | None:
 
 
 def given(arguments: Sequence[str], *flags: str) -> bool:
-    """Whether the user gave one of these flags, with its value attached or following."""
+    """Whether the user gave one of these flags, with its value attached or as the next argument."""
     return any(one == flag or one.startswith(flag + "=") for one in arguments for flag in flags)

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _python(pids: list[int]) -> tuple[dict[int, str], dict[Any, Any]]:
-    """Why a process has no Python stacks, and the stacks there are."""
+    """The Python stacks of a process, and the reason if some are missing."""
     try:
         python = PythonStacks()
         return {pid: python.sample(pid) for pid in pids}, python.stacks()
@@ -49,7 +49,7 @@ def _process(pid: int, no_python: str, frames: dict[Any, Any]) -> dict[str, Any]
 
 
 def _shown(frame: dict[str, Any]) -> dict[str, Any]:
-    """A frame without secrets: a path may hold some."""
+    """A frame with secrets removed, since paths may contain some."""
     return {
         key: secrets.secretless(value) if isinstance(value, str) else value for key, value in frame.items()
     }

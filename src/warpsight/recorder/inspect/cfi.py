@@ -1,4 +1,4 @@
-"""Call frame information: where the caller of a piece of code is, and its registers.
+"""Call frame information: locates the caller of a piece of code, and its registers.
 
 pyelftools reads what .eh_frame says of one function and the DWARF expressions in it; what is here picks the row of a
 place in the code and computes expressions, as the DWARF standard (version 4, sections 2.5 and 6.4) describes them.
@@ -18,14 +18,14 @@ from elftools.dwarf.constants import DW_CFA
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.structs import DWARFStructs
 
-#: Reads so many bytes of the process at an address; None when they are not there.
+#: Reads this many bytes of the process at an address; None if they are not mapped.
 Memory = Callable[[int, int], "bytes | None"]
 #: Bytes of a DWARF expression, as pyelftools gives them.
 Expression = Sequence[int]
 _MASK = (1 << 64) - 1
 _STRUCTS = DWARFStructs(little_endian=True, dwarf_format=32, address_size=8)
 _EXPRESSIONS = DWARFExprParser(_STRUCTS)
-#: What pyelftools raises for bytes that are not what they should be.
+#: Exceptions of pyelftools for malformed data.
 _DAMAGE = (
     DWARFError,
     ELFParseError,
@@ -53,7 +53,7 @@ class UnwindRow:
 
 
 def row_at(cie: bytes, fde: bytes, address: int, pc: int) -> UnwindRow:
-    """The row that holds at `pc`, of the entries of .eh_frame that describe one function.
+    """The row in effect at `pc`, from the entries of .eh_frame that describe one function.
 
     Args:
         cie: what several functions share, with its length.
@@ -87,7 +87,7 @@ def row_at(cie: bytes, fde: bytes, address: int, pc: int) -> UnwindRow:
 
 
 def _decodable(program: list[CallFrameInstruction], scale: int) -> Iterator[CallFrameInstruction]:
-    """What pyelftools 0.33 decodes as the standard says: it knows no size of arguments, and scales one rule wrongly."""
+    """Whether pyelftools 0.33 decodes this correctly: it ignores the size of arguments, and scales one rule wrongly."""
     for one in program:
         if one.opcode == DW_CFA.def_cfa_sf:
             yield CallFrameInstruction(DW_CFA.def_cfa, [one.args[0], one.args[1] * scale])

@@ -1,4 +1,4 @@
-"""Inspects other processes from a helper process: its failure does not harm this one, and its time is bounded."""
+"""Inspects other processes from a helper process, so that a failure does not harm this one, and its time is bounded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WAITS = ("Synchronize", "cuMemcpy", "cudaMemcpy", "cuMemset", "cudaMemset", "cuE
          "cudaFree", "cuStreamWait", "clFinish", "clWaitForEvents", "clEnqueueReadBuffer", "clEnqueueMapBuffer")  # fmt: skip
 #: Libraries whose code a thread that waits for the device is in, named or not.
 _DRIVERS = ("libcuda.so", "libcudart.so", "libnvidia-ptxjit", "libOpenCL.so")
-#: Frames of the C library or the kernel's entry that may be above the driver's.
+#: Maximum frames of the C library or the kernel's entry above the driver's.
 _DEEPEST = 6
-#: Threads of the driver and of ours, which always wait for something.
+#: Threads of the driver and of ours, which are always waiting.
 _SERVANTS = ("cuda-EvtHandlr", "warpsight", "cuda0", "cudaEvt", "nv_")
 
 
@@ -93,7 +93,7 @@ def _environment() -> dict[str, str]:
 
 
 def descendants(root: int, proc: Path = Path("/proc")) -> list[int]:
-    """A process and everything below it, as far as it can be seen."""
+    """A process and all its visible descendants."""
     found, todo = [], [root]
     while todo:
         pid = todo.pop()

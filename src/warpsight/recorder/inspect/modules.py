@@ -86,14 +86,14 @@ class ElfImage:
                 self._frames = (address, in_file)
 
     def address_of(self, offset: int) -> int:
-        """The virtual address that a place in the file is loaded at."""
+        """The virtual address at which a position in the file is loaded."""
         for start, address, size in self._loads:
             if start <= offset < start + size + 4096:
                 return offset - start + address
         return offset
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes at a virtual address, as far as the file holds them."""
+        """Bytes at a virtual address, up to the end of the file's data."""
         for start, base, length in self._loads:
             if base <= address < base + length:
                 at = start + address - base
@@ -102,7 +102,7 @@ class ElfImage:
 
     @cached_property
     def _functions(self) -> tuple[npt.NDArray[Any], list[tuple[npt.NDArray[Any], bytes]]]:
-        """Functions sorted by address: (value, size, table, name offset), and the tables' texts."""
+        """Functions sorted by address, as (value, size, table, name offset), and the string tables."""
         rows, texts = [], []
         for number in range(self._sections):
             at = self._sections_at + number * 64
@@ -123,7 +123,7 @@ class ElfImage:
         return joined[np.argsort(joined[:, 0], kind="stable")], texts
 
     def function_at(self, address: int) -> str:
-        """Name of the function that contains a virtual address; empty when the file does not say."""
+        """Name of the function that contains a virtual address; empty if the file does not have it."""
         rows, texts = self._functions
         last = int(np.searchsorted(rows[:, 0], address, side="right")) - 1
         for at in range(last, max(last - 8, -1), -1):
@@ -150,7 +150,7 @@ class ElfImage:
         return pairs[0::2].tolist(), pairs[1::2].tolist()
 
     def row_at(self, pc: int) -> cfi.UnwindRow:
-        """How to find the caller at a virtual address of the file.
+        """The unwinding rule for a virtual address of the file.
 
         Raises:
             CfiError: when the file does not say.

@@ -23,7 +23,7 @@ _WALL = 0x40000000
 _STOP_S = 0.3
 _STACK_BYTES = 256 * 1024
 _MOST_FRAMES = 128
-#: DWARF numbers of the registers of user_regs_struct (sys/user.h), in its order; -1 has none.
+#: DWARF numbers of the registers in user_regs_struct (sys/user.h), in its order; -1: no number.
 _ORDER = (15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, -1, 16, -1, -1, 7)
 _RBP, _RSP, _RIP = 6, 7, 16
 
@@ -47,7 +47,7 @@ class _Copied:
 
 
 class NotTraceable(Exception):
-    """The thread cannot be stopped; the text says why."""
+    """The thread cannot be stopped; the message gives the reason."""
 
 
 class Unwinder:
@@ -154,7 +154,7 @@ class Unwinder:
 def _by_frame_pointer(
     registers: dict[int, int], copied: _Copied, memory: cfi.Memory
 ) -> dict[int, int] | None:
-    """The caller by the chain of frame pointers, for code without frame information."""
+    """The caller according to the chain of frame pointers, for code without frame information."""
     base = registers[_RBP]
     if not copied.stack_at <= base < copied.stack_at + len(copied.stack) - 16 or base < registers[_RSP]:
         return None
@@ -165,7 +165,7 @@ def _by_frame_pointer(
 
 
 def _copy_thread(pid: int, thread: int) -> _Copied:
-    """Stop a thread, copy its registers and the top of its stack, let it go on.
+    """Stop a thread, copy its registers and the top of its stack, and resume it.
 
     Raises:
         NotTraceable: when that is not possible.

@@ -31,7 +31,7 @@ class PythonStacks:
         self._opened: list[Any] = []
 
     def sample(self, pid: int) -> str:
-        """Take one sample of every thread; returns the reason if there is none."""
+        """Take one sample of every thread; on failure, returns the reason."""
         handle = self._library.ws_sampler_open(pid)
         if not handle:
             return "no readable Python interpreter"

@@ -1,1 +1,1 @@
-"""A recording while it runs, read from its segments."""
+"""A recording in progress, read from its segments."""

@@ -1,4 +1,4 @@
-"""A running recording as it is now, read from the segments that its drainer writes: for `top`.
+"""The current state of a running recording, read from the segments that its drainer writes: for `top`.
 
 Nothing is asked of the recording and nothing is changed: segment files are append-only, and those the converter has taken
 are gone, so each look reads what is new in what is still there. Rows arrive a moment after they happened (the GPU's own
@@ -31,19 +31,19 @@ from warpsight.recorder.live import stacks as live_stacks
 from warpsight.recorder.live.stacks import LiveStacks, TopStack
 
 Array = npt.NDArray[Any]
-#: Kinds of rows that are looked at, beside texts.
+#: Kinds of rows that are read, besides strings.
 _WORK = ("Kernel", "Memcpy", "Memset")
 _TIMED = (*_WORK, "Api", "CopyCall", "Sample")
 _KINDS = (*_TIMED, "Counter", "Loss", "Device", "Process", "Frame", "Stack")
 _WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
-#: ns by which the window ends before now: rows of the GPU come in up to this late.
+#: How far the window ends before now, in ns: GPU rows arrive up to this late.
 LAG_NS = 600_000_000
-#: A recording that is asked where it writes answers within so long.
+#: Timeout for the answer of a recording that is asked for its output folder.
 _ANSWER_S = 10.0
 #: Api.flags and Loss.severity.
 _LAUNCH, _LOST = 1, 2
 _NO_TIME = np.uint64(2**64 - 1)
-#: Calls that are remembered for the work they asked for, which may run long after them; a launch takes some 3 µs.
+#: Maximum calls remembered for the work they requested, which may run much later; a launch takes some 3 µs.
 _CALLS = 2_000_000
 
 
@@ -113,7 +113,7 @@ class Snapshot:
 
 
 def find(what: str | None) -> Path:
-    """The recording at a folder, of a process or its launcher, or the newest running one here.
+    """The recording in a folder, of a process or its launcher, or the newest one running on this machine.
 
     Raises:
         UsageError: when it does not exist.
@@ -144,7 +144,7 @@ def find(what: str | None) -> Path:
 
 
 def _launcher(pid: int) -> str:
-    """The socket of the recording of a process, which it was started in or attached to."""
+    """The socket of a process's recording, whether it was started in it or attached to it."""
     if attach.door(pid) is not None and not search.environment(pid).get(SOCKET):
         return attach.launcher_of(pid)
     return search.socket_of_process(pid)
@@ -152,7 +152,7 @@ def _launcher(pid: int) -> str:
 
 @dataclass
 class _Arena:
-    """One process: its texts and what was read of its files (segment's name without `.open` → slots)."""
+    """One process: its strings, and how far its files have been read (segment's name without `.open` → slots)."""
 
     texts: dict[int, str] = field(default_factory=dict)
     blocks: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))
@@ -166,7 +166,7 @@ class Live:
     """Follows one recording; call :meth:`look` as often as you like."""
 
     def __init__(self, folder: Path, window_s: float = 5.0) -> None:
-        """`window_s`: how far back a snapshot looks."""
+        """`window_s`: the length of time that a snapshot covers."""
         self.folder = folder
         self._window = int(window_s * 1e9)
         self._arenas: dict[str, _Arena] = {}
@@ -244,7 +244,7 @@ class Live:
             self._keep(kind, batch, list(self._arenas).index(name))
 
     def _keep(self, kind: str, batch: Batch, arena: int) -> None:
-        """The columns of timed rows. `key` joins work with its call; a sample's `name` is whether its thread waited."""
+        """The columns of timed rows. `key` joins work with its call; for a sample, `name` is whether its thread waited."""
         rows = batch.rows
         names = dict.fromkeys(("start", "end", "device", "name", "bytes", "stack"))
         columns: dict[str, Array] = {
@@ -303,7 +303,7 @@ class Live:
         )  # fmt: skip
 
     def _busy(self, begin: int, end: int) -> dict[str, float]:
-        """Union of the work of each device; processes of one host count their devices alike."""
+        """Union of the work of each device; processes of one host number their devices alike."""
         start, stop, device = (
             np.concatenate([self._column(k, c) for k in _WORK]) for c in ("start", "end", "device")
         )

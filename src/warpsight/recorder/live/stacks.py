@@ -74,7 +74,7 @@ def joined(keys: Array, call_keys: Array, call_stacks: Array) -> Array:
 
 
 def grouped(columns: Sequence[Array], weight: Array) -> list[tuple[tuple[int, ...], int]]:
-    """The sum of the weights of rows that are equal in all columns."""
+    """The sum of the weights of rows with equal values in all columns."""
     keys, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
     np.add.at(sums, place.reshape(-1), weight)

@@ -57,7 +57,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
-    """The table of a file; None when the file has none."""
+    """The file's table; None if it has none."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:

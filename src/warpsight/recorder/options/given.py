@@ -35,7 +35,7 @@ class Given:
         return {name: value for name, value in self.values.items() if options.BY_NAME[name].scope in scopes}
 
     def by_hand(self, name: str) -> bool:
-        """Whether an option was given to this command alone, not by variables that others inherit or a file."""
+        """Whether an option was given to this command itself, not through inherited variables or a file."""
         return self.sources.get(name) == COMMAND_LINE
 
     def without(self, names: Iterable[str]) -> Given:
@@ -81,7 +81,7 @@ def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[
 
 
 def _of_command_line(option: Option, value: bool | str | Sequence[str]) -> object:
-    """A value as the parser hands it over: a switch, a text, or several texts.
+    """A value as the parser passes it: a switch, a string, or several strings.
 
     Raises:
         UsageError: naming the option and what it takes.
@@ -103,5 +103,5 @@ def _sourced(read: Callable[[Option, Any], object], option: Option, value: objec
 
 
 def _is_idle(option: Option, source: str, given: Given) -> bool:
-    """Whether a value is a default for recordings of another kind: triggers in a variable, and no ring."""
+    """Whether a value is a default for another kind of recording: triggers in a variable without a ring."""
     return bool(option.needs) and source != COMMAND_LINE and not given.get(option.needs)

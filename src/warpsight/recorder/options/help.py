@@ -14,12 +14,12 @@ def text(option: Option) -> str:
 
 
 def marked(option: Option) -> str:
-    """The same with a mark in place of names, which take time to find."""
+    """The same with placeholders for names that take time to find."""
     return f"{option.help.removesuffix('.')} {{{option.name}}}." if option.listed else option.help
 
 
 def filled(marked: str) -> str:
-    """A text with names in place of its marks."""
+    """A string with its placeholders filled in."""
     for option in options.OPTIONS:
         if option.listed and (mark := f"{{{option.name}}}") in marked:
             marked = marked.replace(mark, f"({', '.join(_listed(option))})")
@@ -32,7 +32,7 @@ def metavar(option: Option) -> str:
 
 
 def default(option: Option) -> str:
-    """The default as text; "" where there is none to show."""
+    """The default as a string; "" if there is none to show."""
     if option.shown:
         return option.shown.strip("-")
     if option.type == options.SWITCH or option.default in (None, "", ()):
@@ -41,7 +41,7 @@ def default(option: Option) -> str:
 
 
 def notes(option: Option) -> str:
-    """The default, and a variable with another name than the option, as the help shows them: `[default: python]`."""
+    """The default, and a variable whose name differs from the option's, as shown in the help: `[default: python]`."""
     usual = "WARPSIGHT_" + option.flag.removeprefix("--").replace("-", "_").upper()
     parts = [f"env var: {option.environment}"] if option.environment not in ("", usual) else []
     parts += [f"default: {shown}"] if (shown := default(option)) else []

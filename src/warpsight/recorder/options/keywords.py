@@ -46,7 +46,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _described(text: str, rows: tuple[Option, ...]) -> str:
-    """The docstring with a line for each option in place of the one about all of them."""
+    """The docstring with a line per option in place of the one about all of them."""
     lines = []
     for line in text.splitlines():
         if line.startswith(_MARK):

@@ -1,4 +1,4 @@
-"""What options left out of a recording on purpose, or could not have, in words, so that the trace explains its gaps."""
+"""What options left out of a recording, or could not record, in words, so that the trace explains its gaps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def left_out(settings: Settings, began: int, ended: int, full: int | None) -> li
 
 
 def of_cuda_alone(settings: Settings) -> str:
-    """What was asked that only CUDA's recorder has, for a program that turns out to use OpenCL alone; "" for nothing."""
+    """The requested features that only CUDA's recorder has, for a program that turns out to use only OpenCL; "" if none."""
     asked = [
         option.flag
         for option in table.of_scope(table.RECORDING)

@@ -21,7 +21,7 @@ class Settings(RecordingValues):
     """The options of a recording that depend on each other."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no part of the recorder would understand, or that contradict each other.
+        """Refuse values that the recorder cannot use, or that contradict each other.
 
         Raises:
             UsageError: naming the option and what it takes.
@@ -43,7 +43,7 @@ class Settings(RecordingValues):
         self._check_counters()
 
     def _check_counters(self) -> None:
-        """Refuse what CUPTI cannot count at the same time."""
+        """Refuse combinations that CUPTI cannot count at the same time."""
         if not self.metrics and (self.metrics_every or self.metrics_per != "kernel" or self.metrics_passes):
             raise UsageError(
                 "--metrics-per, --metrics-every and --metrics-passes are for metrics: give --metrics NAMES too"
@@ -85,7 +85,7 @@ class Settings(RecordingValues):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings from keyword arguments, as `ws.record` takes them.
+        """Settings from keyword arguments, as accepted by `ws.record`.
 
         Raises:
             UsageError: for an option that does not exist, or a value it does not take.
@@ -93,7 +93,7 @@ class Settings(RecordingValues):
         return cls(**keyword_values(given, options.RECORDING))
 
     def variables(self) -> dict[str, str]:
-        """The variable of every option that a recorded process reads; an empty one counts as absent."""
+        """The variable of every option read by a recorded process; an empty one counts as absent."""
         out = {option.environment: self._sent(option) for option in _ROWS if option.reader in (PROCESS, BOTH)}
         out["WARPSIGHT_RING"] = "1" if self.ring else ""
         return out
@@ -109,7 +109,7 @@ class Settings(RecordingValues):
         return str(value)
 
     def launcher_variables(self) -> dict[str, str]:
-        """Variables of options that the launcher alone acts on, where they are not the default: for `--print-env`."""
+        """Variables of options used only by the launcher that differ from the default: for `--print-env`."""
         if not self.kernel_log:
             return {}
         return {"WARPSIGHT_KERNEL_LOG": self.kernel_log, "WARPSIGHT_LOG_STACKS": self.log_stacks}
@@ -131,7 +131,7 @@ def keyword_values(given: Mapping[str, Any], *scopes: str) -> dict[str, Any]:
 
 
 def acts_on(backend: str, option: Option) -> bool:
-    """Whether the recorder that `--backend` chooses acts on an option."""
+    """Whether the recorder chosen by `--backend` supports an option."""
     if backend == "auto" or not option.backends or backend in option.backends:
         return True
     from warpsight.machine.backends import registry

@@ -1,6 +1,6 @@
 """Every option of a recording, one row each.
 
-What names an option anywhere else is made from this table:
+Everything else that names an option is derived from this table:
 
 * the command line of `record` (:mod:`warpsight.ui.cli.record.recording`),
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
@@ -8,7 +8,7 @@ What names an option anywhere else is made from this table:
 * keys of a configuration file (:mod:`warpsight.recorder.options.config_file`),
 * the page `docs/reference/options.md`.
 
-Nothing but the standard library is imported: the build reads this file too.
+This module imports only the standard library, because the build reads it too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAUNCHER, PROCESS, BOTH = "launcher", "recorded process", "both"
 RECORDING, VENDOR, COMMAND, VARIABLE = "recording", "vendor", "command", "variable"
 
 STACKS = ("python", "native", "both", "off")
-#: What `--trace` can name: device records that a recorder selects by them, then rows that are there in any case.
+#: Values of `--trace`: first device records that a recorder selects by them, then rows that are always recorded.
 KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit",
          "device_graph", "external", "build",
          "flow", "openmp", "openacc", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op",
@@ -56,9 +56,9 @@ class Option:
     help: str
     group: str = WHAT
     scope: str = RECORDING
-    #: As spelled on the command line; none: `--name`.
+    #: Spelling on the command line; if empty, `--name`.
     flags: tuple[str, ...] = ()
-    #: The variable that sets it; none: `WARPSIGHT_NAME`; "-": no variable and no key in a configuration file.
+    #: The variable that sets it; if empty, `WARPSIGHT_NAME`; "-": no variable and no key in a configuration file.
     variable: str = ""
     choices: tuple[str, ...] = ()
     #: Words that stand for a number.
@@ -66,11 +66,11 @@ class Option:
     #: The least and the greatest value.
     bounds: tuple[float, float] | None = None
     metavar: str = ""
-    #: How the help shows the default; none: as it is.
+    #: How the help shows the default; if empty, unchanged.
     shown: str = ""
-    #: Characters that separate several texts in one.
+    #: Characters that separate several values in one string.
     separators: str = ","
-    #: Python type of the keyword where it takes more than its type says.
+    #: Python type of the keyword, if it accepts more than its type says.
     python: str = ""
     reader: str = LAUNCHER
     #: The core's backends whose recorders act on it; empty: all backends.

@@ -1,4 +1,4 @@
-"""Values of options: read from texts (command line, environment), from Python or a configuration file, and checked."""
+"""Option values: parsed from strings (command line, environment), Python or a configuration file, and checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRUE, _FALSE = ("1", "on", "true", "yes", "t", "y"), ("0", "off", "false", "no"
 
 
 def of_text(option: Option, text: str) -> Any:
-    """A value as the command line or a variable spells it.
+    """Parse a value from the command line or an environment variable.
 
     Raises:
         UsageError: naming the option and what it takes.
@@ -33,7 +33,7 @@ def of_text(option: Option, text: str) -> Any:
 
 
 def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
-    """The value of an option that may be given several times.
+    """The value of an option that may be repeated.
 
     Raises:
         UsageError: naming the option and what it takes.
@@ -43,7 +43,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def of_value(option: Option, value: object) -> object:
-    """A value given in Python or in a configuration file. A list may be one text; a text is not a number.
+    """Check a value given in Python or in a configuration file. A list may be a string; a number may not.
 
     Raises:
         UsageError: naming the option and what it takes.
@@ -62,7 +62,7 @@ def of_value(option: Option, value: object) -> object:
 
 
 def checked(option: Option, value: object) -> Any:
-    """The same value, when the option takes it; `api` as the recorders read it.
+    """The value, if the option accepts it; `api` in the form that recorders read.
 
     Raises:
         UsageError: naming the option, what it takes, and what may have been meant.
@@ -86,14 +86,14 @@ def checked(option: Option, value: object) -> Any:
 
 
 def split(option: Option, text: str) -> tuple[str, ...]:
-    """The texts in one text."""
+    """Split one string into several."""
     for separator in option.separators:
         text = text.replace(separator, "\n")
     return tuple(part.strip() for part in text.split("\n") if part.strip())
 
 
 def spelled(option: Option, value: Any) -> list[str]:
-    """A value as arguments of the command line."""
+    """A value as command-line arguments."""
     if option.type == options.SWITCH:
         return [option.flag if value else option.flag.replace("--", "--no-", 1)]
     if option.type == options.TEXTS:
@@ -107,7 +107,7 @@ def number(value: float) -> str:
 
 
 def _number(option: Option, text: str) -> object:
-    """A number, or the text itself, which is then refused as any other value."""
+    """A number, or the unchanged string, which is then refused like any other invalid value."""
     word = dict(option.words).get(text.strip().lower())
     if word is not None:
         return word
@@ -139,7 +139,7 @@ def _check_texts(option: Option, value: object) -> None:
 
 
 def _text(option: Option, value: object) -> object:
-    """A text where Python may give more: a rate as a number, names as a list, a file as a path."""
+    """A string in place of what Python accepts: a rate as a number, names as a list, a file as a path."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value):
@@ -164,7 +164,7 @@ def _check_backend(value: str) -> str:
 
 
 def _check_api(value: str) -> str:
-    """Refuse names that are not functions, and write the others as the recorders read them."""
+    """Refuse names that are not functions, and convert the others to the recorders' form."""
     from warpsight.capture.functions import patterns
 
     for pattern in patterns.unknown(value):
@@ -212,7 +212,7 @@ def _check_export(value: str) -> str:
     return value
 
 
-#: What is more than a type and bounds.
+#: Checks beyond type and bounds.
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "api": _check_api,
     "backend": _check_backend,

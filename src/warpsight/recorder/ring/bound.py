@@ -1,4 +1,4 @@
-"""`--ring 30s`, `--ring 500MB`, `--ring 30s,500MB`: how much of the past is kept."""
+"""`--ring 30s`, `--ring 500MB`, `--ring 30s,500MB`: how much history to keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definition segments of a ring, merged: they outlive the events that refer to them and must not grow for ever.
+"""Definition segments of a ring, merged: they outlive the events that refer to them but must not grow without bound.
 
 A definition file holds blocks of which most were written again later, with more rows, while they were open: only the
 longest version of each counts. Texts of events that came once (ids from :data:`ONCE` on, see native/ring/intern.cpp)
@@ -75,7 +75,7 @@ def merge(files: list[Path], *, drop_once: bool) -> None:
 
 
 def _without_once(payload: bytes) -> bytes:
-    """Rows of kind String without those that were written for one event."""
+    """Rows of kind String, without those written for a single event."""
     out, offset = bytearray(), 0
     while offset + _STRING.size <= len(payload):
         number, length = _FIXED.unpack_from(payload, offset)

@@ -1,4 +1,4 @@
-"""NCCL timeouts as PyTorch reports them: its watchdog writes a file per rank when a collective does not end in time."""
+"""NCCL timeouts reported by PyTorch, whose watchdog writes a file per rank when a collective does not end in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVENTS = "2000"
 
 
 class NcclDumps:
-    """Asks PyTorch to write into a folder, and looks for the files. The user's own variables win."""
+    """Asks PyTorch to write into a folder, and looks for the files. Values set by the user take precedence."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class NcclDumps:
         return out
 
     def look(self) -> list[str]:
-        """A reason for each file that is new."""
+        """A reason for each new file."""
         new = [path for path in self._files() if path not in self._seen]
         self._seen.update(new)
         if not new:

@@ -24,7 +24,7 @@ _ROW = np.dtype([("id", "<u4"), ("start", "<i8"), ("duration", "<i8"), ("stream"
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Launches without completed kernels, as far as the process has reported."""
+    """Launches whose kernels are not known to have completed, as last reported by the process."""
 
     count: int
     #: Launch time of the oldest one, CLOCK_MONOTONIC ns.
@@ -47,7 +47,7 @@ class Progress:
         self._without: dict[int, bool] = {}
         self.completions = 0
         self.launches = 0
-        #: End of the last device work that completed, CLOCK_MONOTONIC ns; 0 none yet.
+        #: End of the last completed device work, CLOCK_MONOTONIC ns; 0: none yet.
         self.last_end = 0
         #: time.monotonic() when completions were last seen, and when rows of any kind were.
         self.heard_at = 0.0
@@ -129,7 +129,7 @@ class Progress:
         self._early = np.concatenate([self._early, ids[~known]])[-_EARLY:]
 
     def _note_ends(self, done: Array) -> None:
-        """A stream runs its kernels in order: work given to it before a completed one has completed too."""
+        """A stream runs its kernels in order, so work given to it before a completed kernel has completed too."""
         if not len(done):
             return
         streams = done["stream"].astype(np.int64)

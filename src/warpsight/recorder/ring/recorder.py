@@ -31,7 +31,7 @@ _DOMAIN = "warpsight.trigger"
 _INSTANT = 5
 _COMPACT_S = 10.0
 _TICK_S = 0.25
-#: What a forced flush brings is in a closed segment by then.
+#: By then, a closed segment holds the result of a forced flush.
 _FORCED_S = 2.5
 #: A process that crashed is often the last one; then the recording's own trace holds it and no other is needed.
 _CRASH_GRACE_NS = 1_000_000_000
@@ -65,7 +65,7 @@ class RingRecorder:
 
     def __init__(self, folder: Path, loop: DrainLoop, store: RingStore, own: OwnRows, triggers: Triggers, after_s: float,
                  describe: Callable[[], dict[str, Any]]) -> None:  # fmt: skip
-        """`describe` gives the converter's `finish` request as of now."""
+        """`describe` returns the converter's current `finish` request."""
         self._folder = folder
         self._loop = loop
         self.store = store
@@ -103,7 +103,7 @@ class RingRecorder:
         self._writer = threading.Thread(target=self._write, name="ring traces", daemon=True)
 
     def follow_progress(self) -> None:
-        """Keep :attr:`progress` of every process; before :meth:`start`."""
+        """Maintain :attr:`progress` for every process; call before :meth:`start`."""
         self._follow = True
 
     def start(self) -> None:
@@ -114,7 +114,7 @@ class RingRecorder:
 
     @property
     def converters(self) -> frozenset[int]:
-        """Children of this process that convert, or wait to."""
+        """Children of this process that are converting, or about to."""
         return frozenset(one.pid for one in (self._warm, self._busy) if one is not None)
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +122,7 @@ class RingRecorder:
         return self._nccl.environment(base) if self._nccl is not None else {}
 
     def note_ending(self, ending: Ending) -> None:
-        """Note the end of a process: a crash is a trigger, except of the last one, whose trace is written anyway."""
+        """Note the exit of a process: a crash is a trigger, except for the last process, whose trace is written anyway."""
         self.store.ended[ending.arena] = time.monotonic()
         for listener in self.on_ending:
             listener(ending)
@@ -157,7 +157,7 @@ class RingRecorder:
         return one
 
     def settle(self, seconds: float) -> bool:
-        """Wait until everything that was closed before has been looked at."""
+        """Wait until everything that was closed earlier has been examined."""
         seen = threading.Event()
         self._closed.put(seen)
         return seen.wait(seconds)
@@ -196,7 +196,7 @@ class RingRecorder:
             self._warm.close()
             self._warm = None
 
-    # -- what goes by
+    # -- what passes by
 
     def _read(self) -> None:
         kinds = {*steps.KINDS, *(progress.KINDS if self._follow else ())}
@@ -237,7 +237,7 @@ class RingRecorder:
                 self.trigger(reason, at=at, automatic=True)
 
     def _look_for_hangs(self, now: float) -> None:
-        """Nothing completed for so long while work is outstanding, and a forced flush has brought nothing since."""
+        """Detect hangs: nothing completed for a while although work is outstanding, and a forced flush brought nothing."""
         for target in self._loop.running:
             found = self.progress.get(target.arena)
             outstanding = found.outstanding() if found is not None else None
@@ -249,7 +249,7 @@ class RingRecorder:
                 continue
             if (
                 asked < now - quiet
-            ):  # records of what has completed may be held back: force them out, and look again
+            ):  # records of completed work may be held back: force them out, and check again
                 self._flushed[target.arena] = now
                 target.header.ask_flush(forced=True)
             elif now - asked > _FORCED_S:
@@ -282,7 +282,7 @@ class RingRecorder:
             if news.arena.text(domain) == _DOMAIN:
                 self.trigger(f"program: {news.arena.text(name) or 'asked for'}", at=moment)
 
-    # -- what is written
+    # -- what gets written
 
     def _write(self) -> None:
         while (one := self._wanted.get()) is not None:
@@ -296,7 +296,7 @@ class RingRecorder:
                 self.on_trace(one)
 
     def _await_after(self, one: Trigger) -> None:
-        """Let `--after` pass, unless the program ends first."""
+        """Wait for `--after` to pass, unless the program ends first."""
         until = one.time / 1e9 + self._after_s
         while (
             self._after_s

@@ -1,4 +1,4 @@
-"""A trace of the window: its segments linked into a new folder and converted there, while the ring goes on."""
+"""A trace of the window: its segments are linked into a new folder and converted there, while the ring continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from warpsight.recorder.output import RAW
 from warpsight.recorder.ring.bound import LONGEST_S
 from warpsight.recorder.ring.store import LAG_S, RingStore
 
-#: The processes have this long to hand over what is complete.
+#: How long the processes have to deliver complete records.
 _FLUSH_S = 0.6
 
 
@@ -33,7 +33,7 @@ class RingSnapshot:
     #: The moment it was requested, and why.
     triggered: int
     reason: str
-    #: Whether rows between `start` and what is kept had been overwritten for lack of room.
+    #: Whether rows between `start` and the kept part had been overwritten for lack of space.
     short: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def convert(converter: ConverterProcess, folder: Path, request: dict[str, Any],
 
 
 def name_beside(folder: Path, reason: str, taken: set[Path]) -> Path:
-    """NAME-001-slow-step.warp beside NAME.warp, numbered on.
+    """NAME-001-slow-step.warp next to NAME.warp, with the next free number.
 
     Raises:
         WarpsightError: when a thousand of them exist.

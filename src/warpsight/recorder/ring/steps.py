@@ -1,4 +1,4 @@
-"""Steps that take too long: iterations (`ws.step`) and named ranges, against the median of those before."""
+"""Steps that take too long: iterations (`ws.step`) and named ranges, compared with the median of earlier ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SlowSteps:
         return found
 
     def _iterations(self, arena: TailedArena, rows: npt.NDArray[Any]) -> list[_Slow]:
-        """`ws.step` says that an iteration has ended; it began where the one before ended."""
+        """Iterations from `ws.step`, which marks the end of one; each begins where the previous one ended."""
         found = []
         for start, name, kind in rows[["start", "name", "kind"]].tolist():
             if arena.text(kind) != "step" or arena.text(name) != "step":

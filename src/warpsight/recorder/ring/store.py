@@ -23,9 +23,9 @@ from warpsight.recorder.ring.bound import LONGEST_S, Bound
 
 #: Rows are in a segment up to this long after they happened: a checkpoint, a flush, a rotation.
 LAG_S = 3.0
-#: Segments are closed this often: a trigger then knows within a second what has happened.
+#: Segments are closed this often, so that a trigger learns about an event within a second.
 ROTATE_S = 1.0
-#: Young definition files are merged in this many groups a window, none shorter than so many seconds.
+#: Young definition files are merged in this many groups per window, none shorter than this many seconds.
 _BUCKETS, _LEAST_BUCKET_S = 8, 8.0
 _OLD_ARENA_S = 5.0
 
@@ -58,13 +58,13 @@ class RingStore:
         self.closed: dict[Path, Closed] = {}
         self.bytes = 0
         self.most_bytes = 0
-        #: What happened before this moment has been deleted; 0 nothing yet.
+        #: Rows before this moment have been deleted; 0: nothing yet.
         self.gone_until = 0.0
         #: While this is set nothing that was closed later than it is deleted for its age.
         self.hold_from: float | None = None
         self.held_at = 0.0
         self.on_closed: Callable[[list[Closed]], None] | None = None
-        #: Arenas whose process has ended, with when.
+        #: Arenas whose process has exited, and when.
         self.ended: dict[str, float] = {}
         self._short_said = 0.0
         self._files = threading.Lock()  # definition files are merged, or linked, but not both at once
@@ -99,7 +99,7 @@ class RingStore:
         self._forget_arenas(now)
 
     def _oldest(self, now: float) -> float:
-        """What was closed before this moment has left the window (time.monotonic())."""
+        """The end of the window (time.monotonic()): segments closed earlier have left it."""
         oldest = now - self.bound.seconds - LAG_S
         return oldest if self.hold_from is None else min(oldest, self.hold_from)
 
@@ -135,7 +135,7 @@ class RingStore:
         return sorted(arena.glob("definitions-*.seg"))
 
     def steady(self) -> threading.Lock:
-        """Held while the definition files must stay as they are."""
+        """Held while the definition files must not change."""
         return self._files
 
     def _drop(self, one: Closed) -> None:
@@ -145,7 +145,7 @@ class RingStore:
         self.gone_until = max(self.gone_until, one.at)
 
     def _say_short(self, now: float) -> None:
-        """Note, once a window, that its size ended it before its time."""
+        """Note, at most once per window, that its size limit was reached before its time limit."""
         if self.bound.seconds >= LONGEST_S or (
             self._short_said and now - self._short_said < max(self.bound.seconds, 60)
         ):

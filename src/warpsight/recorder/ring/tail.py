@@ -1,4 +1,4 @@
-"""The last second of the recorded processes: rows of a few kinds from the segments that were just closed."""
+"""The last second of the recorded processes: rows of a few kinds from newly closed segments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tail:
     """Reads segments in the order they are closed. Used by one thread."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
-        """`kinds`: names of the record kinds to read; texts always are."""
+        """`kinds`: names of the record kinds to read; strings are always read."""
         self._kinds = frozenset(layout.BY_NAME[name].kind for name in kinds) | {_STRING}
         self.arenas: dict[str, TailedArena] = {}
 
@@ -82,7 +82,7 @@ class Tail:
         return News(arena, batches, max(one.at for one in closed))
 
     def _define(self, arena: TailedArena, folder: Path) -> None:
-        """Read texts of definition files that were not read yet."""
+        """Read strings from definition files that have not been read yet."""
         files = sorted(folder.glob("definitions-*.seg"))
         arena.read &= {path.name for path in files}  # the others were merged
         for path in files:

@@ -1,1 +1,1 @@
-"""Samples that the launcher takes: GPU counters and host threads."""
+"""Samples taken by the launcher: GPU counters and host threads."""

@@ -1,4 +1,4 @@
-"""GPU counters beside the recording: a thread of the launcher that asks NVML, 10 times a second by default."""
+"""GPU counters during a recording: a thread of the launcher queries NVML, 10 times a second by default."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class CounterSampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; returns when it has written its last row."""
+        """End the thread; returns once it has written its last row."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -98,7 +98,7 @@ class CounterSampler:
         self.close()
 
     def open(self) -> bool:
-        """Load NVML and describe the devices; False (with a note in table `loss`) when there is none."""
+        """Load NVML and describe the devices; without NVML, add a note to table `loss` and return False."""
         try:
             if self._nvml is None:
                 import pynvml
@@ -146,7 +146,7 @@ class CounterSampler:
         return any(fnmatch(name, pattern) for pattern in self._patterns)
 
     def _visible(self, count: int) -> list[int]:
-        """NVML indices of the devices that CUDA_VISIBLE_DEVICES leaves, all when it names none of them."""
+        """NVML indices of the devices in CUDA_VISIBLE_DEVICES, all if it names none of them."""
         listed = self._environment.get("CUDA_VISIBLE_DEVICES")
         if listed is None:
             return list(range(count))
@@ -158,7 +158,7 @@ class CounterSampler:
         for part in (p.strip() for p in listed.split(",")):
             found = [i for i in uuids if part == str(i) or (len(part) > 4 and uuids[i].startswith(part))]
             if not found:
-                break  # CUDA ignores what follows the first entry it does not know
+                break  # CUDA ignores everything after the first entry it does not know
             chosen += found
         return chosen
 

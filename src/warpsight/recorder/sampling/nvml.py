@@ -48,7 +48,7 @@ Reader = Callable[[], list[_Value]]
 
 
 class GpuReaders:
-    """The readers of one GPU. Unsupported readers are asked once, failing ones a few times."""
+    """The readers of one GPU. Unsupported readers are tried once, failing ones a few times."""
 
     def __init__(self, nvml: ModuleType, index: int, handle: object, wanted: Callable[[str], bool]) -> None:
         self.index = index
@@ -64,7 +64,7 @@ class GpuReaders:
         self.refused: dict[str, str] = {}
 
     def read(self) -> Iterator[_Value]:
-        """The current values of this GPU's counters, as far as they are requested and available."""
+        """The current values of this GPU's requested counters, if available."""
         for name, reader in list(self._readers.items()):
             try:
                 values = reader()
@@ -175,7 +175,7 @@ class _Gpm:
             self.supported = False
 
     def read(self) -> list[_Value]:
-        """Averages since the last call; nothing on the first."""
+        """Averages since the last call; empty on the first."""
         nvml = self._nvml
         self._samples.reverse()
         nvml.nvmlGpmSampleGet(self._handle, self._samples[1])

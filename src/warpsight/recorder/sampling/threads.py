@@ -80,7 +80,7 @@ class HostSampler:
             )
 
     def _find(self, pid: int) -> int | None:
-        """A sampler for a process, or None: it is not a Python program, or has not got that far yet."""
+        """A sampler for a process, or None if it is not a Python program, or not ready yet."""
         tries, again = self._tries.get(pid, (0, 0.0))
         now = time.monotonic()
         if tries >= _TRIES or now < again:
@@ -97,7 +97,7 @@ class HostSampler:
         self._library.ws_sampler_close(self._open.pop(pid))
 
     def _adapt(self) -> None:
-        """Halve the rate when sampling takes too much of a core, and note that."""
+        """Halve the rate if sampling takes too much of a core, and note that."""
         now = time.monotonic()
         since, cpu = self._cpu_checked
         if now - since < _ADAPT_S:

@@ -50,7 +50,7 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """The recording of `launches` launches, and the cost of each. Times are nanoseconds per launch.
+    """A recording of `launches` launches, and the cost per launch in ns.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
@@ -76,7 +76,7 @@ class Bench:
 
     @property
     def ok(self) -> bool:
-        """Every launch has its kernel and its stack."""
+        """Whether every launch has its kernel and its stack."""
         return self.complete == self.kernels == self.recorded == self.launches
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS
 
 @dataclass(frozen=True)
 class _Set:
-    """What three programs that lived at the same time gave. Of each: nanoseconds per launch in each turn."""
+    """The results of three programs that ran at the same time: for each, nanoseconds per launch in each turn."""
 
     times: list[list[float]]
     device: str
@@ -155,7 +155,7 @@ def _set(platform: str, launches: int, stacks: str, turns: int) -> _Set:
 
 
 def cost(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> tuple[float | None, float]:
-    """How much longer turns after took than those before, by the lower quartiles of each set, and how sure that is.
+    """How much longer turns after took than turns before, by the lower quartiles of each set, and the confidence.
 
     The first is None where it is less than the second. That comes from how sets differ: where programs are in memory, and on
     which processors, makes more of a difference than turns of one set show. Of a single set, resampled pairs of turns give it.
@@ -186,7 +186,7 @@ def _sizes(launches: int, turns: int) -> list[int]:
 
 
 def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[list[float]], str, float]:
-    """Of each program its nanoseconds per launch in each turn, the device, and the seconds that the last one took in all."""
+    """For each program, its nanoseconds per launch in each turn, the device, and the total seconds of the last turn."""
     times: list[list[float]] = [[] for _ in commands]
     total = 0.0
     with contextlib.ExitStack() as all_of_them:

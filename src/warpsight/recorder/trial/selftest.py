@@ -33,7 +33,7 @@ _LAUNCHES = 200
 
 @dataclass(frozen=True)
 class Trial:
-    """One capability: `outcome` is works, fails or absent (this machine lacks what it needs)."""
+    """One capability: `outcome` is works, fails or absent (this machine lacks a requirement)."""
 
     capability: str
     outcome: str
@@ -78,7 +78,7 @@ def _try(capability: str, absent: Callable[[], str | None], trial: Callable[[], 
         return Trial(capability, ABSENT, reason)
     try:
         return Trial(capability, WORKS, trial())
-    except Exception as error:  # whatever it is, it is the finding
+    except Exception as error:  # any exception is the result of the test
         return Trial(capability, FAILS, " ".join(str(error).split()) or type(error).__name__)
 
 
@@ -168,7 +168,7 @@ def _kernel_log() -> str:
 
 
 def _round_trip() -> str:
-    """A kernel, written in each format that is read again, and read from it."""
+    """A kernel, written in each format that can be read again, and read back."""
     done = []
     with tempfile.TemporaryDirectory(prefix="warpsight-selftest-") as folder:
         source = Path(folder, "source.warp")
@@ -223,7 +223,7 @@ def _recorder_answers(backend: Backend) -> str:
 
 
 def _succeed(command: list[str]) -> str:
-    """The output of a command; an error with its last words when it fails."""
+    """The output of a command; on failure, an error with its last words."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(
         command, capture_output=True, text=True, errors="replace", env=environment, timeout=60, check=False

@@ -1,4 +1,4 @@
-"""GPU core dumps: arming them, finding the driver's pipe in a process, asking for a dump, knowing when it is complete.
+"""GPU core dumps: arming them, finding the driver's pipe in a process, requesting a dump, detecting when it is complete.
 
 Variables, defaults and the meaning of the flags: CUDA-GDB's documentation and cuda.h (CUcoredumpSettings).
 """
@@ -45,7 +45,7 @@ class _Armed:
 
 
 def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> _Armed:
-    """Variables that send a program's dumps to `folder`. The user's own values win.
+    """Variables that direct a program's dumps to `folder`. Values set by the user take precedence.
 
     Raises:
         UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
@@ -73,7 +73,7 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
 
 
 def preload(base: Mapping[str, str]) -> dict[str, str]:
-    """The variable that has launches recorded without CUPTI; empty when this installation lacks the library.
+    """The variable that makes launches be recorded without CUPTI; empty if this installation lacks the library.
 
     The driver refuses core dumps to a process in which CUPTI is at work, and CUPTI is how everything else is recorded.
     """
@@ -85,28 +85,28 @@ def preload(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def expanded(template: str, pid: int) -> str:
-    """A template of the driver as a glob pattern for one process: %h host, %p pid, %t time."""
+    """A driver's template as a glob pattern for one process: %h host, %p pid, %t time."""
     pieces = re.split(r"(%[hpt])", template)
     known = {"%h": glob.escape(socket.gethostname()), "%p": str(pid), "%t": "*"}
     return "".join(known.get(piece, glob.escape(piece)) for piece in pieces)
 
 
 def file_template(environment: Mapping[str, str]) -> str:
-    """The absolute template of dumps of a program started with an environment here; empty when dumps are not armed."""
+    """The absolute template of dumps for a program started here with an environment; empty if dumps are not armed."""
     if environment.get(_ON_EXCEPTION) != "1" and environment.get(_ON_REQUEST) != "1":
         return ""
     return str(Path.cwd() / (environment.get(_FILE) or "core.cuda.%h.%p"))
 
 
 def any_process(template: str) -> str:
-    """A template as a glob pattern for whatever process."""
+    """A template as a glob pattern that matches any process."""
     pieces = re.split(r"(%[hpt])", template)
     known = {"%h": glob.escape(socket.gethostname()), "%p": "*", "%t": "*"}
     return "".join(known.get(piece, glob.escape(piece)) for piece in pieces)
 
 
 def pipe_of(pid: int) -> Path | None:
-    """The pipe that the driver reads in a process, as this process can open it, or None.
+    """The pipe that the driver reads in a process, if this process can open it, or None.
 
     By its descriptor: the name has the time in it, and somebody else may meanwhile have given it to another file.
     """
@@ -128,7 +128,7 @@ def pipe_of(pid: int) -> Path | None:
 
 
 def file_patterns(pid: int) -> list[str]:
-    """Glob patterns of the dumps a process would write; known only while it lives."""
+    """Glob patterns of a process's dumps; only known while it is alive."""
     return _patterns(pid, _FILE, _DEFAULT_FILES)
 
 
@@ -174,7 +174,7 @@ class CoreDump:
 
 
 def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
-    """Ask the driver in a process for a dump and wait until it is complete. This ends the kernels that run.
+    """Ask the driver in a process for a dump and wait until it is complete. This kills the running kernels.
 
     `say` gets the progress: the file's growth, since the driver's own lines go to the program's standard error.
     """
@@ -196,7 +196,7 @@ def take(pid: int, seconds: float, say: Callable[[str], None]) -> CoreDump:
 
 
 def _write_byte(pipe: Path) -> str:
-    """One byte is the request; why it could not be made, empty when it was."""
+    """Write one byte, which is the request; returns an empty string or the error."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -245,11 +245,11 @@ def _await(
     if dump.path is None:
         dump.problem = f"the driver wrote no dump within {seconds:g} s"
     elif not complete(dump.path):
-        dump.problem = f"the dump was not complete after {seconds:g} s; what is there is kept"
+        dump.problem = f"the dump was not complete after {seconds:g} s; the part written so far is kept"
 
 
 def complete(path: Path) -> bool:
-    """Whether an ELF file is there to the end of its section table, which the driver writes last."""
+    """Whether an ELF file is complete up to the end of its section table, which the driver writes last."""
     try:
         with path.open("rb") as file:
             header = file.read(64)
@@ -259,7 +259,7 @@ def complete(path: Path) -> bool:
             entry, count = struct.unpack_from("<2H", header, 58)
             if not table:
                 return False
-            if count == 0:  # more than 65,279 sections: the first one says how many
+            if count == 0:  # more than 65,279 sections: the first header holds the count
                 file.seek(table)
                 first = file.read(64)
                 count = struct.unpack_from("<Q", first, 32)[0] if len(first) == 64 else 0

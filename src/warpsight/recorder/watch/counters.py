@@ -9,7 +9,7 @@ _BUSY, _MOST_CHANGE = 90, 1
 
 
 def unchanged_and_busy() -> str:
-    """A sentence when some device is busy with something that moves no memory and does not change; else empty."""
+    """A sentence if some device is busy with something that moves no memory and does not change; otherwise empty."""
     try:
         import pynvml as nvml
 
@@ -23,7 +23,7 @@ def unchanged_and_busy() -> str:
                 values.append((int(rates.gpu), int(rates.memory)))
             time.sleep(_EVERY_S)
         nvml.nvmlShutdown()
-    except Exception:  # no module, no driver, no permission: this says nothing then
+    except Exception:  # no module, driver or permission: skip this check
         return ""
     for index, values in enumerate(seen):
         compute, memory = zip(*values, strict=True)

@@ -37,17 +37,17 @@ class Incident:
     #: CLOCK_MONOTONIC ns.
     time: int
     suspects: list[StuckProcess] = field(default_factory=list)
-    #: What confirmed a suspicion, as sentences.
+    #: The evidence that confirmed a suspicion, as sentences.
     evidence: list[str] = field(default_factory=list)
     #: Threads of all processes of the tree (session.inspect), before anything was touched.
     processes: list[dict[str, Any]] = field(default_factory=list)
     trace: Path | None = None
     dumps: list[CoreDump] = field(default_factory=list)
-    #: How the process that crashed ended: "signal 6".
+    #: How the crashed process ended: "signal 6".
     exit: str = ""
     pid: int = 0
     notes: list[str] = field(default_factory=list)
     #: Seconds it took to gather all this.
     took_s: float = 0.0
-    #: Whether the program is ended because of this.
+    #: Whether the program is killed because of this.
     ends: bool = False

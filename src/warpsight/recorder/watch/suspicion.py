@@ -25,7 +25,7 @@ class StallLimits:
 
 @dataclass
 class Watched:
-    """The known state of one process from one look to the next; times are time.monotonic()."""
+    """The known state of one process between checks; times are time.monotonic()."""
 
     pid: int
     arena: str
@@ -48,7 +48,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A suspicion, and since when nothing has completed (time.monotonic())."""
+    """A suspicion, and the time since which nothing has completed (time.monotonic())."""
 
     kind: str
     quiet_since: float
@@ -76,7 +76,7 @@ def judge(watched: Watched, progress: Progress | None, limits: StallLimits, now:
 
 
 def quiet_since(watched: Watched, progress: Progress) -> float:
-    """Since when nothing has completed, or since when the process was unable to report.
+    """The time since which nothing has completed, or since which the process was unable to report.
 
     By the times of the device, not of delivery: CUPTI keeps the records of completed kernels back while one of their
     buffer has not completed, so what a forced flush brings may be old.
@@ -85,7 +85,7 @@ def quiet_since(watched: Watched, progress: Progress) -> float:
 
 
 def stopped(pid: int) -> bool:
-    """Whether a process is stopped or held by a debugger: then it cannot report that work has completed."""
+    """Whether a process is stopped or held by a debugger, and cannot report that work has completed."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -46,7 +46,7 @@ class WatchOptions:
 
 
 class Watch:
-    """A thread beside a launch. `on_event` is called in it with everything gathered; `say` prints one line."""
+    """A thread that runs alongside a launch. It calls `on_event` with everything gathered; `say` prints one line."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Watch:
             self._thread.join()
 
     def interrupt(self) -> None:
-        """Ctrl-C: the first has a stuck program reported, the next ends it."""
+        """Ctrl-C: the first reports a stuck program, the next one ends it."""
         if self._reported_interrupt or (self._interrupted and self.events):
             self.end_tree("interrupted again")
         elif not self._interrupted:
             self._interrupted = time.monotonic()
 
     def crash(self) -> Incident | None:
-        """The crash that ended the program, to report with the final trace; None if it was no crash."""
+        """The crash that ended the program, reported with the final trace; None if the program did not crash."""
         self._take_endings()
         known = self._reported()
         for _, ending in self._crashes:
@@ -104,7 +104,7 @@ class Watch:
         return self._unseen_crash()
 
     def _unseen_crash(self) -> Incident | None:
-        """A dump of a process that ended before it connected."""
+        """The dump of a process that exited before it connected."""
         if not self._options.template:
             return None
         known = {dump.path for event in self.events for dump in event.dumps}
@@ -186,7 +186,7 @@ class Watch:
         return after > one.told_quiet + _TICK_S
 
     def _quiet(self, one: Watched, progress: Progress | None) -> float:
-        """Since when a process has shown no sign of going on."""
+        """The time since which a process has shown no progress."""
         if progress is None:
             return max(one.since, one.paused)
         if self._options.dumps:  # calls that return are all there is to see
@@ -194,7 +194,7 @@ class Watch:
         return suspicion.quiet_since(one, progress)
 
     def _suspect_by_threads(self, one: Watched, progress: Progress | None, now: float) -> Suspicion | None:
-        """A host thread that has been in the same wait for as long: it may wait for something other than a known launch."""
+        """A host thread that has been in the same wait for this long: it may wait for something other than a known launch."""
         limit = self._options.limits.hang_after
         seen = progress is not None and (progress.launches or progress.completions)
         if not limit or not (self._options.dumps or seen):
@@ -223,7 +223,7 @@ class Watch:
     # -- from a suspicion to a report
 
     def _confirm(self, target: DrainTarget, found: Suspicion) -> bool:
-        """Force a flush and look at the host; True when it was a hang, which is then reported."""
+        """Force a flush and inspect the host; True if it was a hang, which is then reported."""
         one, progress = self._watched[target.arena], self._progress(target.arena)
         before = _shown(progress)
         answered = self._flush(target)
@@ -251,13 +251,13 @@ class Watch:
         return True
 
     def _flush(self, target: DrainTarget) -> bool:
-        """Whether the process answered; its rows have been looked at when this returns."""
+        """Whether the process answered; its rows have been read when this returns."""
         try:
             target.header.ask_flush(forced=True)
             until = time.monotonic() + _FLUSH_S
             while not (answered := target.header.flushed) and time.monotonic() < until:
                 time.sleep(0.01)
-        except ValueError:  # it ended, and its arena is closed
+        except ValueError:  # it exited, and its arena is closed
             return False
         self._server.close_segments()
         self._ring.settle(_FLUSH_S)
@@ -281,7 +281,7 @@ class Watch:
         return event
 
     def _suspects(self, now: float, found: Suspicion) -> list[StuckProcess]:
-        """The processes that are stuck as long as the one found, about: a collective holds all its ranks."""
+        """The processes that have been stuck about as long as the given one: a collective holds all its ranks."""
         out = []
         least = 0.5 * min(found.limit, now - found.quiet_since)
         for one in self._watched.values():
@@ -296,7 +296,7 @@ class Watch:
         return out
 
     def _fill(self, event: Incident, known: dict[int, dict[str, object]], began: float) -> None:
-        """Everything that a report shows, the dump last: it ends the kernels."""
+        """Gather everything that a report shows, the dump last because it kills the kernels."""
         trigger = self._ring.trigger(f"{event.kind}: {event.reason}")
         pids = [pid for pid in look.descendants(os.getpid())[1:] if pid not in self._server.own_processes]
         rest = look.look([pid for pid in pids if pid not in known], _LOOK_S)
@@ -335,23 +335,23 @@ class Watch:
         del self._crashes[:-256]
 
     def _reported(self) -> set[int]:
-        """Processes whose end needs no report: theirs was made, or we ended them with a dump."""
+        """Processes whose exit needs no report: theirs was written, or we killed them with a dump."""
         return {e.pid for e in self.events if e.kind == "crash"} | {
             d.pid for e in self.events for d in e.dumps if d.path
         }
 
     def _crashed(self, ending: Ending) -> bool:
-        """Whether a process ended by a signal that nobody sends to end a program."""
+        """Whether a process was killed by a signal that indicates a crash."""
         return crashed(ending.exit) and not any(event.ends for event in self.events) and not self._ended_by_us
 
     def _dumps(self, pid: int) -> list[Path]:
         known = self._files.get(pid)
-        if not known:  # it ended before its environment could be read
+        if not known:  # it exited before its environment could be read
             known = [coredump.expanded(self._options.template, pid)] if self._options.template else []
         return [path for path in coredump.existing(known) if path not in self._before]
 
     def _look_for_crashes(self, now: float) -> None:
-        """A process that crashed while others go on; the last one's crash is reported from the final trace."""
+        """Look for a process that crashed while others continue; the last one's crash is reported from the final trace."""
         for at, ending in list(self._crashes):
             if now - at < _CRASH_GRACE_S:
                 continue
@@ -379,7 +379,7 @@ class Watch:
         return event
 
     def _look_after_interrupt(self, now: float) -> None:
-        """Ctrl-C did not end the program: if it is stuck, make a report."""
+        """Write a report if Ctrl-C did not end the program because it is stuck."""
         if now - self._interrupted < _GRACE_S:
             return
         if self._stopping.is_set() or not self._watched:

@@ -72,7 +72,7 @@ class Overview:
 
 
 def overview(capsule: Capsule) -> Overview:
-    """Everything that `capsule show` tells."""
+    """The contents of `capsule show`."""
     held = capsule.manifest
     memory = [_of_allocation(capsule, i, a) for i, a in enumerate(held.allocations)]
     memory += [_of_global(capsule, i, g) for i, g in enumerate(held.globals)]
@@ -89,7 +89,7 @@ def overview(capsule: Capsule) -> Overview:
 
 
 def one(whole: Overview, word: str) -> Memory:
-    """The allocation or variable of an id, a name, or an address that is in it.
+    """The allocation or variable with an id or name, or containing an address.
 
     Raises:
         WarpsightError: when it does not exist.
@@ -167,7 +167,7 @@ def _of_allocation(capsule: Capsule, i: int, held: m.Allocation) -> Memory:
 
 
 def _readable(text: str) -> str:
-    """A text that ends with a mangled name, with the short name there."""
+    """A string that ends with a mangled name, with the short name in its place."""
     words, space, name = text.rpartition(" ")
     return words + space + short(demangle(name))
 

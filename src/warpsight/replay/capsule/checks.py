@@ -1,4 +1,4 @@
-"""Checks of a capsule's manifest between its parts: references, bounds, overlaps. Nothing of a capsule is used before them."""
+"""Checks of a capsule's manifest: references, bounds, overlaps. Nothing in a capsule is used before these pass."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from warpsight.replay.capsule import manifest as m
 _BLOCK_LIMIT, _CLUSTER_LIMIT, _TOTAL_LIMIT = 1024, 16, 2**44
 #: Operations times streams, where each may have to wait for all.
 _MOST_WAITS = 1 << 26
-#: What memory of the GPU and pinned memory of the host are mapped in.
+#: The mapping granularity of GPU memory and of pinned host memory.
 GRANULE, PAGE = 2 << 20, 4096
 
 
 class CapsuleError(WarpsightError):
-    """A capsule is damaged, hostile or of a newer version; none of it was used."""
+    """A capsule is damaged, hostile or of a newer version; no part of it was used."""
 
 
 def check(manifest: m.Manifest) -> None:
@@ -41,7 +41,7 @@ def blobs(manifest: m.Manifest) -> dict[str, int]:
     found: dict[str, int] = {}
     for what, size, contents in _all_contents(manifest):
         count = -(-size // manifest.chunk_bytes)
-        if count != len(contents):  # before anything as long as the size says is made
+        if count != len(contents):  # before allocating anything as large as the size says
             raise CapsuleError(f"{what} of {size} bytes has {len(contents)} chunks instead of {count}")
         for chunk, bytes_ in zip(contents, chunk_sizes(size, manifest.chunk_bytes), strict=True):
             if found.setdefault(chunk, bytes_) != bytes_:
@@ -75,7 +75,7 @@ def _all_contents(manifest: m.Manifest) -> Iterator[tuple[str, int, Sequence[str
 
 
 def _works(manifest: m.Manifest) -> Iterator[tuple[str, m.Operation]]:
-    """Operations and the work of graph nodes, with what to call them."""
+    """Operations and the work of graph nodes, with their names in messages."""
     for i, operation in enumerate(manifest.operations):
         yield f"operation {i}", operation
     for g, graph in enumerate(manifest.graphs):
@@ -136,7 +136,7 @@ def _problems(manifest: m.Manifest) -> Iterator[str]:
 
 
 def extent(allocation: m.Allocation) -> tuple[int, int]:
-    """Where the memory begins and ends that an allocation is mapped in."""
+    """The bounds of the memory that an allocation is mapped in."""
     unit = PAGE if allocation.kind == "host" else GRANULE
     return allocation.address // unit * unit, -(-(allocation.address + allocation.size) // unit) * unit
 
@@ -148,7 +148,7 @@ def _shared(allocations: Sequence[m.Allocation]) -> Iterator[str]:
 
 
 def _waits(manifest: m.Manifest) -> Iterator[str]:
-    """Each operation and each wait of the host may have to come after the work of every stream."""
+    """Each operation and each host wait that may have to follow the work of every stream."""
     streams = len({work.stream for work in manifest.operations if work.stream is not None})
     default = any(stream.default for stream in manifest.streams)
     hosts = sum(isinstance(work, m.Synchronize) for work in manifest.operations)

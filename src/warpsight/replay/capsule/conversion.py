@@ -28,7 +28,7 @@ Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
 #: Chunks that wait to be compressed at most, so that memory stays bounded.
 _AHEAD = 64
-#: Characters of a text in a manifest at most.
+#: Maximum length of a string in a manifest.
 _LONGEST_TEXT = 65_536
 
 
@@ -41,7 +41,7 @@ class _Extents:
 
     @classmethod
     def of(cls, lines: Sequence[Line]) -> tuple[_Extents, npt.NDArray[np.intp]]:
-        """The extents of lines with `address` and `size`, and the place of each among the lines."""
+        """The extents of lines with `address` and `size`, and the index of each among the lines."""
         begins = np.array([line["address"] for line in lines], np.uint64)
         order = np.argsort(begins)
         sizes = np.array([line["size"] for line in lines], np.uint64)
@@ -113,7 +113,7 @@ class _Conversion:
         return [line for line in self._log if line["kind"] == kind]
 
     def manifest(self, command: Sequence[str]) -> m.Manifest:
-        """The manifest; its contents are written on the way."""
+        """The manifest; its contents are written along the way."""
         device = dict(self._lines("device")[0])
         time = device.pop("time")
         device.pop("kind")
@@ -147,7 +147,7 @@ class _Conversion:
         )
 
     def _sources(self, line: Line) -> list[m.ModuleSource]:
-        """The PTX that the module was compiled from, and the files that its line table names, where they are."""
+        """The PTX that the module was compiled from, and the files in its line table, if they exist."""
         found = []
         if "ptx" in line:
             offset, size = line["ptx"]
@@ -202,7 +202,7 @@ class _Conversion:
     def _contents(
         self, offset: int, size: int, put: Callable[..., str], *, places: bool = False
     ) -> list[str]:
-        """Write `size` bytes of the data chunk by chunk: their hashes. `places`: `put` takes each chunk's place too."""
+        """Write `size` bytes of the data chunk by chunk and return their hashes. `places`: `put` takes each chunk's place too."""
 
         def one(at: int, length: int) -> str:
             chunk = os.pread(self._file, length, offset + at)
@@ -227,7 +227,7 @@ class _Conversion:
         ]
 
     def _replaced(self, chunk: bytes, words: Words, at: int, lead: int = 0) -> bytes:
-        """What leaves the building in place of a chunk: addresses of the capsule's memory stay as they are.
+        """The data written instead of a chunk: addresses of the capsule's memory are kept.
 
         `words`: the aligned ones of the chunk, of which the first is `lead` bytes into it.
         """
@@ -288,7 +288,7 @@ _CLUSTER = 4
 
 
 def _printable(text: str) -> str:
-    """The text with escapes in place of control characters: a program given with `python -c` has several lines."""
+    """The string with control characters escaped: a program given with `python -c` has several lines."""
     return re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", lambda found: repr(found[0])[1:-1], text)[:_LONGEST_TEXT]
 
 
@@ -312,7 +312,7 @@ def _words(chunk: bytes, lead: int = 0) -> Words:
 def _mapped(
     pool: ThreadPoolExecutor, one: Callable[[int, int], str], jobs: Iterable[tuple[int, int]]
 ) -> Iterator[str]:
-    """`one` of each job, in order, with few of them in memory at a time."""
+    """`one` of each job, in order, with only a few of them in memory at a time."""
     waiting = iter(jobs)
     while part := list(islice(waiting, _AHEAD)):
         yield from pool.map(lambda job: one(*job), part)

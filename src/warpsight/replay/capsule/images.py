@@ -1,4 +1,7 @@
-"""Images of modules before a driver loads them, which is told where one begins and believes what it says of its end."""
+"""Images of modules before a driver loads them.
+
+The driver is given only the start of an image and trusts its header for the end.
+"""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ class DataFile:
     _zeros: tuple[int, int] = (0, 0)
 
     def add(self, contents: Sequence[str]) -> list[int]:
-        """Write the chunks that are not there yet, checked; the offset of each."""
+        """Write the chunks that are not in the file yet, after checking them, and return the offset of each."""
         for name in contents:
             if name not in self.chunks:
                 self.chunks[name] = self.append(self.capsule.chunk(name))
         return [self.chunks[name] for name in contents]
 
     def append(self, data: bytes) -> int:
-        """Write bytes on a multiple of 64; their offset."""
+        """Write bytes at the next multiple of 64 and return their offset."""
         self.file.write(bytes(-self.size % 64))
         self.size += -self.size % 64
         offset = self.size

@@ -41,7 +41,7 @@ Dimensions = tuple[Axis, Axis, Axis]
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What all parts of a manifest share: no field but the ones that are named."""
+    """Base of all parts of a manifest: only the named fields are allowed."""
 
 
 class RecordedDevice(_Part, frozen=True):
@@ -65,7 +65,7 @@ class Relocation(_Part, frozen=True):
 
 
 class ModuleSource(_Part, frozen=True):
-    """Source text a module was made from (Triton, NVRTC, PTX)."""
+    """The source text a module was compiled from (Triton, NVRTC, PTX)."""
 
     name: Text
     size: Bytes
@@ -111,7 +111,7 @@ class Function(_Part, frozen=True):
 
 
 class RecordedCall(_Part, frozen=True):
-    """A call or operation of the recorded process: what, when (ns since 1970), where from; `sequence` counts them."""
+    """A call or operation of the recorded process: kind, time (ns since 1970), place; `sequence` counts them."""
 
     what: Text
     time: Count = 0
@@ -157,7 +157,7 @@ class LaunchAttribute(_Part, frozen=True):
 
 
 class Launch(_Part, frozen=True, tag="launch"):
-    """A kernel's launch; `parameters`: packed, as long as the function's; `cluster` is in `attributes` too."""
+    """A kernel launch; `parameters` are packed, as long as the function's; `cluster` is also in `attributes`."""
 
     stream: Index
     function: Index
@@ -255,7 +255,7 @@ Operation = Launch | Copy | Set | EventRecord | EventWait | Synchronize | GraphL
 
 
 class Graph(_Part, frozen=True):
-    """A graph as it was when it was launched."""
+    """A graph in its state when it was launched."""
 
     nodes: Annotated[list[GraphNode], Meta(max_length=1 << 20)]
 

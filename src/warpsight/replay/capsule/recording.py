@@ -31,11 +31,11 @@ _NOT_BUILT = (
     "CUDA toolkit)"
 )
 _NVTX_INJECTION = "NVTX_INJECTION64_PATH"
-#: What ranges that are not the program's own are called in messages.
+#: The name in messages of ranges that are not the program's own.
 _NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
 Values = Literal["all", "none", "zeros", "random"]
 Which = Literal["all", "slowest", "hung", "faulted"]
-#: What is said when no launch or range was of that kind.
+#: Messages for when no launch or range was of that kind.
 _WANTED = {"hung": "none of them hung", "faulted": "none of them failed", "slowest": "none of them ran"}
 
 
@@ -75,7 +75,7 @@ class CapsuleChoice:
 
 @dataclass(frozen=True)
 class RecordedCapsule:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         code: the program's exit code.
@@ -120,7 +120,7 @@ def record(
 
 @contextmanager
 def left_by_processes(out: Path) -> Iterator[Path]:
-    """A folder beside `out` for the output of the program's processes, removed at the end."""
+    """A folder next to `out` for the output of the program's processes, removed at the end."""
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
         yield Path(folder)
 
@@ -153,8 +153,8 @@ def collect(
 
 
 def trigger(folder: Path, pid: int) -> None:
-    """Have a process count from now on; returns when it does, or after a second. Nothing where it cuts nothing out."""
-    with suppress(OSError):  # it has ended, or uses no GPU
+    """Have a process start counting; returns once it does, or after a second. No effect on processes without a request."""
+    with suppress(OSError):  # it has exited, or uses no GPU
         (folder / str(pid) / "armed").unlink(missing_ok=True)
         pipe = os.open(folder / str(pid) / "trigger", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -34,7 +34,7 @@ _NO_BLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe in a file's place is refused 
 
 
 class Capsule:
-    """A capsule that was opened: its manifest is checked, and each chunk is when it is read.
+    """An open capsule: the manifest is checked on opening, and each chunk on reading.
 
     Attributes:
         path: the folder. manifest: what it holds. blobs: bytes of each chunk, uncompressed, by hash.
@@ -47,7 +47,7 @@ class Capsule:
 
     @classmethod
     def open(cls, path: Path) -> Capsule:
-        """Open a capsule and check its manifest, and that each chunk is there and not larger than it may be.
+        """Open a capsule and check its manifest, and that each chunk exists within its size limit.
 
         Raises:
             CapsuleError: when it is not a capsule, damaged, hostile or newer.
@@ -73,7 +73,7 @@ class Capsule:
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            # The decoder quotes what it did not expect, as it stands.
+            # The decoder quotes unexpected input verbatim.
             said = "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(error))
             raise CapsuleError(f"{path}: {MANIFEST} is damaged: {said}") from None
         except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +95,7 @@ class Capsule:
         try:
             packed = _read(self._file(name), _packed_limit(size))
             if zstandard.get_frame_parameters(packed).content_size != size:  # changed since it was opened
-                raise CapsuleError(f"{self.path}: chunk {name} is not of {size} bytes")
+                raise CapsuleError(f"{self.path}: chunk {name} is not {size} bytes long")
             data = zstandard.ZstdDecompressor(max_window_size=2 * CHUNK_LIMIT).decompress(
                 packed, max_output_size=size, allow_extra_data=False
             )
@@ -112,7 +112,7 @@ class Capsule:
         return (self.chunk(name) for name in contents)
 
     def bytes_of(self, contents: Sequence[str]) -> bytes:
-        """All bytes of contents: for images and small memory; large memory goes by :meth:`chunks`."""
+        """All bytes of contents, for images and small memory; use :meth:`chunks` for large memory."""
         return b"".join(self.chunks(contents))
 
     def verify(self) -> None:
@@ -125,7 +125,7 @@ class Capsule:
             self.chunk(name)
 
     def check_room(self, needed: int, folder: Path, remedy: str) -> None:
-        """Check that a folder's disk takes so many bytes: few on disk may be many when they are unpacked.
+        """Check that a disk has space for this many bytes: small files may become large when decompressed.
 
         Raises:
             WarpsightError: when it does not.
@@ -145,11 +145,11 @@ class Capsule:
         return self.path / _BLOBS / f"{name}.zst"
 
     def _check_file(self, name: str, size: int) -> None:
-        """Check that a chunk is a file that says it holds `size` bytes."""
+        """Check that a chunk is a file whose size matches `size` bytes."""
         try:
             head = _read(self._file(name), _packed_limit(size), most=_FRAME_HEADER)
             if zstandard.get_frame_parameters(head).content_size != size:
-                raise CapsuleError(f"chunk {name} is not of {size} bytes")
+                raise CapsuleError(f"chunk {name} is not {size} bytes long")
         except zstandard.ZstdError as error:
             raise CapsuleError(f"chunk {name} is damaged: {error}") from None
         except OSError as error:
@@ -157,7 +157,7 @@ class Capsule:
 
 
 class Writer:
-    """Writes a capsule beside its place and moves it there when it is whole.
+    """Writes a capsule to a temporary folder and moves it into place once it is complete.
 
     Args:
         path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that is there already goes.
@@ -220,7 +220,7 @@ class Writer:
         return Capsule.open(self.path)
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove everything written so far."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
@@ -255,7 +255,7 @@ def _packed_limit(size: int) -> int:
 
 
 def _read(path: Path, limit: int, *, most: int = -1) -> bytes:
-    """The bytes (`most`: so many at its start) of a regular file that is not a link and not larger than it may be."""
+    """The bytes (`most`: only this many from the start) of a regular file that is not a link and within its size limit."""
     with os.fdopen(os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_BLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:

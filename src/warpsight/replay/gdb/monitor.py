@@ -22,7 +22,7 @@ delete                  no breakpoints by kernel any more
 restart                 back to the beginning
 """
 _CHANGES_SHOWN = 20
-#: Bytes of all allocations that are kept before a step at most, to tell what it changed.
+#: Maximum bytes of all allocations saved before a step, to find out what it changed.
 _MOST_KEPT = 4 << 30
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 INTERRUPT = b"\x03"
 _ESCAPE, _MASK = 0x7D, 0x20
-#: Bytes of a packet at most, as told to the debugger.
+#: Maximum bytes of a packet, as reported to the debugger.
 LIMIT = 0x4000
 
 
@@ -22,7 +22,7 @@ class Connection:
         self._acknowledging = True
 
     def receive(self) -> bytes | None:
-        """The data of the next packet, :data:`INTERRUPT`, or None when the debugger is gone or is none.
+        """The data of the next packet, :data:`INTERRUPT`, or None if the debugger is gone or never spoke GDB's protocol.
 
         What does not begin as a packet ends the connection: a page in a browser can send packets too, behind a request's lines.
         """
@@ -54,7 +54,7 @@ class Connection:
         self._peer.sendall(b"$" + data + b"#" + _checksum(data))
 
     def stop_acknowledging(self) -> None:
-        """Both sides agreed that the connection loses nothing."""
+        """Both sides agreed that the connection is reliable."""
         self._acknowledging = False
 
     def interrupted(self) -> bool:
@@ -69,7 +69,7 @@ class Connection:
 
 
 def unescape(data: bytes) -> bytes:
-    """Binary data of a packet as it was before `}` escapes."""
+    """Binary data of a packet with `}` escapes resolved."""
     out = bytearray()
     escaped = False
     for byte in data:
@@ -86,7 +86,7 @@ def _checksum(data: bytes) -> bytes:
 
 
 def is_ours(peer: socket.socket) -> bool:
-    """Whether the other end of a connection on 127.0.0.1 is a process of this user or of root: others reach the port too."""
+    """Whether the peer of a connection on 127.0.0.1 is a process of this user or root, since others can reach the port too."""
     here, there = (_hexed(address) for address in (peer.getsockname(), peer.getpeername()))
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, *_, uid = line.split()[:8]
@@ -96,5 +96,5 @@ def is_ours(peer: socket.socket) -> bool:
 
 
 def _hexed(address: tuple[str, int]) -> str:
-    """An address as `/proc/net/tcp` writes it: the bytes of the host in the machine's order."""
+    """An address in the form of `/proc/net/tcp`: the host's bytes in machine order."""
     return f"{socket.inet_aton(address[0])[::-1].hex().upper()}:{address[1]:04X}"

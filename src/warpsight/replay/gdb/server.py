@@ -37,7 +37,7 @@ _FEATURES = b"PacketSize=%x;qXfer:features:read+;QStartNoAckMode+;swbreak+;hwbre
 def serve(
     path: Path, port: int, device: int, ready: Callable[[int], None], *, at_failure: bool = False
 ) -> bool:
-    """Serve one debugger after another until Ctrl-C; a debugger that comes finds the replay at its beginning.
+    """Serve one debugger after another until Ctrl-C; each finds the replay at its beginning.
 
     Args:
         path: the capsule.
@@ -84,7 +84,7 @@ def serve(
 
 
 def _failing(stepping: Stepping, count: int) -> int | None:
-    """The first operation that fails, from where the replay stands."""
+    """The first failing operation, starting at the replay's position."""
     try:
         while stepping.position < count:
             stepping.step()
@@ -94,7 +94,7 @@ def _failing(stepping: Stepping, count: int) -> int | None:
 
 
 def _at(step: int, before: Stepping, written: script.WrittenScript, folder: Path) -> Stepping:
-    """A new replay that is before a step: a kernel that failed leaves a context of no use."""
+    """A new replay positioned before a step: a failed kernel leaves its context unusable."""
     before.close()
     stepping = open_stepping(written, folder)
     while stepping.position < step:
@@ -103,14 +103,14 @@ def _at(step: int, before: Stepping, written: script.WrittenScript, folder: Path
 
 
 def _number(text: bytes) -> int:
-    """A number of a packet; ValueError when it is none, or longer than an address."""
+    """A number in a packet; ValueError if it is not one, or longer than an address."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError(text)
     return int(text, 16)
 
 
 class _Session:
-    """One debugger: its packets answered until it goes."""
+    """One debugger session, which ends when the debugger disconnects."""
 
     def __init__(self, connection: Connection, monitor: Monitor) -> None:
         self.connection = connection
@@ -203,11 +203,11 @@ class _Session:
 
     def _breakpoint(self, rest: bytes, *, on: bool) -> bytes:
         kind, address, size = map(_number, rest.split(b";")[0].split(b",")[:3])
-        if kind == 2:  # a watch of what is written
+        if kind == 2:  # a write watchpoint
             if size > LIMIT or (on and len(self.watched) >= _MOST_WATCHES):
                 return _ERROR
             if on:
-                self.monitor.stepping.read(address, size)  # which says whether it can be watched
+                self.monitor.stepping.read(address, size)  # which determines whether it can be watched
                 self.watched[address] = size
             else:
                 self.watched.pop(address, None)
@@ -239,7 +239,7 @@ class _Session:
                 return b"S02"
 
     def _stopped(self) -> bytes:
-        """The packet of a stop, after a line that says before which operation."""
+        """The stop packet, preceded by a line that names the next operation."""
         position = self.monitor.stepping.position
         if position:
             self._monitor_line(f"before {position}: {self.monitor.name(position)}\n")

@@ -13,7 +13,7 @@ _MOST = 1 << 20
 
 
 class SteppingError(WarpsightError):
-    """An operation failed, or memory is not the capsule's."""
+    """An operation failed, or memory does not belong to the capsule."""
 
 
 class Stepping:
@@ -35,7 +35,7 @@ class Stepping:
         self.position += 1
 
     def restart(self) -> None:
-        """Put the contents back that were there before the first step."""
+        """Restore the contents from before the first step."""
         self._ask("restart", "at")
         self.position = 0
 

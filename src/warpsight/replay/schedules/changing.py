@@ -1,4 +1,4 @@
-"""Measures replays under changed schedules, beside the prediction of `simulate`."""
+"""Measures replays under changed schedules, for comparison with the prediction of `simulate`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _measured(
 
 
 def _raw(steps: Steps, base: ReplayResults) -> list[float]:
-    """What passes between the events around each step, ns."""
+    """The time between the events around each step, ns."""
     measured: dict[int, list[float]] = {}
     for (_, _, step), (begin, end) in base.times.items():
         measured.setdefault(step, []).append(end - begin)
@@ -82,7 +82,7 @@ def _raw(steps: Steps, base: ReplayResults) -> list[float]:
 
 
 def _gap(steps: Steps, base: ReplayResults, settings: ScriptSettings, timeout: float | None) -> int:
-    """The time between two kernels of a stream, ns: what `simulate` takes for graphs, and what a graph saves of it here."""
+    """The time between two kernels of a stream, ns: the value `simulate` uses for graphs, and what a graph saves of it here."""
     timed = zip(steps.steps[steps.first :], _raw(steps, base), strict=True)
     kernels = [(step.work, length) for step, length in timed if isinstance(step.work, m.Launch)]
     launches, lengths = [one for one, _ in kernels], [length for _, length in kernels]
@@ -90,7 +90,7 @@ def _gap(steps: Steps, base: ReplayResults, settings: ScriptSettings, timeout: f
 
 
 def _lengths(steps: Steps, base: ReplayResults, took: float, gap: int) -> list[int]:
-    """How long each step takes on the device, ns: less than between its events, by as much as makes the whole fit."""
+    """The duration of each step on the device, ns: shorter than between its events, by the amount that makes the total fit."""
     raw = _raw(steps, base)
 
     def lengths(less: float) -> list[int]:
@@ -103,7 +103,7 @@ def _lengths(steps: Steps, base: ReplayResults, took: float, gap: int) -> list[i
 
 
 def _solved(span: Callable[[float], float], wanted: float, most: float) -> float:
-    """Where a falling function takes a value."""
+    """The argument at which a falling function takes a value."""
     low, high = 0.0, most
     for _ in range(_ROUNDS):
         middle = (low + high) / 2

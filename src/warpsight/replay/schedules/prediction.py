@@ -53,7 +53,7 @@ def predicted(
 
 
 def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> list[int]:
-    """When each step begins on the device, and each event happens, ns.
+    """The time each step begins on the device, and each event occurs, ns.
 
     Work waits for its launch, until a gap after the work before it in its stream, and for the stream's events.
     """
@@ -166,7 +166,7 @@ def _call(correlation: int, start: int, duration: int) -> Row:
 
 
 def _work(writer: TraceWriter, manifest: m.Manifest, work: m.Operation) -> tuple[str, Row]:
-    """The table of an operation, and its columns there beside time and place."""
+    """The table of an operation, and its columns there besides time and place."""
     if isinstance(work, m.Copy):
         return "memcpy", _copy(work)
     if isinstance(work, m.Set):

@@ -33,7 +33,7 @@ _HIGHEST = -5
 
 @dataclass(frozen=True)
 class Schedule:
-    """A changed schedule; `predictable`: `simulate` knows the change. flags: of :mod:`.script`."""
+    """A changed schedule; `predictable`: `simulate` supports the change. flags: see :mod:`.script`."""
 
     text: str
     steps: Steps
@@ -87,7 +87,7 @@ def _chosen(manifest: m.Manifest, steps: Steps, change: what_if.Change) -> set[i
 
 
 def _aside(steps: Steps, chosen: set[int]) -> Steps:
-    """The chosen steps of each stream in one of their own. Who waits for the stream waits for both."""
+    """Move the chosen steps of each stream to one of their own. Whoever waits for the stream waits for both."""
     apart: dict[int, int] = {}
     twins: dict[int, int] = {}
     made: list[Step] = []

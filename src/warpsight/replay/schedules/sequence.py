@@ -47,7 +47,7 @@ class OperationSequence:
 
 @dataclass
 class _Streams:
-    """Which streams are in use, and which of their work others have not waited for yet."""
+    """The streams in use, and the part of their work that no other stream has waited for yet."""
 
     manifest: m.Manifest
     used: list[int]
@@ -57,7 +57,7 @@ class _Streams:
     )  # (stream, other stream with work it must wait for)
 
     def waits(self, waiting: int, on: int) -> Iterator[Step]:
-        """`waiting` waits for all work of `on`."""
+        """Make `waiting` wait for all work of `on`."""
         if waiting == on:
             return
         event, self.events = self.events, self.events + 1

@@ -30,11 +30,11 @@ MOST = 100_000
 #: Where the memory that copies and fills use is; programs have nothing there.
 _ADDRESS = 0x5_0000_0000_00
 _GRANULE = 2 << 20
-#: ns that a kernel needs beside the time that it waits.
+#: ns that a kernel takes besides its waiting time.
 _FIXED = 1_200
 _NON_BLOCKING = 1
-# One thread of each block waits, asleep for half of what is left (a sleep lasts at most twice as long as asked for). Only the
-# first block looks at the timer again and again: many that do wait for each other, for microseconds.
+# One thread of each block waits, sleeping for half of the remaining time (a sleep lasts at most twice as long as requested). Only
+# the first block polls the timer: if many blocks poll it, they delay each other by microseconds.
 _WAIT = b"""
 .version 7.0
 .target sm_70
@@ -157,7 +157,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
 
 
 class _Reading:
-    """Rows in the order of their calls, on their way to operations."""
+    """Rows in the order of their calls, being converted to operations."""
 
     def __init__(self, trace: StoredTrace, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
@@ -239,12 +239,12 @@ class _Reading:
         return m.Synchronize(host_time=host) if kind in ("context", "finish") else None
 
     def _known(self, row: Mapping[str, Any]) -> int | None:
-        """The event of a wait, where its record is in the trace."""
+        """The event of a wait, if its record is in the trace."""
         exact = self._events.get(("record", row["record"])) if row["record"] else None
         return exact if exact is not None else self._events.get(("event", row["event"]))
 
     def _event(self, row: Mapping[str, Any]) -> int:
-        """A number of its own for each record."""
+        """A separate number for each record."""
         number, self._records = self._records, self._records + 1
         self._events["event", row["event"]] = number
         if row["record"]:

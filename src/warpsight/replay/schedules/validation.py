@@ -1,4 +1,4 @@
-"""Whether operations respected stream order and dependencies, judging by the times at which they ran."""
+"""Checks whether operations respected stream order and dependencies, judging by the times at which they ran."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def validate(steps: Steps, begin: Times, end: Times, tolerance_ns: float) -> Ord
 
 
 def _pairs(steps: Sequence[Step]) -> Iterator[tuple[str, int, int]]:
-    """Each operation with each one that has to end before it; of what a stream orders already the last one alone."""
+    """Each operation with those that must end before it; of several already ordered by a stream, only the last."""
     last: dict[int, int] = {}
     recorded: dict[int, frozenset[int]] = {}
-    waiting: dict[int, frozenset[int]] = {}  # of each stream, what it waits for since its last operation
+    waiting: dict[int, frozenset[int]] = {}  # per stream, what it has waited for since its last operation
     for step in steps:
         work, operation, stream = step.work, step.operation, step.work.stream
         if isinstance(work, m.EventRecord):

@@ -19,7 +19,7 @@ from warpsight.sass.counts.work import InstructionWork, work_of
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-#: What counts can be summed by, and their keys in JSON.
+#: Keys to sum counts by, and their keys in JSON.
 LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
 _NOT_COUNTED = "no exact counts; make them with: warpsight sass counts -- PROGRAM (NVIDIA, CUPTI)"
 PREFIX = "smsp__sass_"
@@ -44,18 +44,18 @@ class Counts:
 
     @property
     def threads(self) -> int | None:
-        """Executions by threads, including those that a predicate switched off."""
+        """Executions by threads, including those disabled by a predicate."""
         return self.values.get("thread_inst_executed")
 
     @property
     def predicated_off(self) -> int | None:
-        """Of these, executions that a predicate switched off."""
+        """The executions among these that a predicate disabled."""
         on = self.values.get("thread_inst_executed_pred_on")
         return None if on is None or self.threads is None else self.threads - on
 
     @property
     def lanes(self) -> float | None:
-        """Threads of a warp that took part, on average: 32 without divergence."""
+        """Average number of participating threads per warp: 32 without divergence."""
         return self.threads / self.executions if self.threads is not None and self.executions else None
 
     @property
@@ -65,7 +65,7 @@ class Counts:
 
     @property
     def ideal_sectors(self) -> int | None:
-        """The number of sectors that the same bytes would need if contiguous."""
+        """The number of sectors that the same bytes would need if they were contiguous."""
         return self.values.get("sectors_mem_global_ideal")
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class CountedPlace(CodePlace, Counts):
 
 @dataclass
 class CountedKernel(Counts):
-    """One function that was counted.
+    """One function with exact counts.
 
     Attributes:
         name: mangled; demangled: readable; launches: 0 where none is known, as for kernels of CUDA graphs.
@@ -116,7 +116,7 @@ class CountedKernel(Counts):
 
     @property
     def l1_bytes(self) -> int | None:
-        """Bytes of all sectors that went through the first cache."""
+        """Bytes of all sectors that passed through the L1 cache."""
         found = [
             self.values[name] for name in ("sectors_mem_global", "sectors_mem_local") if name in self.values
         ]

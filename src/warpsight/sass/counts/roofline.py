@@ -1,4 +1,4 @@
-"""How close a kernel comes to its device's peaks: exact operations, with time and bytes from a run without counting.
+"""How close a kernel comes to its device's peaks: exact operation counts, with time and bytes from a run without counting.
 
 Counting slows kernels down many times, so its times say nothing. A second run records the time of each kernel and measures
 :data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams,
@@ -26,7 +26,7 @@ _MEMORIES = {
 _CLOCK = "sm__cycles_elapsed.avg.per_second"
 _THREADS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
 _TENSOR = "sm__ops_path_tensor_src_{}.sum.peak_sustained"
-#: (type, by matrix units) → what the device does in a cycle, and operations for each of these.
+#: (type, by matrix units) → operations of the device per cycle, and operations for each of these.
 _UNITS: dict[tuple[str, bool], tuple[str, int]] = {
     ("fp32", False): (_THREADS.format("ffma"), 2), ("fp64", False): (_THREADS.format("dfma"), 2),
     ("fp16", False): (_THREADS.format("hfma"), 4), ("bf16", False): (_THREADS.format("hfma"), 4),
@@ -35,7 +35,7 @@ _UNITS: dict[tuple[str, bool], tuple[str, int]] = {
     ("fp8", True): (_TENSOR.format("fp8"), 1), ("int8", True): (_TENSOR.format("int8"), 1),
     ("int1", True): (_TENSOR.format("int1"), 1),
 }  # fmt: skip
-#: What a run measures for rooflines; a chip may lack some.
+#: Metrics measured for rooflines; a chip may lack some.
 METRICS = tuple(dict.fromkeys((
     _CLOCK, *(name for names in _MEMORIES.values() for name in names), *(name for name, _ in _UNITS.values()),
 )))  # fmt: skip
@@ -115,7 +115,7 @@ class Roofline:
 
 
 def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[list[Roofline], list[str]]:
-    """The rooflines of counted kernels that the measured run also has, most time first, and notes on gaps."""
+    """The rooflines of counted kernels that are also in the measured run, most time first, and notes on gaps."""
     runs = _measured(measured)
     found, missing, unequal = [], 0, 0
     for kernel in kernels:

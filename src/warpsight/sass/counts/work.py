@@ -20,7 +20,7 @@ _SCALAR = {
     "fp16": {"HADD2": 2, "HMUL2": 2, "HFMA2": 4},
 }
 _SCALAR_OF = {name: (kind, number) for kind, names in _SCALAR.items() for name, number in names.items()}
-#: Matrix products: what their elements are unless a modifier says otherwise.
+#: Matrix products: the type of their elements unless a modifier says otherwise.
 _MATRIX = {
     "HMMA": "fp16", "IMMA": "int8", "BMMA": "int1", "DMMA": "fp64", "QMMA": "fp8", "HGMMA": "fp16", "IGMMA": "int8",
     "QGMMA": "fp8", "BGMMA": "int1",
@@ -82,7 +82,7 @@ def work_of(text: str) -> InstructionWork:
 
 
 def _moves_only(known: RegisterAccess) -> bool:
-    """Whether half arithmetic is used to convert (`HADD2.F32`), or to load a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
+    """Whether half-precision arithmetic only converts (`HADD2.F32`), or loads a constant (`HFMA2 R1, -RZ, RZ, 1, 0`)."""
     if not known.operation.startswith("H"):
         return False
     sources = [operand.lstrip("-|").split(".")[0] for operand in known.operands[known.results :]]
@@ -96,7 +96,7 @@ def _matrix_type(known: RegisterAccess) -> str:
 
 
 def _product(known: RegisterAccess) -> float:
-    """Operations of one warp; 0 when the text has no shape."""
+    """Operations of one warp; 0 if the instruction's text has no shape."""
     for modifier in known.modifiers:
         shape = _SEPARATED.fullmatch(modifier) or _PACKED.fullmatch(modifier)
         if shape:

@@ -24,7 +24,7 @@ _THREAD, _WARP, _BLOCK, _GRID = range(4)
 
 @dataclass(frozen=True)
 class Flow:
-    """Data that goes from one instruction to another.
+    """Data that flows from one instruction to another.
 
     Attributes:
         kernel: of the reader; writer_kernel: of the writer, another one for distance `launch`.
@@ -49,7 +49,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """All flows, most bytes first, and what was read or written without one.
+    """All flows, most bytes first, and everything read or written outside a flow.
 
     Attributes:
         inputs: bytes read by kernel that no recorded access has written; unread: bytes last written that no one has read.
@@ -74,7 +74,7 @@ class Dataflow:
 
 @dataclass(frozen=True)
 class _Written:
-    """What a launch has left in global memory: each piece's address, ascending, and the event and instruction that wrote it."""
+    """A launch's final writes to global memory: each piece's address, ascending, and the event and instruction that wrote it."""
 
     launch: TracedLaunch
     granule: int
@@ -83,7 +83,7 @@ class _Written:
 
 
 def last_writes(own: Accesses) -> Array:
-    """For each access the row of the last write to its piece before it, -1 if there is none.
+    """For each access, the row of the last earlier write to its piece, or -1.
 
     Rows are ordered by piece and time, so a running maximum of the rows that write, cut at the first row of each piece, does it:
     piece 1 1 1 2, write 1 0 0 0 gives -1 0 0 -1.
@@ -159,7 +159,7 @@ def _within(
 
 
 def _distinct(group: Array, one: Array, other: Array, groups: int) -> Array:
-    """How many distinct pairs each group has."""
+    """The number of distinct pairs in each group."""
     unique = np.unique(np.stack([group, one, other], axis=1), axis=0)
     return np.bincount(unique[:, 0], minlength=groups)
 
@@ -168,7 +168,7 @@ def _from_earlier(
     launch: TracedLaunch, own: Accesses, pc: Array, rows: Array, earlier: list[_Written],
     sums: dict[tuple[Any, ...], Array],
 ) -> int:  # fmt: skip
-    """Count reads of what an earlier launch left, the latest first; bytes of which no writer is known."""
+    """Count reads of data from earlier launches, latest first, and bytes without a known writer."""
     for written in reversed(earlier):
         if not len(rows) or not len(written.address):
             continue
@@ -190,7 +190,7 @@ def _from_earlier(
 
 
 def _unread(own: Accesses, writer: Array) -> int:
-    """Bytes of global memory that were written and not read after that within the launch."""
+    """Bytes of global memory that were written and then not read within the launch."""
     if not len(own):
         return 0
     read = np.zeros(len(own), bool)
@@ -200,7 +200,7 @@ def _unread(own: Accesses, writer: Array) -> int:
 
 
 def _last_writers(own: Accesses) -> Array:
-    """The row of the last write to each piece that was written."""
+    """The row of the last write to each piece written."""
     rows = np.flatnonzero(own.write)
     if not len(rows):
         return rows

@@ -16,7 +16,7 @@ from warpsight.sass.events.trace import EventTrace
 def listed(
     trace: EventTrace, launch: int | None, kinds: Sequence[str], head: int | None
 ) -> list[dict[str, Any]]:
-    """The first events that fulfil conditions, each as an object: where it was, its operands lane by lane, its instruction."""
+    """The first events that match conditions, each as an object: its place, its operands lane by lane, its instruction."""
     chosen = np.ones(len(trace.events), bool)
     if launch is not None:
         chosen &= trace.events.launch == launch

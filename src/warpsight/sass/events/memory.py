@@ -63,7 +63,7 @@ class MemoryAccess:
 
 
 def accesses(trace: EventTrace) -> list[MemoryAccess]:
-    """Every memory instruction of the trace, those with most excess first."""
+    """Every memory instruction of the trace, most excess first."""
     found: dict[tuple[str, TracedInstruction, int, int], list[Counts]] = {}
     for launch in trace.launches.values():
         events = trace.of_launch(launch.number)
@@ -125,7 +125,7 @@ def _row(trace: EventTrace, key: tuple[str, TracedInstruction, int, int], counts
 
 
 def _distinct(values: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) -> Counts:
-    """How many distinct values each row has among those present."""
+    """The number of distinct values in each row, among those present."""
     ordered = np.sort(np.where(present, values, _NONE), axis=1)
     new = np.ones(ordered.shape, bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -152,7 +152,10 @@ def requested_sectors(
 def bank_passes(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:
-    """Passes over the banks, the fewest, and distinct bytes. Lanes of 8 and 16 bytes go by halves and quarters of the warp."""
+    """Passes over the banks, the minimum, and distinct bytes.
+
+    Lanes of 8 and 16 bytes are served by halves and quarters of a warp.
+    """
     passes, ideal, distinct = np.zeros((3, len(addresses)), np.int64)
     for lane_bytes in np.unique(size).tolist():
         rows = np.flatnonzero(size == lane_bytes)
@@ -168,7 +171,7 @@ def bank_passes(
 
 
 def _worst_bank(words: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) -> Counts:
-    """The most distinct words that one bank holds of each row."""
+    """The most distinct words of each row that fall into one bank."""
     count = words.shape[1]
     ordered = np.sort(
         np.where(present, words % BANKS << np.uint64(48) | words & np.uint64(2**48 - 1), _NONE), axis=1

@@ -18,10 +18,10 @@ from warpsight.errors import WarpsightError
 from warpsight.machine.nvbit import PATH, compiler, core_folder
 
 _TOOL = "libwarpsight_nvbit.so"
-#: What a program that runs with NVBit has in its environment: no banner, no advice for writers of tools.
+#: The environment of a program that runs with NVBit: no banner, no advice for tool writers.
 QUIET = {"NOBANNER": "1", "ACK_CTX_INIT_LIMITATION": "1"}
 
-#: Categories of `--category`: extended regular expressions on the text of instructions.
+#: Categories of `--category`: extended regular expressions on an instruction's text.
 _GUARD = r"^(@!?U?P[T0-9]+ +)?"
 CATEGORIES = {
     "mma": _GUARD + r"([HIDBQO]G?MMA|UTC[A-Z0-9]*MMA|BGMMA|QGMMA|IGMMA)",
@@ -33,7 +33,7 @@ CATEGORIES = {
 
 
 def tool(architectures: Callable[[], Sequence[int]]) -> Path:
-    """The built tool; built first, for the architectures (90 for sm_90), where that is needed.
+    """The tool, built first for the architectures (90 for sm_90) if necessary.
 
     Raises:
         WarpsightError: when a part is missing, or nvcc refuses.
@@ -74,7 +74,7 @@ def _sources() -> Path:
 
 
 def _place(core: Path, nvcc: Path, sources: Path, architectures: Sequence[int]) -> Path:
-    """Where the tool is kept: by what it is made of."""
+    """Where the tool is cached, named by a hash of its inputs."""
     made = hashlib.sha256(f"{nvcc}\n{nvcc.stat().st_mtime_ns}\n{list(architectures)}".encode())
     for folder in ("nvbit", "sanitizer", "cuda", "ring", "runtime"):
         for file in sorted((sources / folder).glob("*")):

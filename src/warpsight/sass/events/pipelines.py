@@ -1,4 +1,4 @@
-"""Pipelines of copies and products: what each warp of a block issued, arrived at and waited for, over time.
+"""Pipelines of copies and matrix products: what each warp of a block issued, arrived at and waited for, over time.
 
 A wait at an mbarrier begins with the wait itself or its first attempt that fails, and ends with the attempt that succeeds. Copies
 belong to their block's next wait that ends.
@@ -76,7 +76,7 @@ class BlockPipeline:
 
 
 def pipelines(trace: EventTrace, launch: int | None = None, block: int | None = None) -> list[BlockPipeline]:
-    """The blocks with such events, those whose warps waited longest first.
+    """The blocks with such events, longest total wait first.
 
     Raises:
         UsageError: when the trace has none.
@@ -155,7 +155,7 @@ def _copied(name: str, first: int, second: int, size: int, lanes: int) -> tuple[
 
 
 def _copies(pending: list[tuple[int, int]], now: int) -> tuple[int, int, int] | None:
-    """Take the copies that no earlier wait has ended."""
+    """Remove and return the copies that no earlier wait has completed."""
     if not pending:
         return None
     found = len(pending), sum(bytes_ for _, bytes_ in pending), now - pending[0][0]

@@ -1,4 +1,4 @@
-"""How kernels use memory as a whole: working sets, loads and stores that change nothing, and lines that blocks share falsely."""
+"""Memory use of whole kernels: working sets, loads and stores that change nothing, and lines falsely shared by blocks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def uses(trace: EventTrace) -> list[MemoryUse]:
 
 
 def _use(launch: TracedLaunch, own: Accesses, rows: Array, values: Array | None, shared: bool) -> MemoryUse:
-    """Of the rows of one memory; places of the two never mix, so neighbours in time stay neighbours."""
+    """Use of the rows of one memory; places of the two never mix, so neighbors in time stay neighbors."""
     loads, stores = ~own.write[rows], own.write[rows]
     writer = last_writes(own)
     reloaded = _reloaded(own, writer)[rows] & loads
@@ -96,7 +96,7 @@ def _use(launch: TracedLaunch, own: Accesses, rows: Array, values: Array | None,
 
 
 def _reloaded(own: Accesses, writer: Array) -> Array:
-    """Whether the same thread accessed the piece before, at or behind the last write to it."""
+    """Whether the same thread accessed the piece earlier, but not before the last write to it."""
     who = own.block * (int(own.thread.max(initial=0)) + 1) + own.thread
     order = np.lexsort((np.arange(len(own)), who, own.place))
     before = np.full(len(own), -1)
@@ -106,7 +106,7 @@ def _reloaded(own: Accesses, writer: Array) -> Array:
 
 
 def _lines(own: Accesses, rows: Array) -> tuple[int, int]:
-    """Lines that several blocks access, one writing: those without a shared byte, and all."""
+    """Lines accessed by several blocks, one of them writing: those without a shared byte, and all."""
     line = own.address[rows] // np.uint64(LINE)
     _, of_line = np.unique(line, return_inverse=True)
     mixed = _contended(of_line.ravel(), own.block[rows], own.write[rows])
@@ -117,7 +117,7 @@ def _lines(own: Accesses, rows: Array) -> tuple[int, int]:
 
 
 def _contended(group: Array, block: Array, write: Array) -> Array:
-    """Which groups have accesses of two blocks and a write."""
+    """Which groups contain accesses from two blocks and a write."""
     count = int(group.max(initial=-1)) + 1
     pairs = np.unique(np.stack([group, block], axis=1), axis=0)
     return np.asarray(

@@ -76,7 +76,7 @@ class TracedLaunch:
 
 
 class EventTrace:
-    """An event trace, read whole.
+    """A fully loaded event trace.
 
     Attributes:
         name: what it was opened as; file: its descriptions; events: all of them.
@@ -104,7 +104,7 @@ class EventTrace:
         self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
 
     def _placed(self, events: Events) -> Events:
-        """The events that are in a launch of the file and in its grid; others are noted."""
+        """The events that belong to a launch of the file and are inside its grid; others are noted."""
         inside = np.zeros(len(events), bool)
         for number, launch in self.launches.items():
             blocks_of_grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
@@ -125,7 +125,7 @@ class EventTrace:
 
     @property
     def cut(self) -> bool:
-        """Whether events were left out as the file had reached its largest size."""
+        """Whether events were left out because the file reached its maximum size."""
         return any(cause.endswith("at the size limit of the file") for cause, _ in self.file.losses)
 
     def of_launch(self, number: int) -> Events:
@@ -134,7 +134,7 @@ class EventTrace:
 
     @property
     def partial(self) -> list[str]:
-        """Conditions that left out events of the recorded launches."""
+        """Conditions that excluded events of the recorded launches."""
         request = self.file.process.get("request") or {}
         return [
             key
@@ -144,11 +144,11 @@ class EventTrace:
 
     @cached_property
     def operands(self) -> Operands:
-        """The registers that are recorded of each instruction."""
+        """The recorded registers of each instruction."""
         return Operands(self.file)
 
     def places(self, launch: TracedLaunch, pc: npt.NDArray[np.uint32]) -> list[TracedInstruction]:
-        """The instruction of each distinct program counter, which has its low half only."""
+        """The instruction for each distinct program counter, of which only the lower half is recorded."""
         functions = self._functions.get(int(launch.said["module"]), [])
         begins = np.array([begin for begin, _, _ in functions], np.int64)
         found = []
@@ -178,25 +178,25 @@ class EventTrace:
         return {module: sorted(listed) for module, listed in found.items()}
 
     def _read_cubin(self, module: int) -> Cubin | None:
-        """A module's code; None where the trace lacks it or it is damaged."""
+        """A module's code; None if the trace lacks it or it is damaged."""
         try:
             return Cubin(self.file.cubins[module], f"module {module}") if module in self.file.cubins else None
         except ElfError:
             return None
 
     def section(self, module: int, function: str) -> tuple[Cubin, int] | None:
-        """A module's cubin and the section of a function; None where the trace lacks its code."""
+        """A module's cubin and the section of a function; None if the trace lacks its code."""
         cubin = self.cubin(module)
         section = cubin.section_of(function) if cubin else None
         return None if cubin is None or section is None else (cubin, section)
 
     def _read_flow(self, module: int, function: str) -> ControlFlow | None:
-        """The control flow of a function; None where the trace lacks its code."""
+        """The control flow of a function; None if the trace lacks its code."""
         found = self.section(module, function)
         return ControlFlow(found[0].instructions(found[1]), found[0].architecture) if found else None
 
     def instructions(self, module: int, function: str) -> dict[int, str]:
-        """Offset → text of each instruction of a function; without nvdisasm only if the NVBit tool recorded them."""
+        """Offset → text of each instruction of a function; without nvdisasm, only instructions recorded by the NVBit tool."""
         texts = self._nvbit_texts.get((module, function))
         if texts is not None:
             return texts
@@ -235,7 +235,7 @@ class EventTrace:
         return found.frames if found else ()
 
     def describe(self, place: TracedInstruction) -> str:
-        """Where an instruction is: its innermost line of source, else function and offset."""
+        """Location of an instruction: its innermost source line, otherwise function and offset."""
         frames = self.chain(place)
         where = (
             f"{short(demangle(place.function))}+0x{place.offset:x}"
@@ -251,7 +251,7 @@ def _triple(value: Iterable[int]) -> tuple[int, int, int]:
 
 
 def _by_graph(events: Events, file: blocks.EventFile) -> Events:
-    """Give the events of graphs to their launches.
+    """Assign the events of graphs to their launches.
 
     The kernels of one launch of a graph share what the Sanitizer's patches are given, so all its events carry the number of
     the last: the function that an event is in separates them. Two launches of one kernel in one graph cannot be separated.

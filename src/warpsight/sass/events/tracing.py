@@ -30,7 +30,7 @@ INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 _SANITIZER = "WARPSIGHT_SANITIZER"
-#: What patches do with an instruction (native/sanitizer/event_format.h).
+#: Actions of a patch on an instruction (native/sanitizer/event_format.h).
 RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
@@ -72,7 +72,7 @@ class TraceSelection:
 
     @property
     def needs_nvbit(self) -> bool:
-        """The Sanitizer interface knows neither registers nor every instruction."""
+        """Whether the NVBit tool is needed: the Sanitizer interface cannot record registers or every instruction."""
         return bool(self.sass) or INSTRUCTIONS in self.events or REGISTERS in self.events
 
     def described(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class TracedRun:
 
 
 def refuse_other_tools() -> None:
-    """Raise WarpsightError where another tool is to be loaded into programs."""
+    """Raise WarpsightError if another tool is set to be loaded into programs."""
     if os.environ.get(INJECTION):
         raise WarpsightError(
             f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to trace events"
@@ -170,7 +170,7 @@ def disassembler() -> list[str]:
 
 
 def _selected(selection: TraceSelection, file: Path) -> list[str]:
-    """The lines of a request that both libraries read."""
+    """The lines of a request shared by both libraries."""
     lines = [f"file={file}", f"description={json.dumps(selection.described())}"]
     lines += [f"kernel={pattern}" for pattern in selection.kernels]
     for key in ("launches", "blocks", "addresses"):
@@ -186,7 +186,7 @@ def _selected(selection: TraceSelection, file: Path) -> list[str]:
 
 
 def _patches_of(selection: TraceSelection) -> list[tuple[int, str]]:
-    """Classes of instructions, and the patch of each."""
+    """Instruction classes, and the patch for each."""
     if selection.check:
         return [(number, KINDS[number].check) for number in CHECKED]
     kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
@@ -289,7 +289,7 @@ def architectures() -> list[int]:
 
 
 def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a program with more variables: its exit code as a shell's. Signals sent to us go to it."""
+    """Run a program with additional variables; returns its exit code as a shell would. Signals sent to us are passed to it."""
     try:
         return run_to_end(program, {**os.environ, **variables})
     except OSError as error:

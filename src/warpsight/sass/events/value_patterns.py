@@ -20,7 +20,7 @@ from warpsight.formats.events.kinds import READ, WRITE
 from warpsight.sass.events.trace import EventTrace, TracedInstruction
 
 Array = npt.NDArray[Any]
-#: An instruction with fewer values says nothing.
+#: Instructions with fewer values are skipped.
 FEWEST = 32
 #: A value is frequent from this share on, if there are few distinct ones.
 FREQUENT, FEW_DISTINCT = 0.5, 0.1
@@ -122,7 +122,7 @@ def _patterns(
 
 
 def _elements(words: Array, size: int, bytes_: int) -> Array:
-    """The values of lanes, split: 16 bytes of float32 are four values."""
+    """The values of lanes, split into elements: 16 bytes of float32 are four values."""
     raw = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), 16)[:, :size]
     return np.asarray(np.ascontiguousarray(raw).view(f"<u{bytes_}").ravel().astype(np.uint64))
 
@@ -168,7 +168,7 @@ def _found(
 
 
 def _narrower(numbers: Array, type_: str, bytes_: int) -> str:
-    """A smaller type that has all values exactly."""
+    """A smaller type that represents all values exactly."""
     if type_ == _INTEGER:
         low, high = numbers.min(), numbers.max()
         for bytes_of in (1, 2, 4):
@@ -185,7 +185,7 @@ def _narrower(numbers: Array, type_: str, bytes_: int) -> str:
 
 
 def _step(places: Array, numbers: Array) -> float | None:
-    """The step of values that are linear in their address; None if they are not, or all alike."""
+    """The step of values that are linear in their address; None if they are not, or are all equal."""
     unique, first = np.unique(places, return_index=True)
     values = numbers[first]
     if len(unique) < FEWEST or not np.isfinite(values).all():
@@ -200,7 +200,7 @@ def _step(places: Array, numbers: Array) -> float | None:
 
 
 class _Types:
-    """The types of values by the code around their instruction."""
+    """The types of values, derived from the code around their instruction."""
 
     def __init__(self, trace: EventTrace) -> None:
         self._trace = trace

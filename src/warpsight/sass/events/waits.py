@@ -27,7 +27,7 @@ _WAIT, _FIRST_ARRIVE, _LAST_ARRIVE = 6, 2, 5
 
 @dataclass(frozen=True)
 class BlockWait:
-    """Warps of a block that wait for one thing.
+    """Warps of a block that wait for the same thing.
 
     Attributes:
         kernel, launch, block: where; warps: of the block, that wait; what: for what; where: the instruction of the first.
@@ -53,7 +53,7 @@ class BlockWait:
 
 @dataclass(frozen=True)
 class BlockWaits:
-    """The graph: waits, and the warps that others wait for and that wait for nothing themselves."""
+    """The graph: waits, and the warps that others wait for and that are not waiting themselves."""
 
     waits: tuple[BlockWait, ...]
     roots: tuple[tuple[int, int, int], ...]
@@ -105,7 +105,7 @@ def of_launch(trace: EventTrace, launch: TracedLaunch, events: Events) -> list[B
 
 
 def _polled(events: Events, warp: Array, row: int) -> tuple[int, int] | None:
-    """The address and the value of what a warp polls; None where its last events differ."""
+    """The address and value that a warp polls; None if its last events differ."""
     own = np.flatnonzero(warp[: row + 1] == warp[row])[-POLLS:]
     taken = events.take(own)
     if len(own) < POLLS or not (taken.has_values.all() and np.isin(taken.kind, _POLLED).all()):
@@ -142,7 +142,7 @@ def _wait(
 
 
 def _not_at_cluster(launch: TracedLaunch, events: Events, block: int) -> list[tuple[int, int]]:
-    """Warps of a block's cluster that have arrived less often than others."""
+    """Warps of a block's cluster that have arrived fewer times than others."""
     size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     x, y, z = (
         np.asarray(part) // max(edge, 1)
@@ -167,7 +167,7 @@ def _not_at_cluster(launch: TracedLaunch, events: Events, block: int) -> list[tu
 def _arrivals(
     events: Events, block: int, address: int, of_block: list[tuple[int, int]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """What is known of an mbarrier's arrivals, and the warps that made fewer of them than others that made some."""
+    """What is known about an mbarrier's arrivals, and the warps that arrived at it fewer times than others did."""
     rows = np.flatnonzero(
         (events.kind == _MBARRIER) & (events.block == block) & (events.flags >= _FIRST_ARRIVE)
         & (events.flags <= _LAST_ARRIVE) & ((events.first_operand(0) & np.uint64(0xFFFFFF)) == address)

@@ -13,18 +13,18 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def _floordiv(a: Array, b: Array) -> Array:
-    """Rounded down as Python does; 0 where the divisor is 0."""
+    """Floor division as in Python; 0 if the divisor is 0."""
     usual = np.where((b == 0) | (b == -1), 1, b)
     return np.where(b == 0, 0, np.where(b == -1, -a, a // usual))
 
 
 def _mod(a: Array, b: Array) -> Array:
-    """With the sign of the divisor; 0 where that is 0."""
+    """Modulo with the sign of the divisor; 0 if that is 0."""
     return np.where(b == 0, 0, a - _floordiv(a, b) * b)
 
 
 def _shl(a: Array, b: Array) -> Array:
-    """0 for shifts of 64 bits and more; negative ones count as such."""
+    """0 for shifts by 64 bits and more, including negative ones."""
     return np.where((b < 0) | (b > 63), 0, a << np.clip(b, 0, 63))
 
 
@@ -33,13 +33,13 @@ def _shr(a: Array, b: Array) -> Array:
 
 
 def _truncate(a: Array) -> Array:
-    """Towards zero; what does not fit becomes the nearest integer that does, NaN the least."""
+    """Truncate toward zero; out-of-range values become the nearest integer, NaN the minimum."""
     small, large = ~(a > float(_LEAST)), a >= float(_MOST)
     return np.where(large, _MOST, np.where(small, _LEAST, np.where(small | large, 0.0, a).astype(np.int64)))
 
 
 def _bits(a: Array) -> Array:
-    """Bits of a number from 0 on: 1 + its binary logarithm."""
+    """Number of bits of a non-negative number: 1 + its binary logarithm."""
     found, rest = np.zeros(a.shape, np.int64), a.astype(np.uint64)
     for width in (32, 16, 8, 4, 2, 1):
         large = rest >> np.uint64(width) != 0
@@ -61,7 +61,7 @@ def _float32(a: Array) -> Array:
     return np.asarray(a.astype(np.uint32).view(np.float32), np.float64)
 
 
-#: Operation → what it yields of its operands.
+#: Operation → function of its operands.
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -109,6 +109,6 @@ def integer(name: str, *numbers: int) -> int:
 
 
 def ordered(values: Array) -> Array:
-    """Floats as integers in the same order; on bits, it is its own inverse."""
+    """Floats as integers in the same order; applied to the bits again, it is its own inverse."""
     bits = values.view(np.int64)
     return np.asarray(bits ^ (bits >> 63 & _MOST))

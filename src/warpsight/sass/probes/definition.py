@@ -76,7 +76,7 @@ def probe(
 
 
 def translated(probes: Sequence[Probe]) -> list[Translated]:
-    """The probes' trees; names their maps.
+    """The probes' syntax trees; also names their maps.
 
     Raises:
         UsageError: where a function says what probes cannot do, with its file and line.
@@ -92,12 +92,12 @@ def translated(probes: Sequence[Probe]) -> list[Translated]:
 
 
 def maps_of(probes: Sequence[Translated]) -> list[Map]:
-    """The maps of probes, each once, in the order in which they are used."""
+    """The maps of probes, each once, in order of use."""
     return list({id(one): one for each in probes for one in each.maps}.values())
 
 
 def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleType:
-    """A Python file after running it, with new values for its `constants`.
+    """Execute a Python file with new values for its `constants`.
 
     Raises:
         WarpsightError: when it cannot be run.
@@ -122,7 +122,7 @@ def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleT
 
 
 def probes_of(module: ModuleType, path: Path) -> list[Probe]:
-    """The probes of a file, in its order.
+    """The probes of a file, in file order.
 
     Raises:
         UsageError: when it has none.
@@ -146,7 +146,7 @@ def _set(module: ModuleType, path: Path, name: str, text: str) -> None:
     old: Any = vars(module).get(name)
     if type(old) not in (int, float, str, bool):
         raise UsageError(
-            f"{path}: there is no constant {name} to be set (a number, text or truth value of the file)"
+            f"{path}: the file has no constant {name} that could be set (a number, string, or boolean)"
         )
     try:
         vars(module)[name] = (

@@ -1,4 +1,4 @@
-"""A probe's knowledge of an event, and the places where probes can be."""
+"""What a probe knows about an event, and the places where probes can run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Event:
     b: int
     #: Bytes that the lane accesses.
     size: int
-    #: Low and high 64 bits of what it stores, or loads (memory just before the load); 0 for atomics.
+    #: Low and high 64 bits of the value it stores, or loads (memory just before the load); 0 for atomics.
     value: int
     value_high: int
     #: Of the warp; of the block; of the grid, x fastest.

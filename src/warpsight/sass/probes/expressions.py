@@ -32,7 +32,7 @@ _MISSING = object()
 
 
 class Expressions:
-    """The names that a function knows, and the meaning of its expressions."""
+    """The names defined in a function, and the meaning of its expressions."""
 
     def __init__(self, probe: Probe, file: str) -> None:
         self._probe, self._file = probe, file
@@ -92,7 +92,7 @@ class Expressions:
     # Values.
 
     def _object(self, node: ast.expr) -> object:
-        """What a name of the file stands for."""
+        """The object that a name in the file refers to."""
         if isinstance(node, ast.Name) and node.id not in self._locals and node.id != self._event:
             return self._names.get(node.id, _MISSING)
         if isinstance(node, ast.Attribute):
@@ -224,7 +224,7 @@ class Expressions:
     def _compare_texts(
         self, node: ast.AST, name: str, sides: tuple[ast.expr, ast.expr], texts: list[str | None]
     ) -> Expression:
-        """`event.space` or `event.kind` with a name, or two of the file's constants."""
+        """`event.space` or `event.kind` compared with a name, or two of the file's constants."""
         if name not in ("eq", "ne"):
             self._refuse(node, "names are compared with == and !=")
         if None not in texts:
@@ -309,7 +309,7 @@ def as_float(value: Expression) -> Expression:
 
 
 def alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
-    """Two values of one type: floats if one of them is a float."""
+    """Convert two values to one type: floats if either is a float."""
     if a.type == b.type:
         return a, b
     if "float" in (a.type, b.type):
@@ -319,7 +319,7 @@ def alike(a: Expression, b: Expression) -> tuple[Expression, Expression]:
 
 
 def chain(name: str, values: Sequence[Expression]) -> Expression:
-    """Truth values put together, from the left."""
+    """Combine boolean values from left to right."""
     found = values[0]
     for value in values[1:]:
         found = Operation(name, (found, value), "bool")
@@ -327,7 +327,7 @@ def chain(name: str, values: Sequence[Expression]) -> Expression:
 
 
 def folded(made: Operation) -> Expression:
-    """An operation on constants as a constant: bounds of loops are written like `2 * N`."""
+    """Fold an operation on constants: loop bounds are written like `2 * N`."""
     if not all(isinstance(one, Constant) and one.type == "int" for one in made.operands):
         return made
     numbers = [int(one.value) for one in made.operands if isinstance(one, Constant)]

@@ -1,4 +1,4 @@
-"""Files of probes: run in a program or asked of a trace, with the tables that the file derives."""
+"""Files of probes, run in a program or evaluated on a trace, with the tables that the file derives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find(probe: str) -> Path:
-    """The requested file: an existing one, else that of a built-in probe.
+    """The requested file: an existing one, otherwise that of a built-in probe.
 
     Raises:
         UsageError: when there is neither.

@@ -1,4 +1,4 @@
-"""Probes asked of a recorded event trace: the same maps, with the same words, that the device would have filled.
+"""Evaluates probes on a recorded event trace: the same maps, with the same words, that the device would have filled.
 
 Lanes are evaluated together as arrays. A probe that reads its maps sees the events of a warp one after another, the warps side
 by side.
@@ -90,7 +90,7 @@ def _matches(pattern: str, launch: TracedLaunch) -> bool:
 
 
 def _check(trace: EventTrace, probes: Sequence[Translated]) -> None:
-    """Refuse what the trace does not have; without its request, as in damaged files, nothing is known."""
+    """Refuse events that the trace does not have; without its request, as in damaged files, this is unknown."""
     recorded = (trace.file.process.get("request") or {}).get("events")
     for one in probes:
         name = one.probe.name
@@ -123,7 +123,7 @@ def _seen(events: Events, one: Translated) -> Array:
 def _parts(
     events: Events, launch: TracedLaunch, probes: Sequence[Translated]
 ) -> Iterator[Sequence[dict[str, Array]]]:
-    """The lane fields that each probe sees: many events at once, or at most one per warp where a probe reads its maps."""
+    """The lane fields that each probe sees: many events at once, or at most one per warp if a probe reads its maps."""
     alone = any(one.reads for one in probes)
     for batch in events.take(np.any([_seen(events, one) for one in probes], axis=0)).batches():
         number, parts = _rounds(batch), []
@@ -137,7 +137,7 @@ def _parts(
 
 
 def _rounds(events: Events) -> Array:
-    """How many events of its warp came before each."""
+    """The number of earlier events of the same warp, for each event."""
     warp = events.block.astype(np.int64) * 256 + events.warp
     order = np.argsort(warp, kind="stable")
     before = np.empty(len(events), np.int64)
@@ -155,7 +155,7 @@ def _by_round(fields: dict[str, Array], rounds: int) -> Iterator[dict[str, Array
 
 
 def _fields(events: Events, number: Array, launch: TracedLaunch, one: Translated) -> dict[str, Array]:
-    """The fields of an event for each lane, at level warp for the first that takes part."""
+    """An event's fields for each lane, or at warp level for the first active lane."""
     active = events.active
     if one.probe.level == "warp":
         active = active & (np.cumsum(active, axis=1) == 1)
@@ -268,7 +268,7 @@ class _Maps:
         )
 
     def update(self, known: Map, how: str, owner: Array, values: list[Array]) -> None:
-        """Add to a map, in the order of the arrays."""
+        """Add to a map, in array order."""
         if how == "row":
             self._push(known, owner, values)
             return
@@ -308,7 +308,7 @@ class _Maps:
             words[sorted_owner[kept], at + number] = value[rows].view(np.uint64)
 
     def _add_to_top(self, known: Map, owner: Array, key: Array, weight: Array) -> None:
-        """Each distinct key once; where a place is taken, the next, as on the device."""
+        """Add each distinct key once; if a slot is taken, try the next, as on the device."""
         words = self._words[id(known)].reshape(-1, known.size, 2)
         pairs, inverse = np.unique(np.stack([owner, key], axis=1), axis=0, return_inverse=True)
         sums, counts = np.zeros(len(pairs), np.uint64), np.bincount(inverse.ravel(), minlength=len(pairs))

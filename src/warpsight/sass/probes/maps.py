@@ -20,7 +20,7 @@ class Map(DeclaredMap):
 
     @property
     def hidden(self) -> bool:
-        """Whether it is the probe's own business: its name begins with an underscore."""
+        """Whether it is internal to the probe: its name begins with an underscore."""
         return self.name.startswith("_")
 
     def described(self) -> dict[str, Any]:
@@ -36,11 +36,11 @@ class Array(Map):
         _outside()
 
     def __getitem__(self, key: int) -> Any:
-        """What this thread or warp has for a key: 0 at first."""
+        """This thread's or warp's value for a key: initially 0."""
         _outside()
 
     def __setitem__(self, key: int, value: float) -> None:
-        """Set a key, where the array keeps the last value."""
+        """Set a key, if the array keeps the last value."""
         _outside()
 
 
@@ -72,7 +72,7 @@ class Ring(Map):
     """Rows, as they come."""
 
     def push(self, *values: float, **columns: float) -> None:
-        """Add a row: a value for each column, in their order or by name."""
+        """Add a row: a value for each column, in order or by name."""
         _outside()
 
 
@@ -147,7 +147,7 @@ def _check(size: int, per: str) -> None:
 
 
 def _name(given: str, per: str, *taken: str) -> str:
-    """A column's name, which the table must not have already."""
+    """A column's name, which must be new in the table."""
     owner = {"grid": (), "cta": ("block",), "warp": ("block", "warp"), "thread": ("block", "thread")}[per]
     if given in ("launch", "kernel", "where", *owner, *taken):
         raise UsageError(f"the table of this map has a column {given} already")

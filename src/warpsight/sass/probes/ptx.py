@@ -1,4 +1,4 @@
-"""Device code of probes: PTX that takes the place of `ws_record` in the patches of event traces.
+"""Device code of probes: PTX that replaces `ws_record` in the patches of event traces.
 
 PTX rather than CUDA, since the patches need ptxas anyway and nothing else then: no compiler, which a machine with a driver and
 PyTorch may lack. All numbers are .b64, .f64 or .pred, and floats are never contracted, so the interpreter yields the same.
@@ -77,7 +77,7 @@ class _Writer:
         self._end = ""
 
     def function(self) -> str:
-        """The text of ws_record."""
+        """The PTX of ws_record."""
         self._begin()
         for number, one in enumerate(self._probes):
             self._probe(number, one)
@@ -314,7 +314,7 @@ class _Writer:
         return self._one("cvt.f64.f32", "float", single)
 
     def _divide(self, name: str, left: Expression, right: Expression) -> str:
-        """Rounded down as in Python, and 0 where the divisor is 0."""
+        """Floor division as in Python, and 0 if the divisor is 0."""
         a = self._value(left)
         if isinstance(right, Constant) and right.value > 0 and int(right.value) & (int(right.value) - 1) == 0:
             shift = int(right.value).bit_length() - 1
@@ -337,7 +337,7 @@ class _Writer:
         return self._select(zero, self._integer(0), found, "int")
 
     def _shift(self, name: str, a: str, b: str) -> str:
-        """By 64 or more, or a negative number: all bits are shifted out."""
+        """A shift by 64 or more, or by a negative number, shifts out all bits."""
         amount = self._two("min.u64", "int", b, self._integer(64))
         word = self._one("cvt.u32.u64", "word", amount)
         return self._two("shl.b64" if name == "shl" else "shr.s64", "int", a, word)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """What probes found.
+    """The results of probes.
 
     Attributes:
         tables: by the map's name; each begins with the launch and its kernel.

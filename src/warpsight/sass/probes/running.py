@@ -16,7 +16,7 @@ from warpsight.sass.probes import ptx
 from warpsight.sass.probes.definition import Probe, Translated, maps_of, translated
 from warpsight.sass.probes.maps import SCOPES
 
-PROBE = 4  # what patches do (native/sanitizer/event_format.h)
+PROBE = 4  # actions of a patch (native/sanitizer/event_format.h)
 _RING_MIB = 1  # nothing passes through it
 
 
@@ -62,7 +62,7 @@ def run(
 
 
 def device_code(probes: Sequence[Translated]) -> str:
-    """The PTX that the program's kernels are patched with."""
+    """The PTX for patching the program's kernels."""
     return ptx.module(
         tracing.shipped_ptx("patches").read_text(), tracing.shipped_ptx("probes").read_text(), probes
     )

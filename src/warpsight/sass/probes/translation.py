@@ -28,7 +28,7 @@ _MOST_STEPS = 1 << 16
 
 
 def translate(probe: Probe) -> Translated:
-    """A probe's tree.
+    """Translate a probe into a tree.
 
     Raises:
         UsageError: with file and line, where it says what probes cannot do.
@@ -201,7 +201,7 @@ class _Translation(Expressions):
 
 
 def _bin(known: Map, value: Expression) -> Expression:
-    """The bin of a value: 0 below the first, the last above; powers of two: the number of its bits, 0 for what is below 1."""
+    """The bin of a value: 0 below the first, the last above; for powers of two, its number of bits, 0 below 1."""
     if known.width == 0:
         positive = Operation("max", (value, Constant(0, "int")), "int")
         return Operation("bits", (positive,), "int")

@@ -1,4 +1,4 @@
-"""A probe's function as a typed tree, which the device code and the interpreter are made from.
+"""A probe's function as a typed tree, the source for both the device code and the interpreter.
 
 Numbers are 64-bit integers that wrap, 64-bit floats, and truth values.
 """
@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation; its operands have one type, except for `select`, whose first is a truth value."""
+    """An operation; its operands have one type, except for `select`, whose first is a boolean."""
 
     name: str
     operands: tuple[Expression, ...]

@@ -74,7 +74,7 @@ class Accesses:
 
 
 def scope_of(sass: str, atomic: bool, shared: bool) -> int:
-    """The scope of an access by its instruction's text; atomics without a text reach the whole device."""
+    """The scope of an access, from its instruction's text; atomics without text are assumed to have device scope."""
     found = _SCOPE.search(sass)
     if found:
         return _SCOPES[found.group(1)]

@@ -1,4 +1,4 @@
-"""Arrivals at named barriers without waiting (`bar.arrive`), found in the code: the Sanitizer has no patch for them."""
+"""Arrivals at named barriers without waiting (`bar.arrive`), found in the code because the Sanitizer does not report them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Arrivals:
     """The one-way arrivals of a trace's functions."""
 
     def __init__(self, trace: EventTrace) -> None:
-        """Code is read when it is asked for."""
+        """Reads code on demand."""
         self._trace = trace
         self._of = lru_cache(maxsize=256)(self._read_arrivals)
 
@@ -52,7 +52,7 @@ class Arrivals:
         return frozenset(found)
 
     def _read_arrivals(self, module: int, function: str) -> dict[int, int | None]:
-        """Instruction number → barrier of each arrival; None where a register says it."""
+        """Instruction number → barrier of each arrival; None if the barrier number is in a register."""
         found: dict[int, int | None] = {}
         for offset, text in self._trace.instructions(module, function).items():
             match = _ARRIVE.search(text)

@@ -74,7 +74,7 @@ def async_reads(trace: EventTrace, launch: TracedLaunch, events: Events) -> Asyn
 
 
 def _waited_for(trace: EventTrace, launch: TracedLaunch, events: Events, products: Array) -> Array:
-    """The wait behind which each product is done; the number of events where there is none."""
+    """The wait after which each product is complete; the number of events if there is none."""
     found = np.full(len(products), len(events))
     waits = np.flatnonzero(events.kind == _WAIT)
     if not len(products) or not len(waits):

@@ -56,7 +56,7 @@ def _load_before(flow: ControlFlow, swap: int, wanted: int) -> int | None:
 
 
 def _copied_from(low: int, high: int) -> int:
-    """The register that an instruction copies or takes a part of; RZ for others."""
+    """The register that an instruction copies, fully or in part; RZ for other instructions."""
     form = low & 0xFFF
     if form == 0x202:  # MOV
         return low >> 32 & 255

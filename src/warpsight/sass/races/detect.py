@@ -121,7 +121,7 @@ def _ordered(
     second: Array,
     notes: list[str],
 ) -> Array:
-    """Which pairs of accesses are ordered, whatever their proxies."""
+    """Which pairs of accesses are ordered, ignoring proxies."""
     of_block, of_warp = epochs(launch, events, own)
     same_block = own.block[first] == own.block[second]
     same_warp = same_block & (own.thread[first] // 32 == own.thread[second] // 32)
@@ -153,7 +153,7 @@ def _neighbours(own: Accesses) -> tuple[Array, Array]:
 
 
 def _strong_together(own: Accesses, first: Array, second: Array, same_block: Array) -> Array:
-    """Both atomic or strong, with scopes that reach each other."""
+    """Whether both are atomic or strong, with scopes that include each other."""
     reach = (own.scope > BLOCK) | own.shared
     both = (own.scope[first] > 0) & (own.scope[second] > 0)
     return both & (same_block | (reach[first] & reach[second]))
@@ -200,7 +200,7 @@ def _strong(own: Accesses) -> dict[int, list[Strong]]:
 
 
 def _arrivals(trace: EventTrace, launch: TracedLaunch, events: Events) -> dict[int, frozenset[int]] | None:
-    """Event → named barriers that its warp arrives at behind it without waiting; None when the code does not say."""
+    """Event → named barriers at which its warp then arrives without waiting; None if the code does not tell."""
     arrivals = Arrivals(trace)
     distinct, inverse = np.unique(events.pc, return_inverse=True)
     places = trace.places(launch, distinct)
@@ -221,7 +221,7 @@ def _witnesses(
     second: Array,
     reasons: Sequence[str],
 ) -> list[Race]:
-    """A race for each pair of instructions; `reasons`: where these are known."""
+    """A race for each pair of instructions; `reasons`: those that are known."""
     if not len(first):
         return []
     low, high = (events.pc[own.instruction[rows]].astype(np.int64) for rows in (first, second))

@@ -1,4 +1,4 @@
-"""The order that barriers of whole blocks and of whole warps make: a count for each thread.
+"""The order established by barriers of whole blocks and whole warps: a count for each thread.
 
 Two threads of a block that were both at `n` barriers of the whole block are between the same two of them. Of three barriers
 and two accesses

@@ -1,4 +1,4 @@
-"""Fences between two recorded instructions, found in the code: the Sanitizer has no patch for them."""
+"""Fences between two recorded instructions, found in the code because the Sanitizer does not report them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fences:
     """The fences of a trace's functions; `between` is :meth:`_between` with a memory."""
 
     def __init__(self, trace: EventTrace, *, proxy: bool = False) -> None:
-        """Code is read on demand; `proxy`: fences of the async proxy, which have no scope, instead of all others."""
+        """Reads code on demand; `proxy` selects fences of the async proxy, which have no scope, instead of all others."""
         self._trace, self._proxy = trace, proxy
         self._of = lru_cache(maxsize=256)(self._read_fences)
         self.between = lru_cache(maxsize=1 << 16)(self._between)
@@ -56,7 +56,7 @@ class Fences:
         }
 
     def _between(self, earlier: TracedInstruction, later: TracedInstruction, recorded: frozenset[int]) -> int:
-        """Scope of a fence on some way from one recorded instruction to the next, 0 for none.
+        """Scope of a fence on some path from one recorded instruction to the next, 0 for none.
 
         Args:
             earlier: where the way begins.
@@ -83,7 +83,7 @@ class Fences:
         return best
 
     def before(self, launch: TracedLaunch, events: Events, warp_of: Array) -> Array:
-        """Of each event of a launch, the scope of the fence that its warp passed since its event before."""
+        """For each event of a launch, the scope of the fence that its warp passed since its previous event."""
         distinct, inverse = np.unique(events.pc, return_inverse=True)
         places = self._trace.places(launch, distinct)
         recorded: dict[str, frozenset[int]] = {}

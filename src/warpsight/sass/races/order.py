@@ -1,4 +1,4 @@
-"""The order that named barriers, mbarriers, cluster barriers and fenced atomics make: vector clocks of warps.
+"""The order established by named barriers, mbarriers, cluster barriers and fenced atomics: vector clocks of warps.
 
 The loop below goes over synchronizations only. A warp's clock counts its releases; what a warp knows of others is a row of
 `knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Fences are not events
@@ -57,7 +57,7 @@ class Strong(NamedTuple):
 
 @dataclass
 class _Barrier:
-    """A barrier in one of its phases: who has arrived, and what they knew."""
+    """A barrier in one of its phases: who has arrived, and the clocks they brought."""
 
     held: Array
     arrived: int = 0
@@ -79,11 +79,11 @@ class VectorClocks:
         self._knows = np.zeros((count, count), np.int32)
         np.fill_diagonal(self._knows, 1)
         self._cluster = _cluster_of(launch, events.block.astype(np.int64))
-        #: Rows of `knows` as they were after an event of a warp: (event, row), ascending.
+        #: Rows of `knows` after an event of a warp: (event, row), ascending.
         self._history: dict[int, tuple[list[float], list[Array]]] = {}
         self._turns: dict[tuple[Any, ...], _Barrier] = {}
         self._passed: dict[tuple[int, Any], _Barrier] = {}
-        #: What flags hold for a block, and under -1 for the device.
+        #: State of flags for a block, and under -1 for the device.
         self._flags: dict[int, dict[int, Array]] = {}
         #: What warps knew at their last fence of block scope at least, and of a wider one; what they found of other blocks.
         self._fenced = {near: np.zeros_like(self._knows) for near in (True, False)}
@@ -96,7 +96,7 @@ class VectorClocks:
         fence: Callable[[int], int],
         arrivals: dict[int, frozenset[int]] | None = None,
     ) -> None:
-        """Go through the synchronizations in their order.
+        """Process the synchronizations in order.
 
         Args:
             strong: event → its atomic or strong accesses.
@@ -146,7 +146,7 @@ class VectorClocks:
         return bool(self._at(other, later)[mine] >= clock)
 
     def _at(self, warp: int, event: int) -> Array:
-        """What a warp knew when it came to an event."""
+        """A warp's knowledge when it reached an event."""
         events, rows = self._history.get(warp, ([], []))
         place = int(np.searchsorted(events, event, "right"))  # a fence before the event counts for it
         if place == 0:
@@ -194,14 +194,14 @@ class VectorClocks:
         self._acquire(warp, passed.held)
 
     def _arrive(self, event: int, warp: int, barrier: int) -> None:
-        """A warp arrives at a named barrier and goes on. What it knows now is what it knew at the event before it."""
+        """A warp arrives at a named barrier without waiting. Its clock is that of the event before."""
         key = ("block", int(self._events.block[event]), barrier)
         turn = self._turns.setdefault(key, _Barrier(np.zeros(len(self._knows), np.int32)))
         self._release(warp, turn.held)
         turn.arrived += 32
 
     def _unseen(self, block: int, held: Array) -> None:
-        """Others have arrived without waiting, which the Sanitizer does not say: any warp of the block may have."""
+        """Other warps arrived without waiting, which the Sanitizer does not report: it could be any warp of the block."""
         for warp in range(block * self._launch.warps, (block + 1) * self._launch.warps):
             self._release(warp, held)
 
@@ -219,7 +219,7 @@ class VectorClocks:
             self._acquire(warp, self._found[warp])
             self._fenced[False][warp] = self._knows[warp]
         self._fenced[True][warp] = self._knows[warp]
-        self._knows[warp, warp] += 1  # what follows is not part of what the fence hands on
+        self._knows[warp, warp] += 1  # the rest is not covered by the fence
 
     def _find(self, warp: int, block: int, access: Strong) -> None:
         held = self._flags.get(access.address, {}) if access.reads else {}

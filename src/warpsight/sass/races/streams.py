@@ -78,7 +78,7 @@ def _race(trace: EventTrace, first: _Touched, second: _Touched, piece: int, coun
 
 
 def _row(one: _Touched, piece: int) -> int:
-    """An access to a piece of memory, a write where there is one."""
+    """An access to a piece of memory, preferably a write."""
     rows = np.flatnonzero(~one.own.shared & (one.own.address // np.uint64(_GRANULE) == piece))
     writes = rows[one.own.write[rows]]
     return int(writes[0] if len(writes) else rows[0])

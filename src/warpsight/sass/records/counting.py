@@ -35,7 +35,7 @@ _MADE_FROM = {"sass": ("sass", "opcode_id"), "caller": ("callstack_id",)}
 def counts(
     path: Path | str, conditions: Filter, group_by: str, top: int | None = None
 ) -> tuple[list[tuple[Any, int]], list[str]]:
-    """The number of records per value of a field: largest first, ties by text, all or `top`; and notes on losses.
+    """The number of records per value of a field, largest first, ties by value, all or `top`; and notes on losses.
 
     Lists count as their JSON text; None stands for records without the field.
 
@@ -67,14 +67,14 @@ _Counted = list[tuple[tuple[Any, ...], int]]
 
 
 def _parted(conditions: Filter) -> tuple[Filter, Filter]:
-    """Conditions that each record is tested by, because they are on one raw field, and the others."""
+    """Conditions on a single raw field, which each record is tested by, and the others."""
     alone = (g for g in conditions.groups if len({c.field for c in g}) == 1)
     early = tuple(g for g in alone if g[0].field not in _MADE_FROM)
     return Filter(early), Filter(tuple(g for g in conditions.groups if g not in early))
 
 
 def _totals(counted: _Counted, fields: Sequence[str], conditions: Filter) -> list[tuple[Any, int]]:
-    """Counts by the first field of the combinations that fulfil the conditions."""
+    """Counts by the first field of the combinations that match the conditions."""
     totals: dict[Any, int] = {}
     chosen = compress(counted, _fulfilling(counted, fields, conditions)) if conditions.groups else counted
     for values, count in chosen:
@@ -84,7 +84,7 @@ def _totals(counted: _Counted, fields: Sequence[str], conditions: Filter) -> lis
 
 
 def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
-    """Counts, largest first, ties by the text of their key."""
+    """Counts, largest first, ties sorted by key."""
     return sorted(totals.items(), key=lambda item: (-item[1], str(item[0])))
 
 
@@ -93,7 +93,7 @@ def _raw(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded[Counter[Any]] | None:
-    """Counts of the combinations of the raw fields of records that fulfil the conditions; None where columns have to do it."""
+    """Counts of the combinations of raw fields in records that match; None if the column reader must do it."""
     from warpsight.sass.records.values import verdicts
     from warpsight_plugins.cutracer import fold
 
@@ -118,7 +118,7 @@ def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded
 
 
 def _made(total: Counter[Any], fields: Sequence[str], header: CutracerHeader) -> _Counted:
-    """Values of the fields from those of the raw fields, each combination with its count."""
+    """Field values computed from those of the raw fields, each combination with its count."""
     raw = _raw(fields)
     places = {name: place for place, name in enumerate(raw)}
     out = []

@@ -1,4 +1,4 @@
-"""Names of fields that no record has: reported, because an answer to a mistyped question looks complete."""
+"""Names of fields that no record has: reported, because the answer to a mistyped question looks complete."""
 
 from __future__ import annotations
 

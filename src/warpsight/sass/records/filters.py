@@ -38,7 +38,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Filter:
-    """All of several groups, any condition of each."""
+    """A conjunction of groups, each a disjunction of conditions."""
 
     groups: tuple[tuple[Condition, ...], ...]
 
@@ -49,7 +49,7 @@ class Filter:
 
 
 def parse(expressions: Iterable[str]) -> Filter:
-    """The filter of several expressions, all of which must hold.
+    """The conjunction of several filter expressions.
 
     Raises:
         UsageError: for anything that is not a condition.

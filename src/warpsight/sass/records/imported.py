@@ -22,7 +22,7 @@ _TABLES = ("warp_event", "instruction", "name")
 
 
 class ImportedRecords:
-    """Answers questions about the records of an imported trace; use it as a context manager."""
+    """Answers questions about an imported trace's records; use it as a context manager."""
 
     def __init__(self, path: Path | str) -> None:
         """Open a trace: a folder, a packed file or a URL.
@@ -75,7 +75,7 @@ class ImportedRecords:
         return found
 
     def counts(self, group_by: str, conditions: Filter, top: int | None = None) -> list[tuple[Any, int]]:
-        """How many records have each value of a field, most frequent first; ties are sorted by text.
+        """How many records have each value of a field, most frequent first, ties by value.
 
         Raises:
             UsageError: for a field that the tables do not hold, or a regular expression that the engine does not know.
@@ -91,7 +91,7 @@ class ImportedRecords:
     def groups(
         self, conditions: Filter, group_by: str, head: int | None, tail: int | None
     ) -> tuple[dict[Any, list[dict[str, Any]]], dict[Any, int]]:
-        """The same of every group of a field's values, and how many records each has in all."""
+        """The same for every group of a field's values, and the total number of records in each."""
         self._check(conditions)
         groups: dict[Any, list[dict[str, Any]]] = {}
         sizes: dict[Any, int] = {}
@@ -101,7 +101,7 @@ class ImportedRecords:
         return groups, sizes
 
     def _check(self, conditions: Filter) -> None:
-        """Refuse a regular expression that the engine does not know."""
+        """Refuse a regular expression that the engine does not support."""
         for condition in (c for group in conditions.groups for c in group if c.operator in ("~", "!~")):
             try:
                 self._connection.execute(f"SELECT regexp_matches('', {statements.quote(condition.text)})")
@@ -111,7 +111,7 @@ class ImportedRecords:
                 ) from None
 
     def last_instructions(self) -> list[tuple[int, str]]:
-        """Each warp with the text of the last instruction it executed that is not padding, empty if unknown."""
+        """Each warp with the text of the last instruction it executed, ignoring padding; empty if unknown."""
         launches = self.rows(statements.LAUNCHES)
         if len(launches) != 1:
             return self.rows(statements.last_instructions())
@@ -144,7 +144,7 @@ class ImportedRecords:
         return int(grid[0] * grid[1] * grid[2]) * -(-int(block[0] * block[1] * block[2]) // 32)
 
     def close(self) -> None:
-        """Release everything, the private copy of a packed trace too."""
+        """Release everything, including the private copy of a packed trace."""
         if getattr(self, "_connection", None) is not None:
             self._connection.close()
             self._connection = None

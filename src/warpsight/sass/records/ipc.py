@@ -30,7 +30,7 @@ _WARP = re.compile(r"warp\s+(\d+)")
 
 @dataclass(frozen=True)
 class _Region:
-    """One region of one warp; what only one of the two files knows is None in the other's rows."""
+    """One region of one warp; values in only one of the two files are None in the other's rows."""
 
     core: int | None
     cta: int | None

@@ -1,4 +1,4 @@
-"""Which rows fulfil conditions: each distinct text is tested once, numbers as columns."""
+"""Which rows match conditions: each distinct string is tested once, numbers as columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(conditions: Filter, table: pa.Table) -> pa.Array:
 def values(condition: Condition, column: pa.Array) -> pa.Array:
     """Which values fulfil a condition; nulls never do."""
     if pa.types.is_string(column.type):
-        column = column.dictionary_encode()  # each distinct text is tested once
+        column = column.dictionary_encode()  # each distinct string is tested once
     if pa.types.is_dictionary(column.type):
         return pc.fill_null(_test(condition, column.dictionary).take(column.indices), False)
     return pc.fill_null(_test(condition, column), False)
@@ -58,7 +58,7 @@ def _test(condition: Condition, values: pa.Array) -> pa.Array:
 
 
 def _ordered(values: pa.Array, operator: str, text: str) -> pa.Array:
-    """Values in an order with a number, which may be one that no column holds."""
+    """Compare values with a number, which may be out of range for every column."""
     found, wanted = numbers(values), number(text)
     assert wanted is not None
     if not _fits(wanted, pa.int64()):
@@ -67,14 +67,14 @@ def _ordered(values: pa.Array, operator: str, text: str) -> pa.Array:
 
 
 def _is(values: pa.Array, text: str) -> pa.Array:
-    """Values that are one alternative: a range of numbers, or a literal."""
+    """Values that match one alternative: a range of numbers, or a literal."""
     between = limits(text)
     if between is None:
         return _equal(values, text)
     low, high = (
         _ordered(values, operator, str(end)) for operator, end in zip((">=", "<="), between, strict=True)
     )
-    inside = pc.fill_null(pc.and_(low, high), False)  # what is not a number is in no range
+    inside = pc.fill_null(pc.and_(low, high), False)  # a value that is not a number is in no range
     return pc.if_else(pc.is_valid(values), inside, pa.scalar(None, pa.bool_()))
 
 
@@ -101,7 +101,7 @@ def _equal(values: pa.Array, text: str) -> pa.Array:
 
 
 def _equal_list(values: pa.Array, wanted: list[Any]) -> pa.Array:
-    """Lists that equal one: same length, same elements, compared element by element over all rows."""
+    """Lists equal to a given one: same length and elements, compared element by element over all rows."""
     same = pc.equal(pc.list_value_length(values), len(wanted))
     for place, element in enumerate(wanted):
         long = pc.greater(pc.list_value_length(values), place)
@@ -118,7 +118,7 @@ def _fits(value: int, kind: pa.DataType) -> bool:
 
 
 def _all(values: pa.Array, value: bool) -> pa.Array:
-    """One answer for every value that is there."""
+    """The same answer for every non-null value."""
     return pc.if_else(pc.is_valid(values), pa.scalar(value), pa.scalar(None, pa.bool_()))
 
 
@@ -131,7 +131,7 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def numbers(values: pa.Array) -> pa.Array:
-    """Numbers as they are; texts that are integer literals as their value, others as null."""
+    """Numbers unchanged; strings that are integer literals as their value, others as null."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return values
     coded = _texts(values).dictionary_encode()

@@ -1,4 +1,4 @@
-"""Records of a file that fulfil conditions, found by all cores: matching lines are decoded whole, others as far as needed."""
+"""Records of a file that match conditions, found on all cores: matching lines are fully decoded, others only as far as needed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _raw(name: str) -> tuple[str, ...]:
 def _places(
     groups: Sequence[Sequence[Condition]], header: CutracerHeader
 ) -> Callable[[Sequence[Any]], Sequence[int]]:
-    """What gives the places of the rows that fulfil all groups; each distinct value is tested once."""
+    """A function for the positions of rows that match all groups; each distinct value is tested once."""
     known: dict[Condition, dict[Any, bool]] = {condition: {} for group in groups for condition in group}
 
     def places(rows: Sequence[Any]) -> Sequence[int]:

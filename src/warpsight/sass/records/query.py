@@ -1,4 +1,4 @@
-"""Records of a file of an instruction trace that fulfil conditions, listed, grouped or counted, whatever their types."""
+"""Records of an instruction trace that match conditions, listed, grouped or counted, with values of any type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warpsight_plugins.cutracer.trace_file import TraceFile
 def counts_by_columns(
     path: Path | str, conditions: filters.Filter, group_by: str
 ) -> tuple[dict[Any, int], list[str]]:
-    """How many records of a file have each value of a field, whatever the types; and notes on losses."""
+    """How many records of a file have each value of a field, with values of any type; and notes on losses."""
     trace = TraceFile(path)
     fields = tuple(dict.fromkeys((*conditions.fields, group_by)))
     totals: dict[Any, int] = {}
@@ -47,7 +47,7 @@ def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
 
 
 def _fixed(values: pa.Array) -> npt.NDArray[Any] | None:
-    """Lists of one length as a matrix, None when lengths differ."""
+    """Lists of equal length as a matrix, None if lengths differ."""
     there = values.drop_null()
     if not len(there) or pa.types.is_nested(values.type.value_type):
         return None
@@ -64,7 +64,7 @@ def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.A
 
 
 def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
-    """Whole records of a file, in its order; reading stops as soon as nothing can be added.
+    """Complete records of a file, in file order; reading stops as soon as nothing more can match.
 
     Raises:
         FormatError: for a damaged line inside the file.
@@ -105,7 +105,7 @@ def _add(
     trace: TraceFile,
     selection: RecordSelection,
 ) -> None:
-    """Keep what the selection wants of a group's rows in one chunk."""
+    """Keep the records of a group that the selection asks for, in one chunk."""
     kept = found.groups.setdefault(key, [])
     if selection.tail is not None:
         rows = rows[len(rows) - min(selection.tail, len(rows)) :]
@@ -118,5 +118,5 @@ def _add(
 
 
 def _decoded(rows: Iterable[int], chunk: Chunk, count: int, trace: TraceFile) -> Iterator[dict[str, Any]]:
-    """Records with what the reader adds: the instruction's text, the caller of a launch."""
+    """Records with the reader's additions: the instruction's text, the caller of a launch."""
     return map(trace.header.complete, trace.records(chunk, rows, count))

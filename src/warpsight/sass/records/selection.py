@@ -59,7 +59,7 @@ def select(path: Path | str, selection: RecordSelection) -> SelectedRecords:
 
 
 def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | None:
-    """The first records of a file, without columns; None for other selections, and where the file ends or is damaged before."""
+    """The first records of a file, without columns; None for other selections, and if the file ends or is damaged earlier."""
     wanted = selection.head
     if wanted is None or selection.tail is not None or selection.group_by or selection.conditions.groups:
         return None
@@ -91,7 +91,7 @@ def _first(path: Path | str, selection: RecordSelection) -> SelectedRecords | No
 
 
 def _select_of_tables(path: Path | str, selection: RecordSelection) -> SelectedRecords:
-    """The same of an imported trace; its records have the fields that its tables hold."""
+    """The same for an imported trace; its records have the fields that its tables hold."""
     from warpsight.sass.records.imported import ImportedRecords
 
     with ImportedRecords(path) as opened:

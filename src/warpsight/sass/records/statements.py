@@ -32,9 +32,9 @@ class _RecordField:
     kind: str
     columns: tuple[str, ...]
     value: str
-    #: What is joined for it.
+    #: Joins that it needs.
     joins: str = ""
-    #: Digits that a hexadecimal text has at least.
+    #: Minimum digits of a hexadecimal string.
     digits: int = 1
 
 
@@ -72,7 +72,7 @@ def field(name: str) -> _RecordField:
 
 
 def text(name: str) -> str:
-    """A field's value as text, used to group, sort and match values."""
+    """A field's value as a string, used to group, sort and match values."""
     found = field(name)
     if found.kind == "list":
         parts = ", ', ', ".join(f"w.{column}" for column in found.columns)
@@ -81,7 +81,7 @@ def text(name: str) -> str:
 
 
 def counts(group_by: str, conditions: Filter, top: int | None) -> str:
-    """How many events have each value of a field, lists as texts: largest first, equal ones by their text."""
+    """How many events have each value of a field, lists as strings: largest first, ties by value."""
     early, late = _parted(conditions)
     chosen = field(group_by)
     names = {group_by, *late.fields}
@@ -107,7 +107,7 @@ def ends(conditions: Filter, head: int | None, tail: int | None) -> str:
 
 
 def grouped(conditions: Filter, group_by: str, head: int | None, tail: int | None) -> str:
-    """The same of each group: its key, how many it has, and the fields of its first, last or all events."""
+    """The same for each group: its key, its size, and the fields of its first, last or all events."""
     chosen = field(group_by)
     key = text(group_by) if chosen.kind == "list" else chosen.value
     order = ", ".join(f"w.{name}{' DESC' if tail is not None else ''}" for name in KEY)
@@ -142,7 +142,7 @@ def last_opcodes(process: int, name_id: int | None) -> str:
 
 
 def last_instructions() -> str:
-    """The same of any trace, with the instruction's text."""
+    """The same for any trace, with the instruction's text."""
     return (
         f"SELECT w.warp, arg_max(coalesce(i.sass, ''), ({', '.join(f'w.{n}' for n in KEY)})) FROM \"warp_event\" w"
         f"{joined(['sass'])} WHERE i.sass IS NULL OR NOT {_PADDING} GROUP BY w.warp"
@@ -159,7 +159,7 @@ def joined(names: Iterable[str]) -> str:
 
 
 def _parted(conditions: Filter) -> tuple[Filter, Filter]:
-    """Conditions on events alone, which are tested on events, and the others, tested on what was counted."""
+    """Conditions on events alone, which are tested on events, and the rest, which are tested on the counts."""
     early = tuple(g for g in conditions.groups if not any(field(c.field).joins for c in g))
     return Filter(early), Filter(tuple(g for g in conditions.groups if g not in early))
 
@@ -195,7 +195,7 @@ def _is(found: _RecordField, wanted: str) -> str:
     if found.kind == "hex":
         digits = wanted[2:] if wanted.startswith("0x") else ""
         if found.digits > 1 and len(digits) != found.digits:
-            return "false"  # zeros in front are part of the text
+            return "false"  # leading zeros are part of the string
         plain = f"0x{digits.lstrip('0') or '0'}" if found.digits > 1 else wanted
         return f"w.{found.columns[0]} = {_literal(int(plain, 16))}" if _HEX.fullmatch(plain) else "false"
     value = number(wanted)
@@ -214,7 +214,7 @@ def _is_list(columns: Sequence[str], wanted: str) -> str:
 
 
 def _numeric(found: _RecordField) -> str:
-    """The value to order by: texts count when they are integer literals."""
+    """The value to sort by: strings count if they are integer literals."""
     if found.kind in ("number", "hex"):
         return f"w.{found.columns[0]}"
     if found.kind == "list":
@@ -223,11 +223,11 @@ def _numeric(found: _RecordField) -> str:
 
 
 def _literal(value: int | None) -> str:
-    """A number as SQL; those that no column holds are cut to numbers that no column holds either."""
+    """A number as SQL; out-of-range numbers are clipped to values that are still out of range for every column."""
     assert value is not None
     return f"{max(min(value, 1 << 100), -(1 << 100))}::HUGEINT" if abs(value) >= 1 << 63 else str(value)
 
 
 def quote(wanted: str) -> str:
-    """A text as SQL."""
+    """A string as an SQL literal."""
     return "'" + wanted.replace("'", "''") + "'"

@@ -34,7 +34,7 @@ _UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
 
 
 class _HopelessError(Exception):
-    """So many errors that no more are counted."""
+    """There are so many errors that counting stops."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Validation:
     error_count: int = 0
     errors: list[str] = field(default_factory=list)
     types: Counter[str] = field(default_factory=Counter)
-    #: (cta, warp, instruction) as far as events name them.
+    #: (cta, warp, instruction) where events name them.
     ctas: set[tuple[int, ...]] = field(default_factory=set)
     warps: set[int] = field(default_factory=set)
     sass: set[str] = field(default_factory=set)
@@ -134,7 +134,7 @@ def _decoder() -> msgspec.json.Decoder[records.Record]:
 
 
 def _check_delays(path: Path | str, found: Validation) -> None:
-    """Count the points of a delay configuration, or say what is wrong with it."""
+    """Count the points of a delay configuration, or report what is wrong with it."""
     try:
         found.record_count = delays.read(path).points
         found.types["delay_point"] = found.record_count
@@ -143,7 +143,7 @@ def _check_delays(path: Path | str, found: Validation) -> None:
 
 
 def _check_text(source: Source, found: Validation) -> None:
-    """Count the records of a text trace and what is wrong with it."""
+    """Count the records of a text trace and report what is wrong with it."""
     for number, record in text_trace.records(source):
         if isinstance(record, str):
             found.wrong(number, record)
@@ -174,7 +174,7 @@ def _check_json(source: Source, found: Validation, content: bool) -> None:
 
 
 def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
-    """The records of a chunk that has a bad line."""
+    """The records of a chunk that contains a bad line."""
     ends = chunk.ends()
     for place, number in enumerate(chunk.numbers(ends).tolist()):
         line = chunk.line(place, ends)
@@ -189,7 +189,7 @@ def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
 
 
 def _check_traced(decoded: Iterable[Any]) -> None:
-    """Raise for a record that lacks what only a sample of cuda-gdb may lack, and for a sample without its instruction."""
+    """Raise for a record that lacks fields only a cuda-gdb sample may lack, and for a sample without its instruction."""
     for record in decoded:
         if type(record) is records.OpcodeOnly and None in _TRACED(record):
             lacking = [
@@ -200,7 +200,7 @@ def _check_traced(decoded: Iterable[Any]) -> None:
 
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:
-    """Raise for a text that should be hexadecimal and is not; each distinct one is looked at once."""
+    """Raise if a string is not hexadecimal as it should be; each distinct string is checked once."""
     events = [record for record in decoded if isinstance(record, records.InstructionRecord)]
     for name in records.HEX_FIELDS:
         for text in {getattr(event, name) for event in events}:
@@ -209,7 +209,7 @@ def _check_hexadecimal(decoded: Iterable[Any]) -> None:
 
 
 def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, str]) -> None:
-    """Note CTAs, warps and instructions of events."""
+    """Collect CTAs, warps and instructions of events."""
     for record in decoded:
         if isinstance(record, records.KernelMetadata):
             listed = (record.instructions or {}).items()

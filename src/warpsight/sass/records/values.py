@@ -11,7 +11,7 @@ from typing import Any
 
 from warpsight.sass.records.filters import Condition, limits, number
 
-#: Regular expressions that mean the same to Python as to RE2, which the other ways of asking use, on texts of ASCII.
+#: Regular expressions with the same meaning in Python and in RE2 (which the other queries use), for ASCII strings.
 _PLAIN = re.compile(r"(?!.*(?:\(\?|\[:|[*+?]\+|\[\]|\[\^\]))[\w .,;:@/=<>!\"'&%#~()\[\]|*+?^$-]*", re.ASCII)
 _INT64 = 1 << 63
 _ORDER: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -72,7 +72,7 @@ def _list(text: str) -> tuple[int, ...] | None:
 
 
 def _matching(condition: Condition, values: list[Any]) -> list[Any]:
-    """Values that a regular expression is found in, or is not."""
+    """Values that a regular expression matches, or does not."""
     texts = {value: _text(value) for value in values if value is not None}
     wanted = condition.operator == "~"
     if _PLAIN.fullmatch(condition.text) and all(map(str.isascii, texts.values())):

@@ -107,7 +107,7 @@ def summary(path: Path | str) -> Warps:
 
 
 def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
-    """Notes each warp's last instruction: its text where the record has it, else its opcode id."""
+    """Notes each warp's last instruction: its text if the record has it, otherwise its opcode id."""
     padding = {opcode for opcode, text in header.sass.items() if _mnemonic(text) == "NOP"}
 
     def is_padding(value: int | str | None) -> bool:
@@ -127,7 +127,7 @@ def _taker(header: CutracerHeader) -> Fold[dict[Any, Any]]:
 
 
 def by_columns(path: Path | str) -> Warps:
-    """The same of a file with unusual records."""
+    """The same for a file with unusual records."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -160,7 +160,7 @@ def _sorted(last: dict[int, bool], expected: int | None, notes: tuple[str, ...])
 
 
 def _instruction_is(table: pa.Table, mnemonic: str) -> pa.Array:
-    """Whether each row's instruction is a mnemonic, after an optional predicate; instructions without text are not."""
+    """Whether each row's instruction is a mnemonic, after an optional predicate; false for instructions without text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

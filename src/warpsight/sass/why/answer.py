@@ -15,7 +15,7 @@ from warpsight.sass.why.dependencies import Dependencies
 from warpsight.sass.why.reasons import NO_STALL, reason
 from warpsight.sass.why.samples import StallSamples
 
-#: Fewer samples than this say little about single instructions.
+#: With fewer samples than this, single instructions are not reliable.
 _FEW_SAMPLES = 200
 
 
@@ -137,12 +137,13 @@ def _notes(code: KernelCode, samples: StallSamples, inside: StallSamples, blamed
         notes.append(f"Only {inside.total:,} samples: shares of single instructions are uncertain.")
     if code.graph.unresolved:
         notes.append(
-            f"{len(code.graph.unresolved)} indirect branches or calls lead to places that are not known; "
+            f"{len(code.graph.unresolved)} indirect branches or calls have unknown targets; "
             "causes behind them are not found."
         )
     if blamed.unexplained:
         notes.append(
-            f"{blamed.unexplained:,} samples wait for a scoreboard at instructions that wait for none; they stay there."
+            f"{blamed.unexplained:,} samples wait for a scoreboard at instructions without a scoreboard wait; they "
+            f"are left there."
         )
     if not code.cubin.has_lines:
         notes.append("The code has no source lines; compile with -lineinfo to see them.")

@@ -152,7 +152,7 @@ class _Finder:
         ]
 
     def _committed(self, one: Producer) -> list[Producer]:
-        """The copies that a commit closes a group of: they take the time, not the commit."""
+        """The copies in the group that a commit closes: they take the time, not the commit."""
         copy = _COMMITS.get(self.instructions[one.index].operation)
         if copy is None:
             return [one]
@@ -166,7 +166,7 @@ class _Finder:
         return [(one, "fixed latency") for one in causes]
 
     def _issued(self, row: Sample) -> int:
-        """The instruction that caused a stall, when the warp has already issued it."""
+        """The instruction that caused a stall, if the warp has already issued it."""
         offset = place_of(row.reason, row.index * INSTRUCTION_SIZE, self._operation_at)
         return offset // INSTRUCTION_SIZE
 

@@ -124,7 +124,7 @@ class Dependencies:
         ends: Callable[[Decoded], int],
         most: int = _SEARCHED,
     ) -> dict[int, tuple[int, int]]:
-        """Instructions that give some of the wanted bits, with the cycles of the shortest path and the bits."""
+        """Instructions that provide some of the wanted bits, with the cycles of the shortest path and the bits."""
         found: dict[int, tuple[int, int]] = {}
         seen: dict[int, int] = {}
         waiting: list[tuple[int, int, int]] = []
@@ -173,7 +173,7 @@ def _allowed(one: Decoded) -> int:
 
 
 def _beyond_allowed(found: list[Producer], waiting: Decoded) -> list[Producer]:
-    """Without the nearest setters that a DEPBAR leaves in flight, while there are others."""
+    """Leave out the nearest setters that a DEPBAR allows in flight, as long as there are others."""
     named, allowed = _named_barrier(waiting), _allowed(waiting)
     for one in [one for one in found if one.barriers & named][:allowed]:
         if sum(1 for other in found if other.barriers & named) > 1:
@@ -182,7 +182,7 @@ def _beyond_allowed(found: list[Producer], waiting: Decoded) -> list[Producer]:
 
 
 def _cleared(one: Decoded) -> int:
-    """The barriers that are clear once an instruction has issued; DEPBAR.LE with a number but 0 leaves some in flight."""
+    """The barriers that are clear once an instruction has issued; DEPBAR.LE with a non-zero number leaves some in flight."""
     return one.scheduling.waits | (0 if _allowed(one) else _named_barrier(one))
 
 

@@ -20,7 +20,7 @@ from warpsight.sass.events.memory import bank_passes, requested_sectors
 from warpsight.sass.why.dependencies import Dependencies
 
 Lanes = npt.NDArray[np.int64]
-#: Stands for numbers that the code does not say: large, so that rows are far apart, and aligned.
+#: Placeholder for numbers unknown from the code: large, so that rows are far apart, and aligned.
 _SHARED = 1 << 13
 _LANE = np.arange(32, dtype=np.int64)
 _ALL = np.ones((1, 32), bool)
@@ -150,7 +150,7 @@ class LaneAddresses:
         return self._known[key]
 
     def _value(self, index: int, bit: int) -> Lanes | None:
-        """Of a register: what one of its producers gives, unknown if one of them is."""
+        """The value of a register: that of its producers, unknown if any of them is."""
         if bit >= register("UR", 0).bit_length() - 1:
             return np.full(32, _SHARED)
         producers = [one for one in self._dependencies.producers(index) if one.registers >> bit & 1]
@@ -192,7 +192,7 @@ class LaneAddresses:
             return None
 
     def _spilled(self, load: Decoded) -> Lanes | None:
-        """What a store to the same place of local memory put there."""
+        """The value that a store put into the same place of local memory."""
         place, chosen = load.access.operands[-1], None
         for one in self._instructions:
             if one.operation == "STL" and one.access.operands[0] == place and not one.access.modifiers:
@@ -240,7 +240,10 @@ def _shifted(one: Decoded, values: list[Lanes]) -> Lanes:
 
 
 def _looked_up(_: Decoded, values: list[Lanes]) -> Lanes:
-    """LOP3: any function of three bits, by its table. A shared unknown is taken as all ones: masks of a size leave most bits."""
+    """LOP3: any function of three bits, by its table.
+
+    An unknown shared by all lanes counts as all ones: masks of a size keep most bits.
+    """
     table = int(values[3][0])
     a, b, c = (np.where(value == _SHARED, _WORD, value & _WORD) for value in values[:3])
     found = np.zeros(32, np.int64)

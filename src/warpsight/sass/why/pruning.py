@@ -73,7 +73,7 @@ def _kept(found: list[Producer], wanted: Callable[[Producer], bool]) -> list[Pro
 
 
 def _last_of_each_block(graph: FlowGraph, found: Sequence[Producer]) -> list[Producer]:
-    """Without loads that a later one in the same block, of the same memory and barrier, was issued behind."""
+    """Drop loads that are followed in the same block by a later one of the same memory and barrier."""
     last: dict[tuple[int, str, int], Producer] = {}
     for one in found:
         instruction = graph.instructions[one.index]

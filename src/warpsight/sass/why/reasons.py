@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class _Reason:
-    """One stall reason.
+    """A stall reason.
 
     Attributes:
         rule: how its cause is found: `scoreboard` (the setters of the barriers the instruction waits for), `fixed` (the producer

@@ -1,4 +1,4 @@
-"""The command line: the table of verbs, what is common to all of them, and how their errors are reported.
+"""The command line: the table of verbs, their shared behavior, and error reporting.
 
 A verb is one module `warpsight.ui.cli.<group>.<verb>` (`import_` for the keyword `import`), or a package
 `warpsight.ui.cli.<verb>` with verbs below it. Both have a function `command(...)` in typer's notation, whose docstring is the
@@ -34,7 +34,7 @@ class _Verb:
 
     summary: str
     group: str
-    #: What `warpsight --help` says of it; "": listed in `help --all` only.
+    #: Its line in `warpsight --help`; "": listed in `help --all` only.
     common: str = ""
     #: The verb takes another program's command line, whose options must not be read as ours.
     wraps: bool = False
@@ -100,7 +100,7 @@ bench Measure what recording costs on this machine.
 help Show the help of a verb.
 version Show versions of warpsight, its parts and its libraries.
 """
-#: What `warpsight --help` says of the verbs in it, in its order.
+#: The line about the verbs in it in `warpsight --help`, in its order.
 _COMMON = """
 record Record a program into a trace.
 open Show a trace in the browser: findings, timeline, flame graph.
@@ -138,9 +138,9 @@ def _verbs() -> dict[str, _Verb]:
 VERBS: dict[str, _Verb] = _verbs()
 _IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
-#: Reading verbs that run until they are stopped, and give memory back.
+#: Reading verbs that run until they are stopped, and return memory to the system.
 _SERVING = ("open", "mcp")
-#: What people type who know another tool, and the verb that does it here.
+#: Words from other tools, and the equivalent verb here.
 OTHER_WORDS = {
     "run": "record", "profile": "record", "trace": "record", "start": "record", "show": "open", "serve": "open",
     "ui": "open", "gui": "open", "view-trace": "open", "analyse": "analyze", "verdict": "analyze", "explain": "analyze",
@@ -161,12 +161,12 @@ _GLOBAL_OPTIONS: dict[str, str] = {
 _GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
 _EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
-#: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
+#: Seconds that an interrupted verb has to exit by itself, and those that must first restore the terminal.
 _GRACE_S = 0.5
 #: Seconds that functions registered for the end of the process get once it is interrupted.
 _EXIT_FUNCTIONS_S = 0.2
 _DRAWING = ("view",)
-#: Signals that ended this process, which what is made of the exception on its way does not say.
+#: Signals that ended this process, kept because exceptions on the way out do not say.
 _came: list[int] = []
 
 
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _accept_all_letters()
         code = _main(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         _drop_output()
         return _EXIT_BROKEN_PIPE
     except OSError as error:
@@ -196,7 +196,7 @@ def _drop_output() -> None:
 
 
 def _unwritten(error: OSError) -> int:
-    """Say that standard output did not take the result."""
+    """Report that the result could not be written to standard output."""
     from warpsight.ui.render import terminal
 
     closed = error.errno == errno.EBADF
@@ -225,7 +225,7 @@ def _spare_what_a_short_life_does_not_need() -> None:
 
 
 def _notice_endings() -> None:
-    """Make Ctrl-C, SIGTERM and SIGHUP an exception, so that temporary files go; not where they are ignored, as under nohup."""
+    """Turn Ctrl-C, SIGTERM and SIGHUP into an exception, so that temporary files are removed; unless ignored, as under nohup."""
     import signal
 
     for number in _ending():
@@ -248,7 +248,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
-    """Let Ctrl-C end the process even while threads still compute or wait for input: nothing that they do is kept.
+    """Let Ctrl-C end the process even while threads are computing or waiting for input: nothing they do is kept.
 
     Python waits for its threads at the end; here temporary files and unfinished output are removed `grace_s` seconds after the
     signal, and the process is left. Without grace no exception is raised first: a loop of asyncio would print it.
@@ -285,7 +285,7 @@ def end_soon_after_interrupt(grace_s: float = _GRACE_S) -> None:
 
 
 def _accept_all_letters() -> None:
-    """Let output hold letters that its encoding lacks: a question mark stands for them instead of an error.
+    """Print characters that the output's encoding lacks as question marks instead of failing.
 
     What goes to a file or a program on Windows is UTF-8, as everywhere, unless PYTHONIOENCODING says otherwise.
     """
@@ -300,7 +300,7 @@ def _accept_all_letters() -> None:
 
 
 def _as_it_is(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes of file names and arguments come out as the bytes that they are, other letters as question marks."""
+    """Write bytes of file names and arguments unchanged, and unsupported characters as question marks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     bad = error.object[error.start : error.end]
@@ -330,7 +330,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _opening(arguments: Sequence[str]) -> list[str]:
-    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should be there is the path of something."""
+    """`warpsight TRACE` means `warpsight open TRACE`: a path in the place of the verb."""
     place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
     if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
         return list(arguments)
@@ -338,7 +338,7 @@ def _opening(arguments: Sequence[str]) -> list[str]:
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
-    """Move the global flags in front of the verb, so that `stats x.warp --no-color` works too.
+    """Move the global flags before the verb, so that `stats x.warp --no-color` works too.
 
     What follows a lone `--`, and everything after a verb that wraps another program, stays where it is.
     """
@@ -352,7 +352,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 
 def overview(*, every: bool = False) -> str:
-    """The text of `warpsight --help`; `every`: that of `warpsight help --all`, with all verbs by group."""
+    """The text of `warpsight --help`; with `every`, that of `warpsight help --all`, all verbs by group."""
     columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
@@ -383,7 +383,7 @@ def overview(*, every: bool = False) -> str:
 
 
 def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
-    """A name and what it means, wrapped beside it."""
+    """A name and its meaning, wrapped in a second column."""
     indent = " " * (2 + width)
     first = f"  {name:{width}}"
     return textwrap.wrap(

@@ -1,8 +1,8 @@
-"""Examples for the help of every verb: command lines that work as they stand, on a trace named train.warp."""
+"""Examples for each verb's help: complete command lines, on a trace named train.warp."""
 
 from __future__ import annotations
 
-#: The words before a colon name a verb, or one below another; command lines follow, each with what it does.
+#: The words before a colon name a verb or subcommand; command lines follow, each with its effect.
 _LISTED = r"""
 record:
   warpsight record -- python train.py --epochs 1  # write train.warp

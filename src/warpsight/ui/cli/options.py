@@ -48,7 +48,7 @@ Begin = Annotated[
 ]
 END_HELP = "Only what began before this time, counted from the start."
 End = Annotated[str | None, typer.Option("--until", help=END_HELP)]
-#: For verbs that have no other `--to`.
+#: For verbs without another `--to`.
 EndOrTo = Annotated[str | None, typer.Option("--until", "--to", help=END_HELP)]
 
 # Programs, and the files of their recordings
@@ -91,7 +91,7 @@ Gzip = Annotated[bool, typer.Option("--gzip", help="Compress dumps.")]
 # How things are called
 Names = Annotated[str, typer.Option("--names", help="Kernel names: demangled, short or mangled.")]
 
-# What is printed
+# Results printed
 IncludePaths = Annotated[
     bool, typer.Option("--include-paths", help="Keep paths, user and host names as recorded.")
 ]
@@ -116,7 +116,7 @@ Strict = Annotated[
 
 
 def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
-    """LOW..HIGH without HIGH, or one number, in any base or in the given one.
+    """LOW..HIGH, excluding HIGH, or one number, in any base or in the given one.
 
     Raises:
         UsageError: naming the option.
@@ -133,7 +133,7 @@ def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
 
 
 def one_of(option: str, text: str, allowed: Sequence[Word]) -> Word:
-    """The text, which is one of a few words.
+    """Check that the value is one of a few words.
 
     Raises:
         UsageError: naming the option and the words.
@@ -165,7 +165,7 @@ def check_times(begin: str | None, end: str | None) -> None:
 
 
 def or_newest(trace: str) -> str:
-    """The trace, or the newest one here, after a note that says which.
+    """The trace, or the newest one in this folder, after a note that names it.
 
     Raises:
         UsageError: when there is none.
@@ -180,7 +180,7 @@ def or_newest(trace: str) -> str:
 
 
 def newest(folder: Path | None = None) -> Path:
-    """The trace in a folder (the current one) that was written last.
+    """The most recently written trace in a folder (the current one).
 
     Raises:
         UsageError: when it does not exist.

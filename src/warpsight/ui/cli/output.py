@@ -1,4 +1,4 @@
-"""Where results of verbs go: standard output, or a new private file; text without secrets, whatever was read.
+"""Where verbs write results: standard output, or a new private file. Secrets are removed from all text.
 
 Traces hold none, but verbs also read capsules, core dumps, machine code and other tools' files.
 """
@@ -48,7 +48,7 @@ def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
 
 
 def _say(path: Path) -> None:
-    """Say what was written, and what to do with a page."""
+    """Report what was written, and how to open a page."""
     from warpsight.ui.render import numbers
 
     page = "; open it in any browser" if path.suffix.lower() == ".html" else ""
@@ -61,7 +61,7 @@ _PAGE_BEGINS = ("<!doctype", "<html", "<svg", "<?xml")
 
 
 class _Json(str):
-    """JSON without secrets; to look for them in its text could break it."""
+    """JSON without secrets, removed before encoding: replacing them in the encoded text could break it."""
 
 
 #: Texts in which secrets are looked for together.
@@ -69,12 +69,15 @@ _TOGETHER = 10_000
 
 
 def _lines(text: str) -> list[str]:
-    """What is looked at by itself: a line, but a key of many lines as a whole."""
+    """The units that are searched for secrets: lines, but a multi-line key as a whole."""
     return [text] if "PRIVATE" in text or "Private-" in text else text.splitlines(keepends=True)
 
 
 class _Secretless:
-    """A text stream without secrets: JSON of :func:`json_text` has none, in the code of a page only tokens are looked for."""
+    """A text stream without secrets.
+
+    JSON from :func:`json_text` is already clean, and code in pages is searched for tokens only.
+    """
 
     def __init__(self, stream: IO[str], page: Path | None = None) -> None:
         self._stream = stream
@@ -93,7 +96,7 @@ class _Secretless:
         return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts; secrets are looked for in many at once."""
+        """Write strings, searching several at once for secrets."""
         left = iter(lines)
         while some := list(islice(left, _TOGETHER)):
             if self._page or any(isinstance(text, _Json) for text in some):
@@ -107,12 +110,12 @@ class _Secretless:
 
 
 def target(path: Path | None) -> Path | IO[bytes] | None:
-    """The same as methods of a trace take it: standard output for `-`, None for a name of their choice."""
+    """The target in the form that a trace's methods accept: standard output for `-`, None for a default name."""
     return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
 def plain(value: object) -> float | str:
-    """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
+    """A JSON value for one that JSON lacks: wide integers (sums) come from SQL as decimals."""
     from decimal import Decimal
 
     if isinstance(value, Decimal):

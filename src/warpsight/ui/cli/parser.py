@@ -30,7 +30,7 @@ from warpsight.ui.render import terminal
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
 
-#: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
+#: Verbs that move the cursor on standard output; their drawing code makes text printable.
 MOVING = frozenset({"top"})
 _MOST_BITS = 63
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
@@ -56,7 +56,7 @@ class _LazyGroup(TyperGroup):
 
 
 class _VerbCommand(TyperCommand):
-    """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
+    """A verb whose usage line shows its required argument without braces (`TRACE`); typer adds braces to some."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line; refuse numbers that 64 bits cannot hold, as no row or count needs them."""
@@ -117,7 +117,7 @@ def _same_file(path: object, other: object) -> bool:
 
 
 def _filled(text: str) -> str:
-    """A help text with the names that take time to find: of backends."""
+    """A help text with the names that are slow to look up, such as those of backends."""
     if "{" not in text:
         return text
     from warpsight.recorder.options import help as option_help
@@ -174,7 +174,7 @@ def _runs_here(name: str) -> bool:
 
 
 def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """The same options, with an error instead of the work."""
+    """The same options, raising an error instead of doing the work."""
 
     @functools.wraps(command)
     def refuse(*_: object, **__: object) -> None:
@@ -209,7 +209,7 @@ def _group(module: ModuleType) -> type[TyperGroup]:
 
 
 class _Verbs(dict[str, Any]):
-    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up.
+    """Verbs by name, in the order of the folder's `BELOW`, created on lookup.
 
     A module's `SYSTEMS` are those that its verb works on, where they are not those of the folder's verb.
     """
@@ -238,7 +238,7 @@ class _Verbs(dict[str, Any]):
 
 
 def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
-    """The function with its annotations as types. As texts they would be evaluated seven times on the way."""
+    """The function with its annotations resolved to types. Left as strings, they would be evaluated seven times."""
     command.__annotations__ = inspect.get_annotations(command, eval_str=True)
     return command
 
@@ -247,11 +247,11 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 _WHOLE = 1_000
 #: Help is as wide as the terminal, between these; wider lines are harder to read.
 _NARROWEST, _WIDEST = 36, 100
-#: Names of options and what they do fit side by side in this width.
+#: Minimum width at which options and their descriptions fit side by side.
 _ROOMY = 60
 #: How much of a word and of the one that was meant is the same, at least.
 _SIMILAR = 0.7
-#: How the parser says that a value is not a number.
+#: The parser's message when a value is not a number.
 _NOT_A_NUMBER = re.compile(r"is not a valid (int|float)(?: range)?")
 
 
@@ -344,7 +344,7 @@ def run(arguments: list[str]) -> int:
         return 1
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
-            raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from None  # DuckDB's exception for Ctrl-C
         if isinstance(error, RuntimeError) and str(error).startswith(
             "Symlink loop from "
         ):  # pathlib, before Python 3.13
@@ -380,7 +380,7 @@ def _alike(name: str, other: str) -> bool:
 
 
 def _nameless(error: OSError) -> str:
-    """An error of the system that names no file: most often that of a shell whose folder was removed or made anew."""
+    """A system error without a file name, most often because the shell's folder was removed or recreated."""
     try:
         os.getcwd()
     except FileNotFoundError:

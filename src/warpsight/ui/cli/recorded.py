@@ -1,4 +1,4 @@
-"""What a verb of `sass` reads: a recording, or a program that is recorded now."""
+"""The input of a `sass` verb: a recording, or a program to record now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
-    """The recording that words name, or the program after `--`.
+    """The recording that the arguments name, or the program after `--`.
 
     Raises:
         UsageError: when there is neither or both.
@@ -41,7 +41,7 @@ def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
 def recording(
     words: Sequence[str], verb: str, keep: Path | None, force: bool, recorded: RunOptions
 ) -> Iterator[tuple[str, int]]:
-    """The trace to read, and the exit code: that of the program, when there is one to record first.
+    """The trace to read, and the exit code of the program, if one is recorded first.
 
     Args:
         words: as on the command line.

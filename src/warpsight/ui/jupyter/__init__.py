@@ -1,4 +1,4 @@
-"""In notebooks: traces, results and flame graphs show themselves, and `%%warpsight` records a cell.
+"""Notebook support: traces, results and flame graphs display themselves, and `%%warpsight` records a cell.
 
 `%load_ext warpsight` adds the magic; the displays need nothing but an import of warpsight.
 """

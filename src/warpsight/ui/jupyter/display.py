@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.account import AccountSummary
     from warpsight.analysis.base.result import Finding, Result
-    from warpsight.analysis.base.shown import Shown
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.analysis.rules.verdict import Verdict
     from warpsight.api.questions import Analyzed
@@ -30,7 +29,25 @@ _CELL = "padding:2px 10px;border:0;border-bottom:1px solid rgba(128,128,128,.3)"
 _BAD = "color:#d03a20;font-weight:600"
 
 
-def trace_html(trace: StoredTrace) -> str:
+def drawn(value: object) -> str:
+    """A value as HTML."""
+    from warpsight.analysis.base.result import Result
+    from warpsight.analysis.flame.graph import FlameGraph
+    from warpsight.api.questions import Analyzed
+    from warpsight.model import StoredTrace
+
+    if isinstance(value, StoredTrace):
+        return _trace(value)
+    if isinstance(value, Analyzed):
+        return _analyzed(value)
+    if isinstance(value, Result):
+        return _result(value)
+    if isinstance(value, FlameGraph):
+        return _flame(value)
+    return _answer(value)
+
+
+def _trace(trace: StoredTrace) -> str:
     """A trace: the verdict, the account of its time, gaps, and the kernels that take most time."""
     out = [f"<b>{html.escape(trace.path)}</b>"]
     try:
@@ -64,26 +81,26 @@ def _verdict(found: Verdict) -> list[str]:
     ]
 
 
-def analyzed_html(found: Analyzed) -> str:
-    """What :meth:`Trace.analyze` gives: the verdict with its findings, then each analysis."""
+def _analyzed(found: Analyzed) -> str:
+    """The result of :meth:`Trace.analyze`: the verdict with its findings, then each analysis."""
     parts: list[str] = []
     if found.verdict is not None:
         parts += [*_verdict(found.verdict), *map(_finding, found.verdict.findings)]
     for name, result in found.results.items():
         parts += [
             f'<div style="font-weight:600;margin-top:6px">{html.escape(name)}</div>',
-            result_html(result),
+            _result(result),
         ]
     return _boxed(parts)
 
 
-def answer_html(found: Shown) -> str:
+def _answer(found: object) -> str:
     """An answer as its verb prints it."""
     return f'<pre style="line-height:1.4;overflow-x:auto">{html.escape(str(found))}</pre>'
 
 
 def _account(found: AccountSummary) -> str:
-    """Each class with its share, its time and what most of it is."""
+    """Each class with its share, its time and its largest part."""
     if not found.span:
         return ""
     import pyarrow as pa
@@ -97,7 +114,7 @@ def _account(found: AccountSummary) -> str:
     return _table(with_units(pa.table(columns), **units), _ROWS)
 
 
-def result_html(result: Result) -> str:
+def _result(result: Result) -> str:
     """A result: its findings, then its tables."""
     out = [_finding(finding) for finding in result.findings]
     for name, table in result.tables.items():
@@ -106,7 +123,7 @@ def result_html(result: Result) -> str:
     return _boxed(out)
 
 
-def flame_html(graph: FlameGraph) -> str:
+def _flame(graph: FlameGraph) -> str:
     """A flame graph: the page in its own frame, so that its styles and scripts stay inside."""
     name = " → ".join(path.rstrip("/").rpartition("/")[2] for path in graph.traces)
     page = flame_page.page(graph, name, most=_FRAMES)

@@ -73,7 +73,7 @@ def _record_cell(shell: _Shell, line: str, cell: str) -> None:
 
 
 def _link(trace: Trace, output: str) -> str:
-    """A link to the whole report, written beside the trace."""
+    """A link to the full report, written next to the trace."""
     page = f"{output.rstrip('/').removesuffix('.warp')}.report.html"
     trace.report(page, force=True)
     address, text = html.escape(quote(page)), html.escape(page)
@@ -81,7 +81,7 @@ def _link(trace: Trace, output: str) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors are raised, not printed with the end of the process: the process is a notebook."""
+    """Raises errors instead of printing them and exiting, because the process is a notebook."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"%%warpsight: {message}; %%warpsight? explains the options")

@@ -1,4 +1,4 @@
-"""Answers that agents can afford: plain data, texts cut, and as many rows as some bytes hold."""
+"""Answers sized for agents: plain data, with strings cut and rows limited to a number of bytes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 from warpsight.model.sharing.secrets import shareable
 
-#: Rows of a table, and characters of one text, that an answer holds at most.
+#: Maximum rows of a table, and maximum length of one string, in an answer.
 MOST_ROWS, MOST_TEXT = 200, 300
 #: Bytes of an answer as JSON, unless the agent asks for more.
 MOST_BYTES = 8_000
-#: Characters of a text where whole texts leave no room for a single row.
+#: Maximum string length if full strings leave no room for a single row.
 _SHORTER = (MOST_TEXT, 120, 60)
-#: Characters of a text in which secrets are looked for, before it is cut: in 100 MB of one they were looked for minutes.
+#: Maximum string length that is searched for secrets, before cutting: searching 100 MB took minutes.
 _MOST_READ = 16_384
-#: Left for what the protocol adds, and for names and numbers of the cursor.
+#: Reserved for the protocol's own text, and for names and numbers of the cursor.
 _SPARE = 200
 
 Answer = dict[str, Any]
 
 
 class Page:
-    """The rows of each table that one answer gives, from a cursor on; it knows whether there are more."""
+    """The rows of each table in one answer, starting at a cursor; tracks whether there are more."""
 
     def __init__(self, cursor: int, rows: int) -> None:
         """Take the first row and the number of rows."""
@@ -32,7 +32,7 @@ class Page:
         self.cut: dict[str, int] = {}
 
     def of(self, name: str, rows: list[Any]) -> list[Any]:
-        """The rows of the page; `name` is what the answer calls them."""
+        """The rows of the page; `name` is the answer's name for them."""
         if len(rows) > self.stop:
             self.cut[name] = len(rows)
         return rows[self.first : self.stop]
@@ -76,7 +76,7 @@ def _size(answer: Answer) -> int:
 
 
 def bounded(answer: Answer, most_text: int = MOST_TEXT) -> Answer:
-    """An answer as plain data with its texts cut and without secrets: an agent's maker reads along."""
+    """An answer as plain data, with strings cut and secrets removed: the agent's provider sees everything."""
     return {str(key): _plain(value, most_text) for key, value in answer.items()}
 
 
@@ -87,7 +87,7 @@ def tail(text: str) -> str:
 
 
 def _plain(value: object, most_text: int) -> object:
-    """Plain data; what JSON has no form for becomes text."""
+    """Plain data; values that JSON cannot represent become strings."""
     if isinstance(value, dict):
         return bounded(value, most_text)
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What agents read about each parameter of the tools: what it means, and the values it takes."""
+"""The descriptions of tool parameters for agents: the meaning and accepted values of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ArgumentHelp:
-    """A description, and where there is a fixed choice, its values (or those of each item of a list)."""
+    """A description, and any fixed set of values (or those of each item of a list)."""
 
     description: str
     values: Callable[[], Sequence[str]] | None = None
@@ -36,8 +36,8 @@ def _weights() -> Sequence[str]:
 #: By name; `tool.name` where a tool means something else by it.
 PARAMETERS = {
     "trace": ArgumentHelp("A trace or profiler file, as list_traces names it."),
-    "rows": ArgumentHelp("Rows of each table at most, 1 to 200; fewer where the bytes do not suffice."),
-    "cursor": ArgumentHelp("Rows to skip: `next_cursor` of the answer before, to go on where it stopped."),
+    "rows": ArgumentHelp("Maximum rows per table, 1 to 200; fewer if they exceed the byte limit."),
+    "cursor": ArgumentHelp("Rows to skip: `next_cursor` of the previous answer, to continue where it stopped."),
     "most_bytes": ArgumentHelp("Bytes of the answer at most; ask for more only when it is needed."),
     "begin_s": ArgumentHelp("Begin of the part that counts, in seconds since the start of the recording."),
     "end_s": ArgumentHelp("End of the part that counts, in seconds since the start of the recording."),
@@ -45,7 +45,7 @@ PARAMETERS = {
     "subject": ArgumentHelp("What is summed up; memory is what each allocation site holds.", _subjects),
     "stats.by": ArgumentHelp(
         "How rows are grouped. Kernels: name, shape, stack, device, stream, process, range or op; memory: name or stack; "
-        "ops: name, shapes, family or forward; modules: name or class; other subjects have one grouping of their own."
+        "ops: name, shapes, family or forward; modules: name or class; other subjects have a fixed grouping."
     ),
     "sql": ArgumentHelp("One SELECT in DuckDB's SQL. `info` names the tables and their columns."),
     "weight": ArgumentHelp("What stacks are weighed by; idle is time without work on the GPU.", _weights),

@@ -1,4 +1,4 @@
-"""Which files an agent may read: traces below the folders that the user gave, and nothing else."""
+"""Which files an agent may read: only traces below the folders given by the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_LISTED = 200
 
 
 class Places:
-    """Opens traces below some roots. A path is judged after links are followed, so no link leads out."""
+    """Opens traces below some roots. Paths are checked after resolving links, so links cannot lead out."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         """Note the roots.
@@ -85,7 +85,7 @@ class Places:
         return any(found.is_relative_to(root) for root in self.roots)
 
     def blame(self, error: BaseException) -> None:
-        """After an unexpected error, say whether a trace that is open is damaged, the one used last first.
+        """After an unexpected error, report whether an open trace is damaged, checking the last used one first.
 
         Raises:
             TraceError: when one is.

@@ -42,7 +42,7 @@ def serve(roots: Sequence[Path]) -> None:
 
 
 def _bound_memory() -> None:
-    """Memory beyond half of the machine's is refused, so that one statement cannot take it all: the tool then says so."""
+    """Limit memory to half of the machine's, so that one statement cannot use it all; the tool reports when it hits the limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -96,7 +96,7 @@ def build(places: Places) -> Any:
 def with_errors(
     method: Callable[..., dict[str, Any]], failure: Callable[[str], Exception], places: Places | None = None
 ) -> Callable[..., dict[str, Any]]:
-    """The method with every error as `failure`, whose message an agent can act on without a traceback."""
+    """The method with every error turned into `failure`, with a message an agent can act on and no traceback."""
 
     @functools.wraps(method)
     def call(*args: object, **kwargs: object) -> dict[str, Any]:

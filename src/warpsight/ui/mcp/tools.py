@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 DEFAULT_ROWS = 20
 #: Seconds that a statement may take.
 _QUERY_S = 30.0
-#: Seconds beyond which nanoseconds have no room in 64 bits.
+#: Seconds beyond which nanoseconds do not fit in 64 bits.
 _LATEST_S = 4e9
-#: What tool `window` lists of the device, and of the host.
+#: Tables that tool `window` lists, of the device and of the host.
 _DEVICE, _HOST = ("kernel", "memcpy", "memset"), ("launch", "api", "sync", "nvtx", "op", "event")
-#: Events of a window that are read at most, of which an answer gives some.
+#: Maximum events of a window that are read, of which an answer returns some.
 _MOST_EVENTS = 10_000
 
 
@@ -260,7 +260,7 @@ class Tools:
 
 
 def _known(rows: Iterable[Answer]) -> list[Answer]:
-    """Rows without the values that they do not have."""
+    """Rows without their null values."""
     return [{key: value for key, value in row.items() if value is not None and value != ""} for row in rows]
 
 
@@ -295,7 +295,7 @@ def _graph(trace: StoredTrace, chosen: Rows, weight: str, *, lines: bool = False
 
 
 def _stacks(graph: FlameGraph) -> list[Answer]:
-    """Stacks as text, the heaviest first."""
+    """Stacks as text, heaviest first."""
     from warpsight.ui.render.flame.text import write_folded
 
     text = io.StringIO()

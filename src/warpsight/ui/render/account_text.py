@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 #: Classes with a smaller share would be shown with 0.0%.
 _LEAST = 0.0005
-#: With less room beside its figures, a row's name has a line of its own.
+#: If less space than this remains next to its figures, a row's name gets its own line.
 _NARROW = 24
 
 
 def lines(found: AccountSummary, width: int) -> list[str]:
-    """A line, or two where it is narrow, for each class that has time, the most first, at most `width` characters long."""
+    """One line (two if narrow) for each class with time, largest first, at most `width` characters long."""
     shown = [one for one in found.classes if one[1] >= _LEAST * found.span]
     if not shown:
         return []
@@ -36,7 +36,7 @@ def lines(found: AccountSummary, width: int) -> list[str]:
 
 
 def _most(found: AccountSummary, kind: int, time: int, entry: Entry, width: int) -> str:
-    """The largest row of a class, host time with its place in the program, and its part of it where there are others."""
+    """The largest row of a class, host time with its place in the program, and its share if there are others."""
     part = entry.time / time
     rest = "" if part >= 0.995 else f", {part:.0%} of it"
     if kind == HOST and found.place:

@@ -1,11 +1,11 @@
-"""Answers as text, as `print` shows them in Python: what their verbs print, without advice about the command line."""
+"""Answers as text, for `print` in Python: the output of their verbs, without advice about the command line."""
 
 from __future__ import annotations
 
 import io
 import re
 
-from warpsight.analysis.base.shown import Shown
+from warpsight.analysis.base.result import Result
 from warpsight.analysis.diff.answer import Difference
 from warpsight.sass.hotspots import Hotspots
 from warpsight.simulate.simulation import Simulated
@@ -14,8 +14,12 @@ _KERNELS, _PLACES = 5, 5
 _ADVICE = re.compile(r"; --\w+ \d+ shows all")
 
 
-def text(found: Shown) -> str:
-    """The answer of `diff`, `simulate` or `sass hotspots`."""
+def drawn(found: object) -> str:
+    """The answer of an analysis, `diff`, `simulate` or `sass hotspots`."""
+    if isinstance(found, Result):
+        from warpsight.ui.render import tables
+
+        return tables.text(found)
     stream = io.StringIO()
     if isinstance(found, Difference):
         from warpsight.ui.render import differences

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.diff.answer import Difference
 
-#: Lines of an answer that nobody asked to be longer.
+#: Default maximum number of lines in an answer.
 LINES = 30
 _COLORS = {"slower": "\033[31m", "faster": "\033[32m", "changed": "\033[33m", "untested": "\033[33m"}
 _LEAST_TREE = 4
@@ -101,13 +101,13 @@ def _signed(ratio: float) -> str:
 
 
 def _counts(before: float, after: float) -> str:
-    """Launches per iteration, twice where the sides differ."""
+    """Launches per iteration, listed for both sides if they differ."""
     one, two = (f"{round(count, 1):,g}" for count in (before, after))
     return one if one == two else f"{one} → {two}"
 
 
 def _tree(nodes: Sequence[dict[str, Any]]) -> pa.Table:
-    """Nodes as an outline; frames with one child and nothing else in them are joined into one line."""
+    """Nodes as an outline; a frame whose only content is one child shares a line with it."""
     children: dict[int, int] = {}
     for node in nodes:
         children[node["parent"]] = children.get(node["parent"], 0) + 1

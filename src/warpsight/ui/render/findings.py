@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.rules.verdict import Verdict
     from warpsight.cluster.verdict import JobVerdict
 
-#: Lines of an answer that nobody asked to be longer.
+#: Default maximum number of lines in an answer.
 LINES = 30
 _WIDEST = 120
 _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note": "\033[2m"}
@@ -110,7 +110,7 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 
 
 def _cut(text: str, stream: IO[str]) -> str:
-    """A line of evidence; on a terminal it is cut, but keeps the file and line of a place, which are the point of it."""
+    """A line of evidence; on a terminal it is cut, but keeps the file and line, which matter most."""
     return numbers.shorten_paths(numbers.near(text), _width() if stream.isatty() else sys.maxsize)
 
 
@@ -132,13 +132,13 @@ def show_job(found: JobVerdict, stream: IO[str], *, everything: bool) -> None:
 
 
 def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
-    """Print names and what they mean."""
+    """Print names and their meanings."""
     width = max(map(len, names)) + 2
     for name, meaning in names.items():
         stream.write(f"{name:{width}}{meaning}\n")
 
 
 def rows_each(tables: Sequence[int], lines: int) -> int:
-    """Rows to print per table so that all tables fit into some lines, with a title and a head each."""
+    """Rows to print per table so that all tables fit into some lines, including a title and a header each."""
     filled = [count for count in tables if count]
     return max((lines - 2 - 3 * len(filled)) // max(len(filled), 1), 3)

@@ -50,7 +50,7 @@ def operations(count: float) -> str:
 
 
 def count(value: float, stream: IO[str]) -> str:
-    """A number as a stream shows it: its digits in groups of three on a terminal, plain for what reads a pipe or a file."""
+    """A number formatted for a stream: digits grouped in threes on a terminal, plain in a pipe or file."""
     return cell(value, grouped=stream.isatty())
 
 
@@ -79,7 +79,7 @@ def cell(value: object, unit: str = "", *, grouped: bool = True) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The text with a space that no line breaks at between each number and its unit."""
+    """The string with a non-breaking space between each number and its unit."""
     return _WITH_UNIT.sub("\\1\u00a0\\2", text)
 
 
@@ -105,7 +105,7 @@ def shorten_paths(text: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Text of at most `width` characters with the middle left out: both ends of a kernel's name identify it."""
+    """A string cut in the middle to `width` characters: both ends of a kernel's name identify it."""
     if len(text) <= width:
         return text
     if width < 5:
@@ -115,7 +115,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
-    """Each text in at most `width` characters; different texts that would look alike show the place where they differ."""
+    """Each string in at most `width` characters; strings that would look alike are cut so that their difference shows."""
     shown = {text: shorten(text, width) for text in texts}
     while width >= 12:
         alike: dict[str, list[str]] = {}
@@ -129,13 +129,13 @@ def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
                 place = _common(group)
                 tried.update((text, _around(text, place, width)) for text in group)
         if len(set(tried.values())) <= len(alike):
-            break  # no more of them can be told apart
+            break  # the rest cannot be told apart
         shown = tried
     return [shown[text] for text in texts]
 
 
 def _common(texts: Iterable[str]) -> int:
-    """Characters that all texts begin with."""
+    """The length of the strings' common prefix."""
     least, most = min(texts), max(texts)
     return next(
         (i for i, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least)
@@ -143,7 +143,7 @@ def _common(texts: Iterable[str]) -> int:
 
 
 def _around(text: str, place: int, width: int) -> str:
-    """The start of a text and what is at a place."""
+    """The start of a string and the part around a position."""
     head = (width - 2) * 2 // 5
     begin = max(place - 3, head)
     rest = text[begin : begin + width - head - 1]
@@ -152,6 +152,6 @@ def _around(text: str, place: int, width: int) -> str:
 
 
 def capitalized(text: str) -> str:
-    """The text with a capital letter, unless it begins with the name of a kernel or a function."""
+    """The string with a capital letter, unless it begins with the name of a kernel or a function."""
     first = text.split(" ", 1)[0].rstrip(",:;.")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text

@@ -1,4 +1,4 @@
-"""Shared parts of all pages: templates, packaged assets, and data that cannot leave its script element."""
+"""Shared parts of all pages: templates, packaged assets, and data that cannot break out of its script element."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def page(template: str, *, css: Sequence[str], js: Sequence[str], data: object, 
 
 
 def _commands(text: str) -> str:
-    """Text with what stands in backquotes as code."""
+    """A string with the parts in backquotes as code."""
     from markupsafe import Markup, escape
 
     parts = str(text).split("`")
@@ -55,14 +55,14 @@ def _commands(text: str) -> str:
 
 
 def _script_json(value: object) -> str:
-    """JSON without `<`, so that no text can end its script element."""
+    """JSON without `<`, so that no string can close its script element."""
     import msgspec
 
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")
 
 
 def column(values: NDArray[Any]) -> dict[str, str]:
-    """Whole numbers as the smallest kind of typed array that holds them: `kind` and `data`."""
+    """Whole numbers as the smallest typed array that fits: `kind` and `data`."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     fits = (
         kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most
@@ -72,5 +72,5 @@ def column(values: NDArray[Any]) -> dict[str, str]:
 
 
 def packed(values: NDArray[Any], kind: str) -> str:
-    """An array as base64 of its little-endian bytes; `kind` is a NumPy type that a typed array of the page has."""
+    """An array as base64 of its little-endian bytes; `kind` is a NumPy type with a matching typed array in the page."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()

@@ -41,7 +41,7 @@ def kind_color(kind: str) -> str:
 
 
 def change_color(before: int, after: int) -> str:
-    """The fill of a frame of a differential graph: redder the more it grew, bluer the more it shrank, white when equal."""
+    """The fill of a frame in a differential graph: redder the more it grew, bluer the more it shrank, white if equal."""
     most = max(before, after)
     if not most:
         return "#ececec"

@@ -16,13 +16,13 @@ from warpsight.ui.render import numbers, terminal
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
 
-#: What is quicker needs no line.
+#: Faster operations need no progress line.
 _PATIENCE_S, _EVERY_S = 1.0, 0.2
 
 
 @contextmanager
 def shown(source: Source) -> Iterator[None]:
-    """Show the progress of reading a source, if anybody watches and it takes a while."""
+    """Show the progress of reading a source, if it takes a while and someone is watching."""
     if not sys.stderr.isatty() or terminal.verbosity() < 0:
         yield
         return
@@ -50,7 +50,7 @@ def shown(source: Source) -> Iterator[None]:
 
 
 def line(path: Path, taken: int, size: int, seconds: float) -> str:
-    """The text: share, rate and time left if the reader proceeds in order, else the time so far."""
+    """The progress line: share, rate and time left if the reader proceeds in order, otherwise the elapsed time."""
     label = f"reading {terminal.printable(path.name)}"
     if not 0 < taken < size:
         return f"{label} ({numbers.size(size)}): {seconds:.0f} s"

@@ -27,7 +27,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _PLACE = re.compile(r"\(([^()\n]+):(\d+)\)")
 _LEVELS = {"error": "error", "warning": "warning", "loss": "warning"}
 _ROOT = "%SRCROOT%"
-#: Places of a finding beside the first.
+#: Other places of a finding.
 _RELATED = 5
 
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from warpsight.analysis.base.result import Result
 
-#: What a formula begins with, in Excel, LibreOffice and others (OWASP, "CSV injection").
+#: First characters of a formula, in Excel, LibreOffice and others (OWASP, "CSV injection").
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 #: Columns given up first when the terminal is narrow.
 _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
                  "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
-#: Columns given up next, before an interval is cut: what is told elsewhere or matters least.
+#: Columns dropped next, before an interval is cut: redundant or least important.
 _SECOND_LEAST_NEEDED = ("launches", "beside the rest", "clock_bound", "clock_offset", "clock", "host", "span", "copy", "compute",
                         "transfer", "flops_own", "host_self", "device_own", "group", "reuse", "rate")  # fmt: skip
 #: Texts are not squeezed below this while columns can be given up instead.
 _TEXT_WIDTH = 36
 _LEAST_TEXT_WIDTH = 8
-#: A change with its interval says nothing when it is cut.
+#: A change with its interval is useless when cut.
 _INTERVAL_WIDTH = 24
 #: A stack needs room for two or three frames.
 _STACK_WIDTH = 48
@@ -87,7 +87,7 @@ def text(result: Result) -> str:
 
 
 def _on_terminal(table: pa.Table) -> list[_Column]:
-    """Columns with what people read: stacks without files, names without the return type that every kernel has."""
+    """Columns in a form for people: stacks without files, names without the return type shared by every kernel."""
     return [
         _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
         for c in _columns(table)
@@ -112,7 +112,7 @@ def _columns(table: pa.Table, *, grouped: bool = True) -> list[_Column]:
 
 
 def _short_frames(column: _Column) -> _Column:
-    """Stacks as `function:line ← function:line`: files would fill the width with the innermost frame alone."""
+    """Stacks as `function:line ← function:line`, since files would fill the width with the innermost frame."""
     return replace(column, cells=[_FRAME.sub(lambda m: f":{m[1]}" if m[1] else "", c) for c in column.cells])
 
 
@@ -176,7 +176,7 @@ def _least(column: _Column, minimum: int) -> int:
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Columns to show and widths: texts shrink to 36, columns go, texts shrink to 24, more columns go, texts shrink to 8."""
+    """Columns to show and their widths: shrink strings to 36, drop columns, shrink to 24, drop more columns, shrink to 8."""
     chosen = list(columns)
 
     def room(minimum: int) -> int:
@@ -198,7 +198,7 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
     least = _TEXT_WIDTH if room(_TEXT_WIDTH) >= 0 else _LEAST_TEXT_WIDTH
     spare = max(room(least), 0)
     widths = [c.width if c.right else min(c.width, _least(c, least)) for c in chosen]
-    # Narrow texts whole first, such as a verdict or an interval: long names and stacks say enough when they are cut.
+    # Keep narrow texts whole first, such as a verdict or an interval: long names and stacks stay readable when cut.
     for place in sorted(range(len(chosen)), key=lambda place: chosen[place].width):
         grown = min(chosen[place].width - widths[place], spare)
         widths[place] += grown
@@ -207,7 +207,7 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
 
 
 def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
-    """Full precision, raw units, RFC 4180; see :func:`csv_cell` for texts that spreadsheets would run."""
+    """Full precision, raw units, RFC 4180; see :func:`csv_cell` for strings that spreadsheets would execute."""
     writer = csv.writer(stream, lineterminator="\n")
     if header:
         writer.writerow(map(csv_cell, table.column_names))

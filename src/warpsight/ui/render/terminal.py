@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-#: Control characters, and marks that turn the direction of text: what makes a terminal do something else than show a character.
+#: Control characters and text-direction marks: characters that make a terminal do more than display them.
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _ANY_CONTROL = re.compile(f"[{_CONTROL}\t\n]")
 #: Of our own output colors, a carriage return and the erasing of a line pass.
@@ -56,7 +56,7 @@ def colored(stream: IO[str]) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text on one line that a terminal only displays: escaped control characters, blanks for line ends."""
+    """A string on one line that a terminal displays safely: control characters escaped, spaces for line ends."""
     if text.isprintable():
         return text
     return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
@@ -67,7 +67,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def guard() -> None:
-    """Let no control characters but colors through to a terminal, whatever names the traces hold; pipes and files get all."""
+    """Let only color codes through to a terminal, whatever names the traces hold; pipes and files get everything."""
     if sys.stdout is not None and sys.stdout.isatty():
         sys.stdout = _Guarded(sys.stdout)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -92,7 +92,7 @@ class _Guarded:
 
 
 def buffer() -> IO[bytes]:
-    """Standard output for bytes; on a terminal they are text, and guarded like it."""
+    """Standard output for bytes; on a terminal, these are decoded and filtered like text."""
     return cast("IO[bytes]", _GuardedBytes(sys.stdout)) if sys.stdout.isatty() else sys.stdout.buffer
 
 
@@ -115,7 +115,7 @@ class _GuardedBytes(io.RawIOBase):
 
 
 class _Losable:
-    """A stream whose writes may fail, because nobody reads it or its disk is full."""
+    """A stream whose writes may fail, because the reader is gone or the disk is full."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -134,13 +134,13 @@ class _Losable:
 
 
 def let_messages_fail() -> None:
-    """For verbs that run a program: a message that cannot be written must not change the outcome."""
+    """For verbs that run a program: failing to write a message must not change the outcome."""
     if not isinstance(sys.stderr, _Losable):
         sys.stderr = cast("TextIO", _Losable(sys.stderr))
 
 
 def wrapped(text: str, stream: IO[str], indent: str = "  ") -> str:
-    """A line as a stream shows it: on a terminal it breaks between words, and its further lines are indented."""
+    """A line formatted for a stream: on a terminal it wraps between words, with continuation lines indented."""
     if not stream.isatty():
         return text
     import shutil
@@ -166,13 +166,13 @@ def note(text: str, *, level: int = 0) -> None:
 
 
 def warning(*texts: str) -> None:
-    """A line for each thing that is missing or lost, in red, shown even with -q."""
+    """A line for each missing or lost item, in red, shown even with -q."""
     for text in texts:
         _red(text)
 
 
 def error(text: str) -> None:
-    """The one message an error ends with; names of files with line ends do not break it into several lines."""
+    """The single message of an error; file names with line breaks do not split it into several lines."""
     for word in sys.argv:
         for name in (word, os.path.basename(word)) if "\n" in word else ():
             text = text.replace(name, name.replace("\n", "\\n")) if "\n" in name else text

@@ -14,10 +14,10 @@ from textual.widgets import Input, Static
 
 
 class TerminalApp(App[None]):
-    """An application that gives the terminal back when SIGTERM or SIGHUP ends it; `return_code` is 128 + signal then."""
+    """An application that restores the terminal when SIGTERM or SIGHUP ends it; `return_code` is then 128 + signal."""
 
     ENABLE_COMMAND_PALETTE = False
-    #: Its keys and what they do.
+    #: Its keys and their actions.
     keys: ClassVar[str]
 
     def on_load(self) -> None:
@@ -29,7 +29,7 @@ class TerminalApp(App[None]):
                     asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
 
     def on_resize(self) -> None:
-        """Draw again: what is drawn depends on the width."""
+        """Redraw: the content depends on the width."""
         self.call_after_refresh(self.show)
 
     def show(self) -> None:
@@ -48,7 +48,7 @@ class TerminalApp(App[None]):
 
 
 class KeyHelp(ModalScreen[None]):
-    """The keys, as text, in one box over the application."""
+    """The keys, as text, in a box over the application."""
 
     BINDINGS: ClassVar = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
     DEFAULT_CSS = """

@@ -196,7 +196,7 @@ def test_sides_taken_one_after_the_other_are_told():
     assert not apart.in_turn and "one side after the other" in apart.headline
     assert any("not taken in turn" in note.text for note in apart.result.findings)
     untimed = compared(PROGRAM, PROGRAM, timed=False)
-    assert any("do not say when they were taken" in note.text for note in untimed.result.findings)
+    assert any("do not say when they were recorded" in note.text for note in untimed.result.findings)
     assert {one["order"] for one in rows(untimed, "runs")} == {None}
 
 

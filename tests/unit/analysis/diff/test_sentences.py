@@ -36,7 +36,7 @@ def test_slower_and_faster_with_the_nearer_end_first() -> None:
     ("change", "needed", "loop", "text"),
     [
         (1.004, log(1.023), "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 2.3%"),
-        (0.996, 3.0, "recording", "in the time of the recording: −0.4% (99%: −1.1 to +1.9%), nothing short of a multiple "
+        (0.996, 3.0, "recording", "in the time of the recording: −0.4% (99%: −1.1 to +1.9%), only a change by a multiple "
          "could have been seen"),
         (1.004, 2.99, "step", "in the time per step: +0.4% (99%: −1.1 to +1.9%), could have seen 1,889%"),
     ],
@@ -108,7 +108,7 @@ def test_notes_say_how_far_to_trust_a_comparison() -> None:
     (text,) = notes(order[:8:2], order[1:8:2])
     assert text.startswith("with four and four runs the smallest p of an exact test is")
     (text,) = notes([None] * 5, [None] * 5)
-    assert text.startswith("the traces do not say when they were taken")
+    assert text.startswith("the traces do not say when they were recorded")
     (text,) = notes(order[:5], order[5:])
     assert text.startswith("the sides were not taken in turn")
     assert np.allclose(Design.of(order[:5], order[5:]).counts, (5, 5))

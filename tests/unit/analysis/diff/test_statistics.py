@@ -132,3 +132,30 @@ def test_the_interval_of_a_headline_holds_that_of_every_test(in_turn):
         assert found.called[0] == all(fit.p()[0] < statistics.HEADLINE for fit in fits)
         worst = max(fit.p()[0] for fit in fits)
         assert found.p[0] == pytest.approx(worst if found.called[0] else max(worst, statistics.HEADLINE))
+
+
+def test_pairs_have_one_degree_of_freedom_less_than_there_are_pairs():
+    """Differences 1, 2, 3, 4: t = 2.5 / (1.291 / 2) = 3.873, of which Student's table gives 3.05% with 3 degrees."""
+    values = np.array([[0.0, 0, 0, 0, 1, 2, 3, 4]])
+    fit = statistics.paired(values, Design.of(range(1, 8, 2), range(2, 9, 2)))
+    assert fit.p()[0] == pytest.approx(0.0305, abs=1e-4)
+
+
+def test_the_smallest_visible_change_is_that_of_level_and_power():
+    """Student's table for 3 degrees: 5.841 for the level of 1%, 0.978 for a power of 80%."""
+    values = np.array([[0.0, 0, 0, 0, 1, 2, 3, 4]])
+    _, needed = statistics.headline(values, Design.of(range(1, 8, 2), range(2, 9, 2)))
+    error = np.sqrt(np.var([1, 2, 3, 4], ddof=1) / 4 + statistics.FLOOR**2)
+    assert needed == pytest.approx((5.841 + 0.978) * error, rel=1e-3)
+
+
+def test_the_t_to_exceed_agrees_with_the_p_value_of_a_permutation_test():
+    """Three runs against five: 56 labelings, so a row may be reached by one other and is still below 5%."""
+    d, second = Design.of([None] * 3, [None] * 5), 0
+    for seed in range(200):
+        values = np.random.default_rng(seed).normal([0.0] * 3 + [1.5] * 5, 1.0)[None]
+        p, limit, error = statistics.largest_t(values, d)
+        t = abs(statistics.difference(values, d)[0]) / error[0]
+        assert (t > limit) == (p[0] <= 0.05)
+        second += p[0] == pytest.approx(2 / 56)
+    assert second

@@ -42,9 +42,9 @@ def test_a_share_of_the_account_gets_what_retiming_gives(judged):
 @pytest.mark.parametrize(
     ("saved", "unknown", "known", "advice"),
     [
-        (99, 0, True, "gain next to nothing"),  # for what else takes as long
+        (99, 0, True, "gain almost nothing"),  # for what else takes as long
         (100, 0, True, "do it"),
-        (99, 999, True, "gain next to nothing"),
+        (99, 999, True, "gain almost nothing"),
         (99, 1_000, False, "do it"),  # as much time has no cause: re-timing cannot know
         (100, 1_000, True, "do it"),
     ],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.analysis.rules.program import US, Program
+from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.model.selection import Rows
 
 
 def rules(program: Program) -> set[str | None]:
@@ -197,3 +199,42 @@ def test_copies_count_from_a_hundredth_of_the_time(program: Program, copies: int
     with program.open() as trace:
         kinds = {one.kind for one in verdict(trace).findings}
     assert ("copy" in kinds) == found
+
+
+@pytest.mark.parametrize(("dry", "found"), [(60, True), (59, False)])
+def test_launches_count_from_three_tenths_of_the_kernels(program: Program, dry: int, found: bool) -> None:
+    """Each dry launch comes 90 µs after the device fell idle; the others are queued behind it."""
+    queued = 200 - dry
+    program.launch("relu", 5 * US)
+    for number in range(dry):
+        program.host = program.device + 90 * US
+        program.launch("relu", 20 * US)
+        for _ in range((number + 1) * queued // dry - number * queued // dry - (number == 0)):
+            program.launch("relu", 20 * US)
+    assert ("launches/launch-bound" in rules(program)) == found
+
+
+@pytest.mark.parametrize(("duration", "found"), [(11 * US, True), (2 * US, False)])
+def test_repeated_copies_count_from_a_fiftieth_of_the_time(
+    program: Program, duration: int, found: bool
+) -> None:
+    """Fifty copies of the same bytes beside others that are all different, over 20 ms."""
+    for _ in range(10):
+        program.launch("gemm", 1_500 * US)
+    for number in range(102):
+        repeated = number % 2
+        program.device += 5 * US
+        program.add("memcpy", start=program.device, duration=duration if repeated else 40 * US, bytes=1 << 20,
+                    kind="HtoD", source_kind="pinned", destination_kind="device", asynchronous=True, device=0, context=1,
+                    stream=7, correlation=0, source_address=4096 if repeated else (number + 1) << 24,
+                    destination_address=1 << 40 if repeated else (number + 1) << 34)  # fmt: skip
+        program.device += duration if repeated else 40 * US
+    assert ("copies/redundant" in rules(program)) == found
+
+
+def test_a_window_of_kernels_excludes_its_end(program: Program) -> None:
+    for _ in range(3):
+        program.launch("gemm", 50 * US)
+    starts = [row["start"] for row in program.rows["kernel"]]
+    with program.open() as trace:
+        assert grids.kernels(trace, Rows(), (starts[0], starts[2]))["start"].tolist() == starts[:2]

@@ -279,7 +279,7 @@ def test_a_program_is_bound_by_its_launches_when_its_short_idle_pieces_take_long
         ("HOST", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 2, "in other processes"),
         ("COPY", "memcpy HtoD, pageable", 0, 2, "from pinned memory"),
         ("COPY", "memcpy DtoH, pageable", 0, 2, "to pinned memory"),
-        ("COPY", "memcpy HtoD", 0, 2, "Keep on the device"),
+        ("COPY", "memcpy HtoD", 0, 2, "Keep unchanged data on the device"),
         ("COPY", "memcpy DtoD", 0, 2, "in place"),
         ("COPY", "memcpy HtoD, managed", 0, 2, "cudaMemPrefetchAsync"),
         ("COPY", "memset", 0, 2, "write the zeros"),

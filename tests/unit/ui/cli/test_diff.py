@@ -109,8 +109,8 @@ def test_fail_if_slower_refuses_too_few_runs_unless_told_to_judge_them(said, rec
     ("arguments", "message"),
     [
         (["same/0.warp", "same/1.warp", "slower/0.warp"], "write -- between them"),
-        (["same", "--"], "-- stands once"),
-        (["same", "--", "other", "--", "slower"], "-- stands once"),
+        (["same", "--"], "use -- once"),
+        (["same", "--", "other", "--", "slower"], "use -- once"),
         (["same/0.warp", "same/0.warp", "--", "slower"], "is given twice on one side"),
         (["same", "same/0.warp", "--", "slower"], "is given twice on one side"),
         (["same", "other", "--fail-if-slower", "0"], "is a percentage above 0"),

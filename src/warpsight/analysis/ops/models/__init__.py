@@ -29,7 +29,7 @@ UNKNOWN = "unknown"
 
 
 def evaluate(call: Call) -> Estimate:
-    """The work of a call, or why it is not known."""
+    """The work of a call, or the reason why it is unknown."""
     found = REGISTRY.get(call.name)
     if found is None:
         return unknown(UNKNOWN, "there is no model of the operator")

@@ -118,7 +118,7 @@ def _model(call: Call) -> Estimate:
 
 
 def _pairs(call: Call, places: _Places, q: Tensor, k: Tensor) -> tuple[int, int | None, str, str]:
-    """Heads of all batches, pairs of each (None: not known), what they are in words, and why they are not known."""
+    """Heads of all batches, pairs of each (None: unknown), a description of them, and why they are unknown."""
     causal, from_end, left, right = _mask(call, places)
     words = ["causal"] * causal + [f"window {left}, {right}"] * (left >= 0 or right >= 0)
     offsets = None if places.lengths is None else call.optional(places.lengths)
@@ -151,7 +151,7 @@ def _mask(call: Call, places: _Places) -> tuple[bool, bool, int, int]:
         return kind in (1, 2), kind == 2, -1, -1
     window = places.window
     if places.flag is not None:
-        call.text(0)  # Unknown when the file has no values
+        call.text(0)  # Unknown if the file has no values
         flags = [i for i, one in enumerate(call.arguments) if one in ("True", "False")]
         if len(flags) <= places.flag:
             raise Unknown("whether attention is causal is not in the file")
@@ -169,7 +169,7 @@ def _packed(
     mask: tuple[bool, bool, int, int],
     words: list[str],
 ) -> tuple[int | None, str]:
-    """Pairs of packed sequences; only where their lengths follow from their number, their sum and the greatest."""
+    """Pairs of packed sequences, if their lengths follow from their number, their sum and the maximum."""
     sequences, tokens, keys = sizes
     causal, from_end, left, right = mask
     longest = places.longest or 0

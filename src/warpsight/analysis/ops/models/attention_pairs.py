@@ -1,4 +1,4 @@
-"""How many pairs of a query and a key attention looks at, under causal masks, windows and packed sequences."""
+"""How many (query, key) pairs attention evaluates, under causal masks, windows and packed sequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pairs(
 
 
 def _clipped(count: int, first: int, top: int) -> int:
-    """The sum of first, first + 1, … (`count` numbers), each not below 0 and not above `top`."""
+    """The sum of first, first + 1, … (`count` numbers), each clipped to between 0 and `top`."""
     rising = max(min(top - first, count), 0)  # from here on all are `top`
     begin = min(max(-first, 0), rising)  # before it all are 0
     return (begin + rising - 1 + 2 * first) * (rising - begin) // 2 + top * (count - rising)

@@ -18,7 +18,7 @@ _FAMILY = "convolution"
 
 @dataclass(frozen=True)
 class _Places:
-    """Where an operator has its arguments; None: it has none of that kind. Input and weight come first."""
+    """Positions of an operator's arguments; None if it has no such argument. Input and weight come first."""
 
     stride: int
     padding: int
@@ -60,8 +60,8 @@ _PLACES = {
     ),
     **dict.fromkeys(("aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d"), _SLOW_TRANSPOSED),
 }  # fmt: skip
-#: Backward: places of the result's gradient, the input, the weight, what says whether it is transposed, and the mask of
-#: gradients (-1: the last argument).
+#: Backward: positions of the result's gradient, the input, the weight, the transposed flag, and the mask of gradients (-1: the
+#: last argument).
 _BACKWARD: dict[str, tuple[int, int, int, int | bool, int]] = {
     "aten::convolution_backward": (0, 1, 2, 7, 10),
     "aten::convolution_backward_overrideable": (0, 1, 2, 6, 9),
@@ -120,7 +120,7 @@ def _forward(call: Call) -> Estimate:
 
 
 def _each(call: Call, place: int | None, count: int, default: int) -> tuple[int, ...]:
-    """A value for each dimension; a single one holds for all."""
+    """A value for each dimension; a single value applies to all."""
     if place is None:
         return (default,) * count
     found = call.integers(place)
@@ -136,7 +136,7 @@ def _products(x: Tensor, weight: Tensor, result: Tensor, transposed: bool) -> in
 
 
 def _backward(call: Call) -> Estimate:
-    """Each gradient that the mask asks for is a convolution with as many products as the forward one."""
+    """Each gradient that the mask requests is a convolution with as many products as the forward one."""
     gradient_at, x_at, weight_at, transposed, mask_at = _BACKWARD[call.name]
     gradient, x, weight = (call.tensor(i) for i in (gradient_at, x_at, weight_at))
     mask = call.flags(mask_at if mask_at >= 0 else len(call.arguments) - 1)

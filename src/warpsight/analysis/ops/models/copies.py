@@ -1,4 +1,4 @@
-"""Operators that only move data (copies, casts, padding, upsampling), fill memory, or do nothing on the device (views)."""
+"""Operators that only move data (copies, casts, padding, upsampling), fill memory, or do no device work (views)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _clone(call: Call) -> Estimate:
 
 
 def _to_copy(call: Call) -> Estimate:
-    """A copy of another type, device or layout."""
+    """A copy with another type, device or layout."""
     x = call.tensor(0)
     dtype = (dtypes.numbered(call.integer(1)) if call.has_values else "") or x.dtype
     return estimate(_COPY, 0, (x, Tensor(x.shape, dtype)), dtype=dtype)
@@ -37,14 +37,14 @@ def _joined(call: Call) -> Estimate:
 def _repeat(call: Call) -> Estimate:
     x, times = call.tensor(0), call.integers(1)
     if times is None:
-        raise Unknown("how often is not in the file")
+        raise Unknown("the number of repetitions is not in the file")
     shape = (1,) * (len(times) - len(x.shape)) + x.shape
     result = Tensor(tuple(n * t for n, t in zip(shape, times, strict=True)), x.dtype)
     return estimate(_COPY, 0, (x, result), dtype=x.dtype)
 
 
 def _pad(call: Call) -> Estimate:
-    """Pairs of widths, from the last dimension on."""
+    """Pairs of widths, starting from the last dimension."""
     x, widths = call.tensor(0), call.integers(1)
     if widths is None:
         raise Unknown("the widths are not in the file")
@@ -55,7 +55,7 @@ def _pad(call: Call) -> Estimate:
 
 
 def _upsample(call: Call) -> Estimate:
-    """Nearest neighbors: results are copies of inputs."""
+    """Nearest neighbor: results are copies of inputs."""
     x, sizes = call.tensor(0), call.integers(1)
     if sizes is None:
         raise Unknown("the size of the result is not in the file")

@@ -24,7 +24,7 @@ _BINARY = """add atan2 div divide elu_backward floor_divide fmax fmin fmod gelu_
     rsub sigmoid_backward silu_backward softplus_backward sub subtract tanh_backward threshold_backward true_divide xlogy
     native_dropout_backward masked_scale _masked_scale logit_backward polar"""
 _TERNARY = "addcdiv addcmul lerp"
-#: Results are truth values.
+#: Their results are booleans.
 _LOGIC = """eq equal ge greater greater_equal gt isfinite isinf isnan isneginf isposinf le less less_equal logical_and
     logical_not logical_or logical_xor lt ne not_equal signbit"""
 #: Results have the type of the inputs.
@@ -35,19 +35,19 @@ _ARITY = {
     **dict.fromkeys(_UNARY.split(), (1, 1)), **dict.fromkeys(_BINARY.split(), (2, 1)),
     **dict.fromkeys(_TERNARY.split(), (3, 3)), **dict.fromkeys((*_LOGIC.split(), *_SELECTION.split()), (2, 0)),
 }  # fmt: skip
-#: The most tensors beside a result that is given (`out=`).
+#: The maximum number of tensors besides a result passed in (`out=`).
 _MOST = {"where": 3, "masked_fill": 3, "clamp": 3, "clamp_max": 2, "clamp_min": 2, "pow": 2, "leaky_relu_backward": 2,
          "softplus_backward": 2, "elu_backward": 2}  # fmt: skip
-#: Numbers among their arguments have no say in the type.
+#: Number arguments do not affect the result type.
 _OWN_TYPE = frozenset(("masked_fill", "native_dropout_backward", "tril", "triu"))
 _LOGICAL = frozenset(_LOGIC.split())
-#: Unary operators that give integers for integers; all others give floats.
+#: Unary operators that return integers for integers; all others return floats.
 _KEEPING = "abs ceil clamp clamp_max clamp_min floor neg negative pow relu relu6 round sgn sign square threshold trunc"
 _EXACT = frozenset(_KEEPING.split())
 
 
 def _base(name: str) -> str:
-    """The operator without namespace and without the `_` of one that works in place."""
+    """The operator without its namespace and without the `_` of in-place operators."""
     own = name.rsplit("::", 1)[-1]
     return own.removesuffix("_")
 
@@ -67,7 +67,7 @@ def elementwise(call: Call) -> Estimate:
 
 
 def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) -> Tensor:
-    """The result: the first input of an operator in place, a tensor that was given for it, else what broadcasting gives."""
+    """The result: the first input of an in-place operator, a tensor passed in for it, otherwise the broadcast shape."""
     if call.name.endswith("_") and isinstance(call.arguments[0], Tensor):
         return Tensor(inputs[0].shape, inputs[0].dtype)
     if len(found) > len(inputs):
@@ -75,7 +75,7 @@ def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) ->
     shape = broadcast(*(one.shape for one in inputs))
     if base in _LOGICAL:
         return Tensor(shape, "bool")
-    # The mask of a selection has no say in the type.
+    # The selection mask does not affect the result type.
     values = inputs[1:] if base == "where" else inputs[:1] if base == "masked_fill" else inputs
     weak = [one.dtype for one in values if not one.shape]
     if base not in _OWN_TYPE:
@@ -86,7 +86,7 @@ def _result(call: Call, base: str, inputs: list[Tensor], found: list[Tensor]) ->
 
 
 def _type_of(text: str) -> str:
-    """The type of a Python number, "" for other texts."""
+    """The type of a Python number, "" for other strings."""
     if text in ("True", "False"):
         return ""  # options, such as `inplace`
     try:
@@ -107,13 +107,13 @@ def _dropout(call: Call) -> Estimate:
 
 
 def _glu(call: Call) -> Estimate:
-    """Half of the input gates the other half: a sigmoid and a product per result."""
+    """One half of the input gates the other: a sigmoid and a product per result."""
     x = call.tensor(0)
     return _gated(x, Tensor((*x.shape[:-1], x.shape[-1] // 2), x.dtype))
 
 
 def _silu_and_mul(call: Call) -> Estimate:
-    """vLLM's: result, input of twice its size."""
+    """vLLM's: result, then an input of twice its size."""
     return _gated(call.tensor(1), call.tensor(0))
 
 
@@ -122,7 +122,7 @@ def _gated(x: Tensor, result: Tensor) -> Estimate:
 
 
 def _mse_loss(call: Call) -> Estimate:
-    """Difference and square; one more to sum them up where there is a single result."""
+    """Difference and square; plus one addition if there is a single result."""
     x, target = call.tensor(0), call.tensor(1)
     shape = broadcast(x.shape, target.shape)
     summed = call.integer(2) != 0
@@ -137,7 +137,7 @@ def _mse_loss_backward(call: Call) -> Estimate:
 
 
 def _foreach(call: Call) -> Estimate:
-    """One operator over a list of tensors. Kineto does not record the element types of lists: bytes are not known."""
+    """One operator over a list of tensors. Kineto does not record the element types of lists, so bytes are unknown."""
     base = _base(call.name).removeprefix("_foreach_")
     listed = call.tensor_list()
     count = sum(one.numel for one in listed)

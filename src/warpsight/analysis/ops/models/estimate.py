@@ -48,7 +48,7 @@ Model = Callable[[Call], Estimate]
 
 
 def moved(*tensors: Tensor | None) -> tuple[float | None, str]:
-    """Bytes of some tensors, ignoring None; and why they are unknown."""
+    """Total bytes of some tensors, ignoring None; and why they are unknown."""
     try:
         return float(sum(tensor.bytes for tensor in tensors if tensor is not None)), ""
     except Unknown as reason:
@@ -59,13 +59,13 @@ def estimate(
     family: str, flops: float | None, tensors: Iterable[Tensor | None], *,
     dtype: str = "", matrix: bool = False, detail: str = "",
 ) -> Estimate:  # fmt: skip
-    """An estimate that moves these tensors once."""
+    """An estimate that moves each of these tensors once."""
     count, reason = moved(*tensors)
     return Estimate(family, flops, count, dtype, matrix, detail, reason)
 
 
 def unknown(family: str, reason: str) -> Estimate:
-    """An estimate that is only the reason why nothing is known."""
+    """An estimate that only gives the reason why nothing is known."""
     return Estimate(family, None, None, reason=reason)
 
 

@@ -11,7 +11,7 @@ _FAMILY = "gather"
 
 
 def _rows(weight: Tensor, indices: Tensor) -> Estimate:
-    """A row of the table for each index, read and written; equal indices are data, so each counts."""
+    """A table row read and written for each index; repeated indices cannot be seen, so each index counts."""
     result = Tensor((*indices.shape, *weight.shape[1:]), weight.dtype)
     return estimate(_FAMILY, 0, (indices, result, result), dtype=weight.dtype)
 
@@ -53,14 +53,14 @@ def _bag(call: Call) -> Estimate:
 
 
 def _by_index(call: Call) -> Estimate:
-    """gather, take: an element for each index."""
+    """gather, take: one element per index."""
     x, index = call.tensor(0), call.tensor(2 if call.name == "aten::gather" else 1)
     result = Tensor(index.shape, x.dtype)
     return estimate(_FAMILY, 0, (index, result, result), dtype=x.dtype)
 
 
 def _scatter(call: Call) -> Estimate:
-    """An element of the source (or a number) for each index goes into `self`, which is copied unless it works in place."""
+    """One element of the source (or a number) per index goes into `self`, which is copied unless the operator works in place."""
     x, index, source = call.tensor(0), call.tensor(2), call.optional(3)
     adds = "add" in call.name or "reduce" in call.name
     written = Tensor(index.shape, x.dtype)
@@ -70,7 +70,7 @@ def _scatter(call: Call) -> Estimate:
 
 
 def _index_rows(call: Call) -> Estimate:
-    """index_add, index_copy: slices of the source go to places of one dimension."""
+    """index_add, index_copy: slices of the source go to positions in one dimension."""
     x, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
     adds = "add" in call.name
     copied = [] if call.name.endswith("_") else [x, Tensor(x.shape, x.dtype)]
@@ -84,7 +84,7 @@ def _index_rows(call: Call) -> Estimate:
 
 
 def _nll_loss(call: Call) -> Estimate:
-    """One element of each row, added up unless every row has a result (`reduction` 0)."""
+    """One element of each row, summed unless every row has a result (`reduction` 0)."""
     x, target, weight = call.tensor(0), call.tensor(1), call.optional(2)
     result = Tensor(target.shape if call.integer(3) == 0 else (), x.dtype)
     return estimate(

@@ -18,7 +18,7 @@ def _product(
     a: Tensor, b: Tensor, result: Tensor, inner: int, addend: Tensor | None = None, *more: Tensor | None,
     family: str = _FAMILY, matrix: bool = True,
 ) -> Estimate:  # fmt: skip
-    """A product with results of `inner` multiplications each, and an addend for each result."""
+    """A matrix product with `inner` multiplications per result, and an addend for each result."""
     inner *= 2 if a.dtype == "fp4x2" else 1
     parts = 4 if dtypes.is_complex(a.dtype) else 1
     flops = parts * 2 * result.numel * inner + (result.numel if addend is not None else 0)
@@ -46,7 +46,7 @@ def _addmm(call: Call) -> Estimate:
 
 
 def _addend(call: Call) -> Tensor | None:
-    """What is added to the product: nothing where its factor beta is 0."""
+    """The addend of the product: None if its factor beta is 0."""
     return None if call.has_values and call.number(3) == 0 else call.tensor(0)
 
 
@@ -88,7 +88,7 @@ def _dot(call: Call) -> Estimate:
 
 
 def _linear(call: Call) -> Estimate:
-    """X · Wᵀ + bias; a weight of one dimension gives one result per row."""
+    """X · Wᵀ + bias; a one-dimensional weight gives one result per row."""
     x, weight, bias = call.tensor(0), call.tensor(1), call.optional(2)
     inner = _agree(x.shape[-1], weight.shape[-1])
     dtype = x.dtype if call.name.startswith("aten::") or not dtypes.is_integer(x.dtype) else "int32"
@@ -106,7 +106,7 @@ def _matmul(call: Call) -> Estimate:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of these are broadcast to.
+    """The common broadcast shape.
 
     Raises:
         Unknown: when they cannot be.
@@ -122,7 +122,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _scaled_mm(call: Call) -> Estimate:
-    """fp8 or fp4 with scales. Before torch 2.5 bias and type of the result stood before the scales."""
+    """fp8 or fp4 with scales. Before torch 2.5, bias and result type came before the scales."""
     a, b = call.tensor(0), call.tensor(1)
     scale = call.optional(2)
     is_late = scale is not None and call.optional(3) is not None
@@ -136,7 +136,7 @@ def _scaled_mm(call: Call) -> Estimate:
 
 
 def _grouped_mm(call: Call) -> Estimate:
-    """Products of groups. A matrix without a dimension for groups holds them one after another, divided by offsets."""
+    """Products of groups. A matrix without a group dimension holds the groups one after another, separated by offsets."""
     a, b = call.tensor(0), call.tensor(1)
     scaled = call.name.startswith("aten::_scaled")
     shape: tuple[int, ...]

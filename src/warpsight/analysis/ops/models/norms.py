@@ -112,7 +112,7 @@ def _vllm_rms_norm(call: Call) -> Estimate:
 
 
 def _vllm_add_rms_norm(call: Call) -> Estimate:
-    """vLLM's: input and residual, both updated, and weight; one addition more per element."""
+    """vLLM's: input and residual, both updated, and weight; one more addition per element."""
     x, residual = call.tensor(0), call.tensor(1)
     return _rms(x, call.tensor(2), residual, Tensor(x.shape, residual.dtype), extra=1)
 

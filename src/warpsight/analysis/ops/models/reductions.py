@@ -1,4 +1,4 @@
-"""Reductions (sum, mean, maximum, norm, variance, …), scans and pooling: one operation per element that is read."""
+"""Reductions (sum, mean, maximum, norm, variance, …), scans and pooling: one operation per element read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from warpsight.analysis.ops.models.estimate import Estimate, Model, estimate
 _FAMILY, _SCAN, _POOLING = "reduction", "scan", "pooling"
 _OVER_1 = """sum nansum mean prod amax amin all any argmax argmin logsumexp max min median var std count_nonzero aminmax
     var_mean std_mean"""
-#: Operator → place of the dimensions. None of them there: all dimensions.
+#: Operator → position of the dimensions. If they are missing, all dimensions.
 _DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_norm": 2, "linalg_vector_norm": 2, "norm": 2}
-#: With two arguments the second is not a dimension: the result's type, whether a variance is unbiased, the norm's order.
+#: With two arguments, the second is not a dimension but the result's type, whether a variance is unbiased, or the norm's order.
 _WITHOUT = frozenset(["sum", "nansum", "mean", "prod", "var", "std", "var_mean", "std_mean", "norm"])
-#: Operations per element, where it is not 1: none for logic; difference, square and sum for a variance; …
+#: Operations per element if not 1: none for logic; difference, square and sum for a variance; …
 _PER_ELEMENT = {"all": 0, "any": 0, "count_nonzero": 0, "var": 3, "std": 3, "var_mean": 3, "std_mean": 3, "norm": 2,
                 "linalg_norm": 2, "linalg_vector_norm": 2, "logsumexp": 3}  # fmt: skip
 _PLACES_TOO = frozenset(("max", "min", "median"))
-#: Those that take a type for the result, at the end; sums and products of integers are 64 bits wide.
+#: Operators that take a result type, as the last argument; sums and products of integers are 64 bits wide.
 _TYPED, _WIDENED = frozenset(("sum", "nansum", "prod", "mean")), frozenset(("sum", "nansum", "prod"))
 
 
@@ -34,7 +34,7 @@ def _reduction(call: Call) -> Estimate:
     flops = x.numel * _PER_ELEMENT.get(base, 1)
     try:
         dims = _dimensions(call, base)
-    except Unknown as reason:  # the size of the result is not known, but what is read is
+    except Unknown as reason:  # the result's size is unknown, but the input's size is known
         return Estimate(_FAMILY, flops, None, x.dtype, reason=str(reason))
     gone = set(range(len(x.shape))) if dims is None else {dim % max(len(x.shape), 1) for dim in dims}
     shape = tuple(size for place, size in enumerate(x.shape) if place not in gone)
@@ -47,7 +47,7 @@ def _reduction(call: Call) -> Estimate:
 
 
 def _dimensions(call: Call, base: str) -> tuple[int, ...] | None:
-    """The dimensions that are reduced, None for all."""
+    """The reduced dimensions; None means all."""
     place, count = _DIMENSIONS[base], len(call.arguments)
     if count <= place or (count == 2 and base in _WITHOUT):
         return None
@@ -73,7 +73,7 @@ def _scan(call: Call) -> Estimate:
 
 
 def _pool(call: Call) -> Estimate:
-    """Windows over the last dimensions; with `indices` the place of each maximum beside it."""
+    """Windows over the last dimensions; with `indices`, the position of each maximum as well."""
     x = call.tensor(0)
     base = call.name.removeprefix("aten::")
     count = int(base[base.index("pool") + 4])
@@ -101,7 +101,7 @@ def _each(call: Call, place: int, count: int, default: tuple[int, ...] | None) -
 
 
 def _adaptive(call: Call) -> Estimate:
-    """A mean for each place of the result: every element is read once."""
+    """A mean for each position of the result: every element is read once."""
     x = call.tensor(0)
     sizes = call.integers(1)
     if sizes is None:
@@ -111,7 +111,7 @@ def _adaptive(call: Call) -> Estimate:
 
 
 def _pool_backward(call: Call) -> Estimate:
-    """One addition per gradient that comes in (an average: per element that goes out)."""
+    """One addition per incoming gradient (for an average, per outgoing element)."""
     gradient, x = call.tensor(0), call.tensor(1)
     indices = call.tensors[2:3] if "max" in call.name else []
     flops = gradient.numel if indices else x.numel

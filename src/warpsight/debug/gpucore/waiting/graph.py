@@ -1,4 +1,4 @@
-"""Who waits for whom: a graph over the places of a dump's lanes, with the places that wait for no one as roots.
+"""The wait-for graph over the places of a dump's lanes; places that wait for no one are roots.
 
 Lanes at a barrier wait for those of their block (cluster, warp) that have not come: they are elsewhere in the code or at another
 barrier. An edge is certain when the barrier needs the lanes it leads to; it is possible when they only could do what the waiter
@@ -27,7 +27,7 @@ from warpsight.device_code.elf import Array
 
 #: Functions of cooperative groups that wait for all blocks of a grid.
 _GRID_BARRIER = re.compile(r"\bsync_grids|\bgrid_group::(sync|barrier_wait)")
-#: Reasons to wait for nobody, the likelier causes first. Lanes that run could still write what others poll for.
+#: Reasons to wait for nobody, likelier causes first. Lanes that run could still write what others poll for.
 REASONS = (
     "runs",
     "count",
@@ -150,11 +150,11 @@ class _Builder:
             return "shared memory" if wait.poll and wait.poll.space == "shared" else "memory"
         if wait.kind not in BLOCKED - {"mbarrier"}:
             return wait.kind
-        # Whoever could end the wait may in turn wait for these lanes; or nobody is missing.
+        # Whoever could end the wait may in turn wait for these lanes, or nobody is missing.
         return "mutual" if any(waiter == number for waiter, _ in self.edges) else "passing"
 
     def _narrow_counts(self) -> None:
-        """Of a counted barrier, remove threads that could come but certainly wait for present ones, until nothing changes.
+        """From a counted barrier, remove threads that could arrive but certainly wait for present ones, until nothing changes.
 
         Warps 0-3 wait at barrier 5 for 160 threads, warp 4 spins, warp 5 waits for all of the block: either of the two could
         come, but warp 5 cannot before the others, so it is warp 4 that is missing.
@@ -184,7 +184,7 @@ class _Builder:
                     changed = True
 
     def _keep_stuck_counts(self, edges: dict[tuple[int, int], bool]) -> None:
-        """Of the counted barriers, keep those that nobody is known to complete."""
+        """Keep those of the counted barriers that no known thread can complete."""
         waiters = {waiter for waiter, _ in edges}
         self.counts = {number: count for number, count in self.counts.items() if number not in waiters}
         self.why |= dict.fromkeys(self.counts, "count")
@@ -219,19 +219,19 @@ class _Builder:
         return [n for n, place in enumerate(self.places) if place.wait and fits(place.wait)]
 
     def _add(self, waiter: int, holders: Array, certain: bool) -> bool:
-        """Add edges to the places of some lanes (a mask); whether there were any."""
+        """Add edges to the places of some lanes (a mask); returns whether there were any."""
         found = [holder for holder in np.unique(self.lanes.place[holders]).tolist() if holder != waiter]
         for holder in found:
             self.edges[waiter, holder] = self.edges.get((waiter, holder), False) or certain
         return bool(found)
 
     def _wait_for(self, waiter: int, holders: Array, certain: bool) -> None:
-        """The same; without lanes to wait for, the wait is over, and its lanes are about to go on."""
+        """The same, but without lanes to wait for, the wait is over and its lanes are about to continue."""
         if not self._add(waiter, holders, certain):
             self.why[waiter] = "passing"
 
     def _barrier(self, number: int, place: SourceSite, here: Array, without: Sequence[int] = ()) -> None:
-        """A barrier of the block: for all its threads, or for a count of them, of which some places cannot be."""
+        """A barrier of the block, for all its threads or for a count of them; some places cannot be among those."""
         lanes, wait = self.lanes, place.wait
         assert wait is not None
         mine = [number]
@@ -263,7 +263,7 @@ class _Builder:
         self._wait_for(number, others & open_, not silent and bool((missing == left)[missing > 0].all()))
 
     def _arrives_silently(self, place: SourceSite) -> bool:
-        """Whether the code around a place has an arrival at a barrier that does not wait."""
+        """Whether the code around a place contains a non-waiting arrival at a barrier."""
         location = self.code.locate(place.address)
         if location is None:
             return True
@@ -272,7 +272,7 @@ class _Builder:
         return bool((barrier & (words[:, 1] >> np.uint64(13) & np.uint64(1) == 1)).any())
 
     def _others_of_warp(self, number: int, here: Array) -> Array:
-        """The lanes that a warp's barrier is for and that are not at it."""
+        """The lanes that a warp's barrier expects and that have not arrived."""
         lanes = self.lanes
         wanted = np.full(len(lanes.core.table(Kind.WARPS)), 0xFFFFFFFF, np.int64)
         warps, first = np.unique(lanes.warp[here], return_index=True)
@@ -290,7 +290,7 @@ class _Builder:
         return others
 
     def _mbarrier(self, number: int, place: SourceSite, here: Array) -> None:
-        """An mbarrier: whoever has not arrived yet may be any other thread of the cluster, or a copy."""
+        """An mbarrier: the missing arrivals may come from any other thread of the cluster, or from a copy."""
         wait, block = place.wait, int(self.lanes.block[here][0])
         assert wait is not None
         state = state_of(self.lanes.core, block, wait.mbarrier) if wait.mbarrier is not None else None

@@ -27,14 +27,14 @@ _EARLIER_GRID = 0x82E  # ACQBULK, what griddepcontrol.wait becomes
 _SLEEP = {0x35D, 0x55D, 0x75D, 0x95D}
 _TRAP = {0x95C, 0x35C, 0x55C, 0x75C}
 _ALWAYS, _NO_REGISTER = 7, 255
-#: Where shared memory of the own block begins in the addresses of mbarriers: above is the block's place in its cluster.
+#: Offset of the block's own shared memory in mbarrier addresses: the bits above are the block's rank in its cluster.
 _SHARED_ADDRESS = 0xFFFFFF
 _ALL_LANES = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
 class WarpWait:
-    """What holds a warp.
+    """What a warp is waiting for.
 
     Attributes:
         kind: `barrier`, `mbarrier`, `cluster barrier`, `warp`, `reconvergence`, `memory`, `earlier grid` or `sleep`.
@@ -69,7 +69,7 @@ def wait_at(pc: int, code: Code, lane: LaneRegisters) -> WarpWait | None:
     """
     read = code.instruction
     held = _held_at(pc, read, lane)
-    # The warp's own barrier holds nobody when all its lanes are there: then it is a block's barrier ahead of it.
+    # If all its lanes have arrived, the warp's own barrier is not holding it: the block's barrier after it is.
     if held is not None and not (held.kind in ("warp", "reconvergence") and lane.together):
         return held
     return (
@@ -101,7 +101,7 @@ def _depends_on_lane(pc: int, code: Callable[[int], bytes], polling: Callable[[i
 
 
 def _held_at(pc: int, code: Callable[[int], bytes], lane: LaneRegisters) -> WarpWait | None:
-    """Waits whose instruction is not issued before they end."""
+    """Waits that end before their instruction is issued."""
     low, _ = _halves(code(pc))
     operation = low & 0xFFF
     if operation == _CLUSTER_WAIT:
@@ -134,7 +134,7 @@ def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters)
 def _held_farther_behind(
     behind: Behind | None, code: Callable[[int], bytes], lane: LaneRegisters
 ) -> WarpWait | None:
-    """A barrier that has let the warp issue the arithmetic behind it."""
+    """A barrier that has let the warp issue the arithmetic after it."""
     if behind is None:
         return None
     low, _ = _halves(code(behind.address))
@@ -180,7 +180,7 @@ def _operation(code: bytes) -> int:
 
 
 def _executed(low: int, lane: LaneRegisters) -> bool:
-    """Whether the guard of an instruction let it through; yes when the predicate is not known."""
+    """Whether an instruction's guard lets it execute; true if the predicate is unknown."""
     number, negated = low >> 12 & 7, bool(low >> 15 & 1)
     if number == _ALWAYS:
         return not negated
@@ -191,7 +191,7 @@ def _executed(low: int, lane: LaneRegisters) -> bool:
 def _barrier(
     address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()
 ) -> WarpWait:
-    """A barrier of the block: its number and its count are in the instruction, in registers, or both in one register."""
+    """A barrier of the block; its number and count are in the instruction, in registers, or both in one register."""
     operation = low & 0xFFF
     number: int | None = low >> 54 & 15
     count = low >> 42 & 0xFFF

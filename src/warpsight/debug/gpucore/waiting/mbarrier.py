@@ -26,7 +26,7 @@ _COUNT, _BYTES = 20, 21
 
 @dataclass(frozen=True)
 class MbarrierState:
-    """What an mbarrier's word says.
+    """The state encoded in an mbarrier's word.
 
     Attributes:
         parity: of the phase that is not complete yet.

@@ -1,4 +1,4 @@
-"""Grids with blocks that are not on the device while all others wait: barriers of more blocks than fit.
+"""Grids with blocks missing from the device while all others wait: more blocks in a barrier than fit.
 
 Blocks are given to the device in the order of their numbers (x fastest, then y, z), as far as anybody has seen; no document
 promises it. So a block that is missing below the highest number on the device has ended. One above has not started, if the
@@ -28,7 +28,7 @@ _COOPERATIVE = "A cooperative launch (cudaLaunchCooperativeKernel) refuses a gri
 
 @dataclass(frozen=True)
 class MissingBlocks:
-    """A grid with blocks that are not on the device, while all that are poll memory.
+    """A grid with blocks missing from the device, while all its present blocks poll memory.
 
     Attributes:
         grid: row of the grid table.
@@ -116,7 +116,7 @@ class MissingBlocks:
 def missing_blocks(
     lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code
 ) -> list[MissingBlocks]:
-    """The grids whose blocks on the device all poll memory while others are missing."""
+    """The grids whose present blocks all poll memory while others are missing."""
     found = []
     for grid in range(len(lanes.core.table(Kind.GRIDS))):
         polling = [
@@ -138,7 +138,7 @@ def missing_blocks(
 
 
 def _covers(lanes: LaneMap, places: list[int], blocks: Array) -> bool:
-    """Whether each of some blocks has a lane at one of some places."""
+    """Whether each of some blocks has a lane at any of some places."""
     return np.array_equal(np.unique(lanes.block[lanes.at(places)]), blocks)
 
 
@@ -152,13 +152,13 @@ class _Polling:
     code: Code
 
     def counts_blocks(self) -> bool:
-        """Whether the code around them reads the grid's size and counts in memory."""
+        """Whether the surrounding code reads the grid's size and counts in memory."""
         located = (self.code.locate(self.places[number].address) for number in self.numbers)
         flows = [self.code.flow(location) for location in located if location is not None]
         return any(reads_grid_size(flow) for flow in flows) and any(counts_in_memory(flow) for flow in flows)
 
     def values(self) -> set[int]:
-        """The value that the first lane of each read last."""
+        """The last value that the first lane of each has read."""
         found = (polled_at(self.lanes, self.places[number]) for number in self.numbers)
         return {one.value for one in found if one is not None and one.value is not None}
 
@@ -185,7 +185,7 @@ def _of_grid(lanes: LaneMap, grid: int, resident: Array, by_name: bool, polling:
 
 
 def _free_multiprocessors(lanes: LaneMap, grid: int) -> int:
-    """How many multiprocessors of a grid's device have fewer of its blocks than another has, and none of other grids.
+    """How many multiprocessors of a grid's device hold fewer of its blocks than another, and none of other grids.
 
     multiprocessor   blocks of the grid   of others
     0                2                    0           full

@@ -1,4 +1,4 @@
-"""Probes that come with warpsight, each a file that users may copy and change."""
+"""Probes shipped with warpsight, each a file that users may copy and change."""
 
 from __future__ import annotations
 

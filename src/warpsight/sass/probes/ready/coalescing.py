@@ -6,13 +6,13 @@ import warpsight as ws
 
 #: By sectors of a request.
 requests = ws.probes.array(33)
-#: Sectors beyond what the lanes' bytes would fill, by instruction.
+#: Sectors in excess of what the lanes' bytes would fill, by instruction.
 excess = ws.probes.top(20, key="pc")
 
 
 @ws.probe(at=("global.load", "global.store"), level="warp")
 def coalescing(event: ws.probes.Event) -> None:
-    """One request for each warp-instruction."""
+    """One request per warp-instruction."""
     requests.add(event.sectors, 1)
     ideal = (ws.probes.popcount(event.active) * event.size + 31) // 32
     if event.sectors > ideal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warpsight as ws
 
-#: What the stored bytes are: float64, float32, float16 or bfloat16.
+#: Type of the stored bytes: float64, float32, float16 or bfloat16.
 TYPE = "float32"
 
 nan = ws.probes.counter()

@@ -17,7 +17,7 @@ by_pc = ws.probes.top(20, key="pc")
 
 @ws.probe(at="global.load")
 def redundant_load(event: ws.probes.Event) -> None:
-    """Addresses fall on places by their 4-byte word; of 16 bytes the first 8 are compared."""
+    """Addresses are mapped to slots by their 4-byte word; for 16-byte loads, the first 8 bytes are compared."""
     loads.add()
     place = event.address // 4 % REMEMBERED
     if _address[place] == event.address and _value[place] == event.value:

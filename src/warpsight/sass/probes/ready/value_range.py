@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warpsight as ws
 
-#: What the bytes are: float64, float32, float16 or bfloat16.
+#: Type of the bytes: float64, float32, float16 or bfloat16.
 TYPE = "float32"
 
 #: Key 0: loads; key 1: stores.
@@ -16,7 +16,7 @@ zeros = ws.probes.array(2)
 
 @ws.probe(at=("global.load", "global.store"))
 def value_range(event: ws.probes.Event) -> None:
-    """NaN has no place in a range and is left out."""
+    """Range of values, excluding NaN."""
     key = 1 if event.is_store else 0
     for part in range(8):
         width = 8 if TYPE == "float64" else 4 if TYPE == "float32" else 2

@@ -39,7 +39,7 @@ def slow_operations(evidence: KernelFacts) -> list[Advice]:
 
 
 def fast_math(evidence: KernelFacts) -> list[Advice]:
-    """Time in exact routines of the math library, and in divisions that IEEE rounds."""
+    """Time in accurate routines of the math library, and in IEEE-rounded divisions."""
     title = (
         "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
     )
@@ -48,7 +48,7 @@ def fast_math(evidence: KernelFacts) -> list[Advice]:
 
 
 def _rounded(evidence: KernelFacts) -> dict[int, float]:
-    """What the fast version of a division leaves out, on its source line.
+    """What the fast version of a division omits, on its source line.
 
     IEEE rounding takes a reciprocal, 5 multiply-adds, FCHK, which tests the operands, and a branch around a call. The fast
     version keeps the reciprocal, and has 4 instructions instead of the multiply-adds.
@@ -68,8 +68,8 @@ def _rounded(evidence: KernelFacts) -> dict[int, float]:
 
 
 def integer_division(evidence: KernelFacts) -> list[Advice]:
-    """Time in divisions of integers by numbers that the compiler does not know."""
-    title = "Avoid divisions of integers: shift, multiply by a reciprocal, divide 32 bits instead of 64 where they suffice."
+    """Time in integer divisions by numbers unknown at compile time."""
+    title = "Avoid integer divisions: shift, multiply by a reciprocal, or divide 32 bits instead of 64 if they suffice."
     # A division of 32 bits takes some 20 instructions, one of 64 bits about 80, a multiplication by the reciprocal 4.
     inside = {
         **dict.fromkeys(_library(evidence, integers=True), 0.75),
@@ -79,7 +79,7 @@ def integer_division(evidence: KernelFacts) -> list[Advice]:
 
 
 def _lines_of(evidence: KernelFacts, mark: tuple[str, str], share: float) -> dict[int, float]:
-    """The arithmetic on source lines with an instruction that only one idiom of the compiler's has."""
+    """The arithmetic on source lines with an instruction that only one compiler idiom uses."""
     operation, modifier = mark
     lines = {
         evidence.code.frames(one.index)[:1] for one in evidence.code.instructions
@@ -106,7 +106,7 @@ def _routines(
 
 
 def tensor_cores(evidence: KernelFacts) -> list[Advice]:
-    """Loops full of multiply-adds on the plain pipes: products of two values, added up in several places."""
+    """Loops full of multiply-adds on the regular pipes: products of two values, accumulated in several places."""
     graph, found = evidence.code.graph, []
     for number, loop in enumerate(graph.loops):
         if any(other.parent == number for other in graph.loops):
@@ -147,7 +147,7 @@ def tensor_cores(evidence: KernelFacts) -> list[Advice]:
 
 
 def _adds_up(one: Decoded) -> bool:
-    """Whether an instruction adds the product of two values that are not constants of the code onto its own result."""
+    """Whether an instruction adds the product of two non-constant values to its own result."""
     if one.operation not in ("FFMA", "HFMA2", "DFMA", "FFMA2", "IDP") or len(one.access.operands) != 4:
         return False
     result, *factors, added = (operand.removesuffix(".reuse") for operand in one.access.operands)
@@ -200,7 +200,7 @@ def divergence(evidence: KernelFacts) -> list[Advice]:
 
 
 def _idle(evidence: KernelFacts) -> dict[int, float]:
-    """Instructions behind branches that lanes take apart, and the share of lanes that do not take part in them."""
+    """Instructions after divergent branches, and the share of lanes that do not execute them."""
     graph = evidence.code.graph
     found: dict[int, float] = {}
     for block in graph.blocks:
@@ -222,7 +222,7 @@ def _idle(evidence: KernelFacts) -> dict[int, float]:
 
 
 def _meet(evidence: KernelFacts, block: int) -> bool:
-    """Whether lanes that went apart meet at the end of a block, or behind it."""
+    """Whether diverged lanes reconverge at or after the end of a block."""
     graph = evidence.code.graph
     near = {block, *graph.blocks[block].successors}
     return any(evidence.instruction(at).operation in ("BSYNC", "WARPSYNC") for one in near

@@ -18,7 +18,7 @@ _LEAST = 0.01
 def without(
     total: float, issued: float, passed_over: float, idle: float | None, stalls: float, fewer: float = 0.0
 ) -> float:
-    """When some stalls end and some instructions are not executed any more.
+    """Estimated time if some stalls end and some instructions are no longer executed.
 
     Args:
         total: samples.
@@ -53,7 +53,7 @@ def with_warps(alone: float, now: float, then: float) -> float:
 
 
 def throughput(alone: float, warps: float) -> float:
-    """The share of a multiprocessor's cycles in which its schedulers issue; fewer warps than schedulers leave some without."""
+    """The share of a multiprocessor's cycles in which its schedulers issue; with fewer warps than schedulers, some are idle."""
     schedulers = min(warps, SCHEDULERS) / SCHEDULERS
     return schedulers * _rate(min(max(alone, _LEAST), 1.0), max(warps / SCHEDULERS, 1))
 

@@ -48,7 +48,7 @@ class LaunchConfiguration:
 
 @dataclass(frozen=True)
 class AdvicePlace:
-    """One place of an advice: the instruction to change, where warps stall because of it, and how many samples."""
+    """One place of an advice: the instruction to change, where warps stall because of it, and the number of samples."""
 
     cause: int
     stalled: int
@@ -57,7 +57,7 @@ class AdvicePlace:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to change.
+    """A suggested change.
 
     Attributes:
         name: of the optimizer: `unroll`; title: what to do, as a sentence; why: the evidence, as a sentence.
@@ -100,7 +100,7 @@ class KernelFacts:
         return float(self.samples.total)
 
     def cost(self, part: Blame | Sample) -> float:
-        """The samples of a stall that cost time: those in cycles without an issue, if the recording knows them."""
+        """The samples of a stall that cost time: those in cycles without an issue, if the recording has them."""
         return float(part.not_issued if self._has_issue_cycles else part.samples)
 
     @cached_property
@@ -114,7 +114,7 @@ class KernelFacts:
         return 1 - self.waited / self.total if self.total else 0.0
 
     def time_of(self, indices: Container[int]) -> float:
-        """The time of some instructions, in samples: their part of the cycles with an issue, and the cycles lost at them."""
+        """The time of some instructions, in samples: their share of the cycles with an issue, and the cycles lost at them."""
         rows = [row for row in self.samples.rows if row.index in indices]
         issued = sum(row.samples for row in rows if not row.stalled)
         lost = sum(self.cost(row) for row in rows if row.stalled)
@@ -142,7 +142,7 @@ class KernelFacts:
         return [part for part in self.blamed.blames if wanted(part)]
 
     def issued_in(self, blocks: Iterable[int]) -> float:
-        """Samples of warps that issued an instruction of some blocks."""
+        """Samples of warps that issued an instruction of these blocks."""
         return sum(self._issued[block] for block in blocks)
 
     @cached_property
@@ -155,7 +155,7 @@ class KernelFacts:
         return found
 
     def speedup(self, stalls: float, fewer: float = 0.0, left: Mapping[int, float] | None = None) -> float:
-        """Estimated, when so many samples of stalls end and so many of issues are not needed, but all accesses to memory are.
+        """The estimated speedup if this many stall samples end and this many issues are saved, but all memory accesses stay.
 
         Args:
             stalls: that end, in samples.
@@ -165,7 +165,7 @@ class KernelFacts:
         return min(self.unbounded(stalls, fewer, left), self.traffic.room)
 
     def unbounded(self, stalls: float, fewer: float, left: Mapping[int, float] | None = None) -> float:
-        """The same, if memory keeps up whatever is asked of it."""
+        """The same, assuming that memory keeps up with any load."""
         estimate = estimates.without(
             self.total, self.samples.issued, self.passed_over, self.waited if self._has_issue_cycles else None, stalls, fewer
         )  # fmt: skip
@@ -177,7 +177,7 @@ class KernelFacts:
 
     @cached_property
     def passed_over(self) -> float:
-        """Samples of warps that could issue while another one did."""
+        """Samples of warps that could have issued while another one did."""
         return float(sum(row.samples for row in self.samples.rows if row.reason == "not_selected"))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Advice on latency that is waited for: loops to unroll, loads to issue earlier, pipelines to deepen."""
+"""Advice on exposed latency: loops to unroll, loads to issue earlier, pipelines to deepen."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def chase(evidence: KernelFacts) -> list[Advice]:
 
 
 def reorder(evidence: KernelFacts) -> list[Advice]:
-    """Results used right after the instruction that makes them, outside of loops."""
+    """Results used right after the instruction that produces them, outside of loops."""
     parts = evidence.matching(
         lambda part: (
             part.cause != part.stalled
@@ -83,8 +83,8 @@ def reorder(evidence: KernelFacts) -> list[Advice]:
                if evidence.code.graph.loop_of[block.number] is None]  # fmt: skip
     speedup = evidence.speedup(min(stalls, evidence.issued_in(outside)))
     why = (
-        f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be put between, "
-        "but no more than there is."
+        f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be moved "
+        "in between, as far as there is any."
     )
     advice = evidence.advice(
         "reorder", "Issue loads earlier, and use their results later.", why, parts, speedup
@@ -116,7 +116,7 @@ def pipeline(evidence: KernelFacts) -> list[Advice]:
 
 
 def carried(evidence: KernelFacts, cause: int, loop: int) -> bool:
-    """Whether an instruction's operands depend, within a loop, on its result of an earlier iteration."""
+    """Whether an instruction's operands depend, within a loop, on its own result from an earlier iteration."""
     graph, seen, waiting = evidence.code.graph, {cause}, [cause]
     inside = graph.loops[loop].blocks
     steps = 0
@@ -132,7 +132,7 @@ def carried(evidence: KernelFacts, cause: int, loop: int) -> bool:
 
 
 def _by_loop(evidence: KernelFacts) -> dict[int, list[Blame]]:
-    """Stalls whose cause is in the same loop, by the innermost one around both."""
+    """Stalls whose cause is in the same loop, grouped by the innermost loop around both."""
     found: dict[int, list[Blame]] = {}
     for part in evidence.blamed.blames:
         if part.cause == part.stalled or part.detail not in _MEMORY:
@@ -144,7 +144,7 @@ def _by_loop(evidence: KernelFacts) -> dict[int, list[Blame]]:
 
 
 def _fillers(evidence: KernelFacts) -> str:
-    """What completes the kernel's mbarriers, in words."""
+    """The operations that complete the kernel's mbarriers, in words."""
     names = {one.operation for one in evidence.code.instructions}
     arrives = any(
         one.operation == "SYNCS" and "ARRIVE" in one.access.modifiers for one in evidence.code.instructions

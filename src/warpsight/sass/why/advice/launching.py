@@ -1,4 +1,4 @@
-"""Advice on barriers and on how the kernel is launched: balance, occupancy, blocks."""
+"""Advice on barriers and on the launch: balance, occupancy, blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def balance(evidence: KernelFacts) -> list[Advice]:
 
 
 def _uneven(evidence: KernelFacts, barrier: int) -> float:
-    """Samples in blocks that lead to a barrier but that some warps go around, without the barrier's own waits."""
+    """Samples in blocks before a barrier that some warps bypass, without the barrier's own waits."""
     graph = evidence.code.graph
     home = graph.block_of[barrier]
     seen, waiting = {home}, list(graph.blocks[home].predecessors)
@@ -60,7 +60,7 @@ def _uneven(evidence: KernelFacts, barrier: int) -> float:
 
 
 def occupancy(evidence: KernelFacts) -> list[Advice]:
-    """More warps on a multiprocessor, if warps mostly wait: what limits them, or that the launch has too few."""
+    """More warps per multiprocessor, if warps mostly wait: what limits them, or that the launch has too few."""
     launch = evidence.launch
     limit = limits(launch.capability)
     if limit is None or not launch.threads or not launch.blocks or evidence.issue_bound > _ISSUING:
@@ -111,7 +111,7 @@ def idle_multiprocessors(evidence: KernelFacts) -> list[Advice]:
 
 
 def blocks(evidence: KernelFacts) -> list[Advice]:
-    """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
+    """Grids whose size leaves multiprocessors idle: too few blocks, or a partial last wave."""
     launch = evidence.launch
     waves = _waves(evidence, 1)
     if waves is None or launch.busy is not None:
@@ -127,7 +127,7 @@ def blocks(evidence: KernelFacts) -> list[Advice]:
 
 
 def _smaller_blocks(evidence: KernelFacts, why: str) -> Advice | None:
-    """Advice against a last wave that is not full; the estimate is for blocks of a quarter of the threads."""
+    """Advice against a partial last wave; the estimate is for blocks with a quarter of the threads."""
     now = _waves(evidence, 1)
     parts = min(_PARTS, max(evidence.launch.threads // _WARP, 1))
     then = _waves(evidence, parts)
@@ -155,7 +155,7 @@ class _Waves:
 
 
 def _waves(evidence: KernelFacts, parts: int) -> _Waves | None:
-    """The waves of the kernel's grid if each block were split; in the last wave, fewer warps of a multiprocessor are faster."""
+    """The waves of the kernel's grid if each block were split; in the last wave, fewer warps per multiprocessor run faster."""
     launch = evidence.launch
     limit = limits(launch.capability)
     if limit is None or not (launch.threads and launch.multiprocessors and launch.blocks):

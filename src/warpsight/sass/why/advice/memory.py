@@ -36,7 +36,10 @@ def coalesce(evidence: KernelFacts) -> list[Advice]:
 def bank_conflicts(evidence: KernelFacts) -> list[Advice]:
     """Accesses to shared memory that take more passes over the banks than they need."""
     title = "Avoid bank conflicts: pad or swizzle the shared array, or exchange through shuffles."
-    unknown = "Lanes meet in banks of shared memory: the queue is full, and the estimate is for lanes that all want one bank."
+    unknown = (
+        "Lanes conflict in banks of shared memory: the queue is full, and the estimate assumes that all lanes "
+        "access one bank."
+    )
     return _fewer_passes(evidence, "bank-conflicts", title, ("shared",), "passes over the banks", unknown)
 
 
@@ -65,13 +68,13 @@ def _fewer_passes(
 
 
 def _without(evidence: KernelFacts, gone: list[int]) -> float:
-    """Estimated speedup when some accesses are not made."""
+    """Estimated speedup without some accesses."""
     fewer = sum(evidence.traffic.accesses[index].times for index in gone)
     return evidence.traffic.changed(dict.fromkeys(gone, 0.0), fewer)
 
 
 def vectorize(evidence: KernelFacts) -> list[Advice]:
-    """Several narrow accesses of one thread to consecutive addresses that one wide access could do."""
+    """Several narrow accesses by one thread to consecutive addresses, which one wide access could replace."""
     mergeable = _mergeable(evidence)
     parts = [
         part
@@ -105,8 +108,8 @@ def async_copy(evidence: KernelFacts) -> list[Advice]:
         )
     )
     why = (
-        "Warps wait for loads whose results go straight to shared memory; an asynchronous copy takes no registers and no "
-        "wait here."
+        "Warps wait for loads whose results go straight to shared memory; an asynchronous copy needs neither registers nor "
+        "a wait here."
     )
     name = "TMA or cp.async" if evidence.code.architecture >= 90 else "cp.async"
     speedup = evidence.speedup(min(samples_in(parts), evidence.samples.issued))
@@ -134,7 +137,7 @@ def constants(evidence: KernelFacts) -> list[Advice]:
 
 
 def _mergeable(evidence: KernelFacts) -> dict[int, int]:
-    """Accesses that can be merged, and how many into one: of one block, base register and kind, with adjacent offsets."""
+    """Accesses that can be merged, and how many into one: same block, base register and kind, with adjacent offsets."""
     groups: dict[tuple[object, ...], list[tuple[int, Decoded]]] = defaultdict(list)
     versions: dict[int, int] = defaultdict(int)
     for block in evidence.code.graph.blocks:

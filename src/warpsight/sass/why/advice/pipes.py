@@ -1,4 +1,4 @@
-"""How busy the pipes of arithmetic are: no change lets a kernel end before the pipe that its instructions need most."""
+"""How busy the arithmetic pipes are: no change can make a kernel faster than the pipe that its instructions need most."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTEGER_PRODUCTS, _CONVERSIONS = ("IMAD", "IDP"), ("F2F", "F2I", "I2F", "FRND",
 
 
 def busiest(facts: KernelFacts, left: Mapping[int, float]) -> float:
-    """The share of the time that the busiest pipe works, if of some instructions only a share is `left`; now, it is at most 1."""
+    """The busy share of the busiest pipe, if only a share `left` of some instructions remains; at present, it is at most 1."""
     if not facts.launch.capability.startswith(("8.", "9.", "10.")):
         return 0.0
     now: dict[str, float] = defaultdict(float)
@@ -37,7 +37,7 @@ def busiest(facts: KernelFacts, left: Mapping[int, float]) -> float:
 
 
 def _needed(one: Decoded, capability: str) -> list[tuple[str, float]]:
-    """Pipes and cycles that an instruction takes."""
+    """The pipes and cycles that an instruction occupies."""
     pipe = one.kind.pipe
     if one.operation in _CONVERSIONS:
         return [(pipe, 2.0)]

@@ -31,7 +31,7 @@ _SCATTERED = 64
 _LIMIT, _REACHED = 0.7, 0.92
 #: The part of all issues from which what is executed once says how often the rest is.
 _MUCH = 0.3
-#: The part of samples in queues, and how many times as long as usual results take, from which accesses delay each other.
+#: Accesses delay each other from this share of samples in queues, and from results that take this many times the usual latency.
 _QUEUED, _DELAYED = 0.1, 1.5
 
 
@@ -88,7 +88,7 @@ class Traffic:
 
     @cached_property
     def rate(self) -> float:
-        """From samples of issues to issues a cycle of a multiprocessor.
+        """Convert samples of issues to issues per cycle of a multiprocessor.
 
         What every warp executes once tells it exactly, if samples of it are many; else the share of cycles with an issue does.
         """
@@ -116,14 +116,14 @@ class Traffic:
 
     @cached_property
     def load(self) -> float:
-        """Passes a cycle, at most one: where there would be more, unknown addresses are nearer together than was thought."""
+        """Passes per cycle, at most one: more would mean that unknown addresses are closer together than assumed."""
         return min(self._passes(self.accesses.values()), 1.0)
 
     def _passes(self, accesses: Iterable[_Access]) -> float:
         return self.rate * sum(one.times * one.passes for one in accesses)
 
     def busy_memory(self, *, needed: bool) -> float:
-        """The share of the time that memory takes at least for the bytes moved, or for those needed; 0 when caches must help."""
+        """The minimum share of time that memory needs for the bytes moved, or for those required; 0 if caches must help."""
         most = self._facts.launch.bytes_per_cycle
         if not most:
             return 0.0
@@ -133,7 +133,7 @@ class Traffic:
 
     @cached_property
     def room(self) -> float:
-        """How much faster accesses could follow each other before memory or the pipe cannot keep up."""
+        """How much faster accesses could follow each other before memory or the pipe is saturated."""
         known = self._passes(one for one in self.accesses.values() if one.known)
         pipe = self.load if self._contended else min(known, 1.0)
         busy = max(self.busy_memory(needed=False), pipe)
@@ -141,7 +141,7 @@ class Traffic:
 
     @cached_property
     def _contended(self) -> bool:
-        """Whether warps wait for queues, or for results longer than accesses take that nothing delays."""
+        """Whether warps wait for queues, or for results longer than unhindered accesses take."""
         facts = self._facts
         queued = samples_in(part for part in facts.blamed.blames if part.reason in _QUEUES)
         waited = samples_in(
@@ -155,7 +155,7 @@ class Traffic:
         return queued > _QUEUED * facts.total or waited > _DELAYED * sum(alone.values())
 
     def wasteful(self, spaces: Collection[str]) -> list[int]:
-        """Accesses that take more passes than needed; those at unknown addresses only if their queue stalls warps."""
+        """Accesses that take more passes than necessary; at unknown addresses, only if their queue stalls warps."""
         full = {
             part.cause for part in self._facts.blamed.blames
             if part.reason in _QUEUES and part.samples > self._facts.total / 100
@@ -167,7 +167,7 @@ class Traffic:
         ]  # fmt: skip
 
     def stalls_of(self, indices: Collection[int]) -> list[Blame]:
-        """The stalls that some accesses cause themselves."""
+        """The stalls that some accesses cause directly."""
         return self._facts.matching(lambda part: part.cause in indices and part.reason in (*_QUEUES, *_WAITS))
 
     def changed(self, left: Mapping[int, float], fewer: float = 0.0) -> float:
@@ -185,7 +185,7 @@ class Traffic:
         return min(facts.unbounded(ended, fewer), 1 / max(memory, 0.01))
 
     def _ended(self, left: Mapping[int, float], kept: float) -> float:
-        """Samples of stalls that end: those of the accesses, and what the others wait for longer than they would alone."""
+        """Samples of stalls that end: those of the accesses, and the extra waiting time of the others."""
         ended = 0.0
         waits: dict[int, float] = {}
         for part in self._facts.blamed.blames:

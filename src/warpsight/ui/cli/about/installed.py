@@ -13,7 +13,7 @@ from warpsight._version import __version__
 LIBRARIES = ("pyarrow", "duckdb", "numpy", "typer", "rich", "fsspec", "msgspec", "nvidia-ml-py",
              "nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12", "nvidia-cuda-cupti-cu13", "viztracer", "torch")  # fmt: skip
 
-#: Programs that some verbs run, beside those of backends; `shutil.which` or the CUDA toolkit's folders find them.
+#: Programs that some verbs run, besides those of backends; `shutil.which` or the CUDA toolkit's folders find them.
 PROGRAMS = ("cuda-gdb", "compute-sanitizer", "nvdisasm", "bpftrace")
 
 
@@ -44,7 +44,7 @@ def versions() -> dict[str, Any]:
 
 
 def system() -> dict[str, str | None]:
-    """Libraries and programs of the machine that verbs use: where each is, with its version; None for absent ones."""
+    """Libraries and programs of the machine that verbs use: the location and version of each; None for missing ones."""
     from warpsight.device_code import disassembly
     from warpsight.machine.backends import registry
 

@@ -36,8 +36,8 @@ def command(
     "LOW..HIGH: of several, without HIGH.")] = None,
     when: Annotated[str | None, typer.Option(metavar="WHICH", help="Keep only one of them: slowest (by the time its work takes "
                     "the GPU), or the first that is hung or faulted. The program pauses at each candidate.")] = None,
-    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="An operation that takes longer is hung: the "
-                        "capsule ends with it.")] = 10,
+    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Treat an operation that takes longer as hung, "
+                        "and end the capsule with it.")] = 10,
     signal: Annotated[str | None, typer.Option(metavar="NAME", help="Start counting when the program receives this signal, "
                           "such as USR1.")] = None,
     reach: Annotated[str, typer.Option(help="Memory to include: found (reachable from the parameters through any address in "
@@ -117,7 +117,7 @@ def _signal(name: str | None) -> int:
 
 
 def summarize(recorded: RecordedCapsule) -> None:
-    """Say what was cut out, and what it cost."""
+    """Report what was cut out, and the cost."""
     from warpsight.ui.render import terminal
     from warpsight.ui.render.numbers import duration, size
 

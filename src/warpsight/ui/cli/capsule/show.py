@@ -65,7 +65,7 @@ def _text(whole: Overview) -> str:
         for o in whole.operations
     ]  # fmt: skip
     lines += ["", *_table(("operation", "kind", "stream", "grid", "block", "µs", "what"), rows)]
-    # Variables by the hundred are constants of templates: those that the range changed are told.
+    # Hundreds of variables are template constants: only those that the range changed are listed.
     shown = [m for m in whole.memory if m.id[0] == "a" or m.changed_bytes]
     places = [
         (m.id, m.kind, f"{m.address:#x}", size(m.size), "" if m.changed_bytes is None else size(m.changed_bytes),
@@ -104,7 +104,7 @@ def _extent(extent: tuple[int, int, int] | None) -> str:
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as their widest cell; the last runs on."""
+    """Columns as wide as their widest cell; the last one is not padded."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     widths[-1] = 0
     return [

@@ -60,7 +60,7 @@ def command(
 
 
 def _way(found: Topology, path: str, size: int) -> str:
-    """The fastest way between two GPUs, in words."""
+    """The fastest path between two GPUs, in words."""
     from warpsight.machine import topology
     from warpsight.ui.render import numbers
 

@@ -41,7 +41,7 @@ def command(
             target.write(output.json_text({"traffic": found.to_pylist()}))
             return
         if not len(found):
-            target.write("the ranks sent each other nothing of a known size\n")
+            target.write("the ranks sent each other no data of a known size\n")
             return
         ranks, cells = matrix(found, "bytes")
         if len(ranks) <= _DRAWN:

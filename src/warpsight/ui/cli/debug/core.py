@@ -1,4 +1,4 @@
-"""`warpsight core`: what a GPU core dump says."""
+"""`warpsight core`: explains a GPU core dump."""
 
 from __future__ import annotations
 

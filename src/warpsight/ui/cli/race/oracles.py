@@ -42,7 +42,7 @@ Folder = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", ri
                    help="Folder for the journal, plans and failing runs' output; an interrupted experiment "
                    "continues in it.")]  # fmt: skip
 Force = Annotated[bool, typer.Option("-f", "--force", rich_help_panel=_OPTIONS,
-                  help="Begin anew in a folder that holds an experiment.")]  # fmt: skip
+                  help="Start over in a folder that holds an experiment.")]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OPTIONS, help="Write JSON.")]
 
 

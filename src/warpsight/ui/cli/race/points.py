@@ -106,7 +106,7 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 
 def _numbers(text: str | None, option: str, limit: int) -> tuple[int, ...] | None:
-    """`0,4..8` as numbers below a limit; None without a text."""
+    """`0,4..8` as numbers below a limit; None if not given."""
     if text is None:
         return None
     found: list[int] = []

@@ -29,7 +29,7 @@ def command(
     in_process: oracles.InProcess = 1,
     inject: oracles.Inject = "sanitizer",
     deterministic: Annotated[bool, typer.Option("--deterministic", rich_help_panel="Runs", help="Runs under one plan always "
-                          "end alike: repeat none.")] = False,
+                          "have the same outcome: do not repeat them.")] = False,
     points_only: Annotated[bool, typer.Option("--points-only", rich_help_panel="Runs", help="Skip the search for the "
                           "smallest delay, warps and CTAs.")] = False,
     warps: Annotated[int, typer.Option(min=0, max=32, metavar="N", rich_help_panel="Runs", help="Warps of a CTA to search, "

@@ -92,7 +92,7 @@ def _plan(
         if (known.mode == "memory", known.depth) == (memory, depth):
             return known
     program = experiment.oracle.command
-    own = experiment.injection is programs_own  # what it delays is its own to choose
+    own = experiment.injection is programs_own  # it chooses what to delay itself
     found = points.DiscoveredPoints((), {}, 0, ()) if own or memory else points.discover(program)
     first = prepare.suspicious(program, ()) if directed and found.points else ()
     made = prepare.plan_of(

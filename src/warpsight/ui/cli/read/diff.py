@@ -43,8 +43,8 @@ def command(
         float | None,
         typer.Option(
             "--fail-if-slower",
-            help="Exit with 4 when an iteration is slower by this much beyond noise, and with 5 when the runs "
-            "cannot tell.",
+            help="Exit with 4 if an iteration is slower by this much beyond noise, and with 5 if the runs are "
+            "inconclusive.",
             metavar="PERCENT",
         ),
     ] = None,
@@ -101,7 +101,7 @@ def _sides(traces: Sequence[str]) -> tuple[list[str], list[str]]:
         place = list(traces).index(SIDES)
         sides = list(traces[:place]), list(traces[place + 1 :])
         if not all(sides) or SIDES in sides[1]:
-            raise UsageError("-- stands once, between the runs of the first side and those of the second")
+            raise UsageError("use -- once, between the runs of the first side and those of the second")
         return sides
     if len(traces) != 2:
         raise UsageError(
@@ -122,7 +122,7 @@ def _too_few(found: Difference) -> str:
 
 
 def _exit_code(found: Difference, limit: float) -> int:
-    """The exit code of --fail-if-slower, and a line that says why."""
+    """The exit code for --fail-if-slower, and a line that explains it."""
     from warpsight.ui.render import terminal
 
     if found.change is None:

@@ -20,7 +20,7 @@ def command(
         str | None,
         typer.Option(
             "--to",
-            help=f"Format: {', '.join(EXPORTERS)}; by default what the suffix of -o names, else perfetto.",
+            help=f"Format: {', '.join(EXPORTERS)}; by default, the one that the suffix of -o implies, otherwise perfetto.",
             metavar="FORMAT",
         ),
     ] = None,
@@ -101,7 +101,7 @@ def command(
 
 
 def _named(out: Path | None) -> str:
-    """The format that a file's name has the suffix of."""
+    """The format that matches a file's suffix."""
     from warpsight.formats.registry import named
 
     return (None if out is None or str(out) == "-" else named(out.name)) or "perfetto"

@@ -160,7 +160,7 @@ def _print_result(merged: Merged, full: bool) -> None:
 
 
 def _secretless(stacks: list[str]) -> list[str]:
-    """Folded stacks without secrets, which are looked for in each frame."""
+    """Folded stacks without secrets, which are searched for in each frame."""
     from warpsight.model.sharing import secrets
 
     frames = list({frame: None for stack in stacks for frame in stack.split(";")})

@@ -11,7 +11,7 @@ from warpsight.ui.cli import app, options
 if TYPE_CHECKING:
     from warpsight.ui.render.report.serve import TraceServer
 
-#: How long what is being sent when Ctrl-C comes may take to end (s).
+#: How long a transfer in progress at Ctrl-C may take to finish (s).
 _PATIENCE_S = 5.0
 
 
@@ -48,7 +48,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
         try:
             with opened.serve(perfetto=perfetto, port=port) as server:
                 loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
-                # Ctrl-C is the usual end here, from the address on: what is being sent is finished first.
+                # Once the address is printed, Ctrl-C is the usual way to end: transfers in progress finish first.
                 app.end_soon_after_interrupt(_PATIENCE_S)
                 _print_addresses(server)
                 if browser:

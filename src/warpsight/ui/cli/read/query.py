@@ -156,7 +156,7 @@ def _compressed(raw: IO[bytes], how: str) -> AbstractContextManager[Any]:
 
 
 class _StaysOpen:
-    """A file that whoever writes to it may close: Arrow's streams close what they end in, also standard output."""
+    """A file that its writer may close without effect: Arrow's streams close their target, even standard output."""
 
     closed = False
 

@@ -110,7 +110,7 @@ def _print(
 
 
 def _indented(table: pa.Table) -> pa.Table:
-    """A tree with its names indented, for people: what depth, path, class and number say can be seen."""
+    """A tree with its names indented, for people, who can then see what depth, path, class and number say."""
     if "depth" not in table.column_names:
         return table
     import pyarrow as pa

@@ -84,7 +84,7 @@ def command(
 
 
 def _nothing(trace: StoredTrace) -> str:
-    """What to look at where there is no device work to draw."""
+    """Suggestions for a trace without device work to draw."""
     others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
               "flame --weight samples": trace.count("sample")}  # fmt: skip
     lines = [
@@ -112,7 +112,7 @@ def _list(trace: StoredTrace, result: Result, csv: bool, as_json: bool) -> None:
 
 
 def _seconds(table: pa.Table) -> pa.Table:
-    """Times to the nanosecond: three digits would not separate neighbors."""
+    """Times to the nanosecond, since three digits would not separate neighbors."""
     import pyarrow as pa
 
     from warpsight.analysis.base.words import moment

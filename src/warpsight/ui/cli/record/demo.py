@@ -42,13 +42,13 @@ def command(
     check_uninterrupted(code)
     if code:
         raise WarpsightError(
-            f"the demo program failed with code {code}; what is missing here: warpsight doctor"
+            f"the demo program failed with code {code}; `warpsight doctor` shows what is missing"
         )
     raise typer.Exit(0)
 
 
 def _best() -> str:
-    """CUDA when a GPU and a framework for it are here. Asked in a process of its own: CUDA stays unloaded here."""
+    """CUDA if there is a GPU with a framework for it. Checked in a separate process, so that CUDA stays unloaded here."""
     framework = next((name for name in ("torch", "cupy") if importlib.util.find_spec(name)), None)
     if framework is None:
         return "opencl"

@@ -65,7 +65,8 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
     event.processes = look.look(pids, _LOOK_S)
     missing = set(pids) - {int(one["pid"]) for one in event.processes}
     event.notes += [
-        f"process {one} could not be looked at: it has ended, or may not be traced" for one in sorted(missing)
+        f"process {one} could not be inspected: it has exited, or may not be traced"
+        for one in sorted(missing)
     ]
     event.evidence = sorted(
         {f"thread {w.thread} of process {w.pid} waits in {w.function}" for w in look.waits(event.processes)}
@@ -78,7 +79,7 @@ def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str,
 
 
 def write(report: dict[str, Any], folder: Path) -> None:
-    """Write a report into a new folder, as page, text and JSON."""
+    """Write a report into a new folder as a page, text and JSON."""
     from warpsight.ui.cli.output import json_text
     from warpsight.ui.render.dump import hang_html, hang_page
 

@@ -111,7 +111,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     def joining() -> None:
         if alone:
-            terminal.warning("the program joins the recording around it, which has options of its own: "
+            terminal.warning("the program joins the enclosing recording, which has its own options: "
                              f"{', '.join(alone)} given here {'has' if len(alone) == 1 else 'have'} no effect")  # fmt: skip
 
     choice, out = record_capsule.chosen(capsule, settings), path.with_suffix(".capsule")
@@ -134,7 +134,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             server.abandon()
             raise
         summary = _finish(server, program, signals)
-    if launched.ended_by not in ("", "SIGINT"):  # which no shell will say: we exit with a code
+    if launched.ended_by not in ("", "SIGINT"):  # the shell will not report it: we exit with a code
         terminal.warning(f"the program was ended by {launched.ended_by}")
     if summary is None:  # said already; the exit code stays the program's
         return _EXIT_LOSS if strict and code == 0 else code
@@ -152,7 +152,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
 
 def _summarize(summary: RecordingSummary) -> None:
-    """Print the summary; whatever happens meanwhile, the exit code is the program's."""
+    """Print the summary; the exit code is the program's even if this fails."""
     from warpsight.ui.cli.record.record_summary import print_summary
 
     try:
@@ -186,7 +186,7 @@ def _default_output(program: list[str], *, force: bool) -> Path:
 
 
 def _settings(given: Given, choice: BackendChoice) -> Settings:
-    """The settings of warpsight's own recorders; those of a vendor's are nobody's here."""
+    """The settings of warpsight's own recorders; a vendor's recorder does not use them."""
     found = given.of_scope(options.RECORDING)
     if choice.external:
         return Settings()
@@ -251,7 +251,7 @@ def _finish(server: Server, program: list[str], signals: Signals) -> RecordingSu
 
 
 def _open(path: Path) -> None:
-    """Show what was recorded; a recording that this process only joined is not complete yet and is not shown."""
+    """Open the recording; skipped if this process only joined a recording that is still running."""
     from warpsight.model.storage import manifest
 
     if (path / manifest.FILE).is_file():

@@ -23,7 +23,7 @@ _TRIGGER = "trigger"
 def cutting(
     choice: CapsuleChoice | None, out: Path, program: Sequence[str], ring: RingRecorder | None, *, force: bool
 ) -> Iterator[dict[str, str]]:
-    """Variables of the program that have work cut out of it; at the end, the capsules, and what is said of them.
+    """Variables that have work cut out of the program; at the end, the capsules, and a report on them.
 
     Triggers of `ring` are passed on to the program's processes.
     """
@@ -37,7 +37,7 @@ def cutting(
     with recording.left_by_processes(out) as folder:
 
         def pass_on(pid: int, hung: Outstanding | None) -> None:
-            with suppress(OSError):  # it has ended, or uses no GPU
+            with suppress(OSError):  # it has exited, or uses no GPU
                 if hung is not None:
                     (folder / str(pid) / "hung").write_text(f"{hung.oldest} {hung.returned} {hung.thread}\n")
             recording.trigger(folder, pid)
@@ -52,7 +52,7 @@ def cutting(
 
 
 def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
-    """What `--capsule` names: step:N, frame:N, or the step after a trigger; None for nothing.
+    """The meaning of `--capsule`: step:N, frame:N, or the step after a trigger; None if not given.
 
     Raises:
         UsageError: when it is none of them, or does not go with the recording's settings.

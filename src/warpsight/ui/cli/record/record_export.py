@@ -1,4 +1,4 @@
-"""`warpsight record --export FORMAT`: the trace in another tool's format, beside it."""
+"""`warpsight record --export FORMAT`: writes the trace in another tool's format, next to the trace."""
 
 from __future__ import annotations
 

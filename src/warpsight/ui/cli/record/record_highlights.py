@@ -24,7 +24,7 @@ class _KernelShare:
 
 @dataclass(frozen=True)
 class Highlights:
-    """What the summary shows of a trace.
+    """The parts of a trace that the summary shows.
 
     Attributes:
         stacks: Number of distinct ones.

@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def takes(rows: Iterable[Option]) -> Callable[[Command], Command]:
-    """Add options to a command that has `**values`: None where one was not given, else the text, texts, or switch."""
+    """Add options to a command that has `**values`: None for options not given, otherwise the string, strings, or switch."""
 
     def add(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)

@@ -46,7 +46,7 @@ def command(
     place = find(recording)
     live = Live(place, window)
     if once or as_json:
-        live.look(count)  # takes up what is there: rates need two looks
+        live.look(count)  # reads the current state first: rates need two readings
         time.sleep(interval)
         shown = live.look(count, count)
         if as_json:
@@ -84,7 +84,7 @@ def _trigger(shown: Snapshot) -> str:
 
 
 def _dump(shown: Snapshot) -> str:
-    """Write what the recorded processes are doing beside the recording; the pages' names."""
+    """Write what the recorded processes are doing to pages next to the recording; returns their names."""
     from warpsight.ui.cli.record import dump
 
     pids = [pid for pid in shown.processes if Path(f"/proc/{pid}").exists()]

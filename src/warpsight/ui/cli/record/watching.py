@@ -129,7 +129,7 @@ def _device_error(trace: Path, code: int) -> Incident | None:
     reason = (
         f"crash: CUDA error {error['code']} ({error['meaning']}); the program ended with exit code {code}"
     )
-    notes = ["for the line of the kernel run it with --dumps: a GPU core dump says where it was"]
+    notes = ["to find the kernel's line, run it with --dumps: a GPU core dump shows where it was"]
     return Incident(
         "crash", reason, time.monotonic_ns(), exit=f"exit {code}", pid=int(error["pid"]), notes=notes
     )
@@ -168,7 +168,7 @@ class _Reporter:
 
 
 def decode(path: Path) -> dict[str, Any]:
-    """A core dump's verdict as reports take it: `verdict`, `text` (lines) and `kernels`."""
+    """A core dump's verdict in the form used by reports: `verdict`, `text` (lines) and `kernels`."""
     from warpsight.debug import core_verdict
 
     return core_verdict.decode(path)

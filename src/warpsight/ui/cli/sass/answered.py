@@ -21,7 +21,7 @@ def notes(trace: EventTrace) -> list[str]:
 def write(
     stream: IO[str], out: Path | None, title: str, sections: Sequence[Section], trace: EventTrace
 ) -> None:
-    """A page when the file's name ends in .html, else text."""
+    """Write a page if the file's name ends in .html, otherwise text."""
     from warpsight.ui.render.sass import event_answers
 
     if out is not None and out.suffix == ".html":
@@ -31,7 +31,7 @@ def write(
 
 
 def warn(trace: EventTrace) -> None:
-    """Say on standard error what a trace lacks."""
+    """Report on standard error what a trace lacks."""
     from warpsight.ui.render import terminal
 
     terminal.warning(*notes(trace))

@@ -83,7 +83,7 @@ def command(
 def _rooflines(
     found: Sequence[CountedKernel], program: list[str], measured: Path | None
 ) -> tuple[list[Roofline], list[str]]:
-    """Of the counted kernels, from a recording of the program without counting: one made before, or now."""
+    """Rooflines of the counted kernels, from a recording without counting, made earlier or now."""
     from warpsight.model import open as open_trace
     from warpsight.sass.counts.roofline import rooflines
 

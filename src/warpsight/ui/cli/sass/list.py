@@ -25,8 +25,8 @@ def command(
                                            "counts.")],
     kernel: Annotated[str | None, typer.Argument(metavar="[KERNEL]", help="A kernel, by name or part of it, if there are "
                                                  "several.")] = None,
-    form: Annotated[str | None, typer.Option("--format", help="text, html, svg (control-flow graph) or json; by default the "
-                                             "suffix of -o decides.")] = None,
+    form: Annotated[str | None, typer.Option("--format", help="text, html, svg (control-flow graph) or json; by default, as the "
+                                             "suffix of -o implies.")] = None,
     ptx: Annotated[bool, typer.Option("--ptx", help="Also show PTX lines.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON: the table of instructions.")] = False,
     out: options.Out = None,

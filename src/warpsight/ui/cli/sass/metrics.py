@@ -89,7 +89,7 @@ def command(
 
 @contextmanager
 def _earlier_passes(program: list[str], passes: int, recorded: RunOptions) -> Iterator[RunOptions]:
-    """Run the program for all passes but the last, which is to be recorded with the options that this gives."""
+    """Run the program for all passes but the last, which is then recorded with the options that this returns."""
     if passes == 1:
         yield recorded
         return

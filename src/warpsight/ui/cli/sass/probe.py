@@ -108,7 +108,7 @@ def _show(found: Results, top: int, as_json: bool) -> None:
 
 
 def _short_kernels(table: pa.Table, top: int) -> pa.Table:
-    """A table whose kernels, in the rows that are shown, have no arguments."""
+    """A table with the arguments removed from the kernel names in the shown rows."""
     import pyarrow as pa
 
     from warpsight.device_code.demangle import short

@@ -89,14 +89,14 @@ def command(
 
 
 def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[Any]) -> list[str]:
-    """Fields of a question that may not exist: those of conditions that nothing fulfils, and a group that all records lack."""
+    """Possibly misspelled fields of a question: those of conditions that never match, and a group field that no record has."""
     if not keys:
         return [*conditions, *([group_by] if group_by else [])]
     return [group_by] if group_by and set(keys) == {None} else []
 
 
 def _stream(out: Path | None, compress: bool, force: bool) -> AbstractContextManager[IO[str]]:
-    """Where the text goes; compressed on request."""
+    """The output stream, compressed on request."""
     import io
     from contextlib import contextmanager
 

@@ -110,7 +110,7 @@ def _classes(text: str) -> tuple[str, ...]:
 
 
 def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
-    """Patterns of instructions: those given, and those of categories."""
+    """Instruction patterns: those given, and those of categories."""
     from warpsight.sass.events.nvbit import CATEGORIES
 
     found = list(texts)
@@ -129,7 +129,7 @@ def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
 
 
 def _check_nvbit(selection: tracing.TraceSelection) -> None:
-    """Refuse what the other of the two tools alone can do."""
+    """Refuse options that only the other tool supports."""
     from warpsight.formats.events.kinds import INSTRUCTIONS, REGISTERS
 
     if selection.when not in ("before", "after", "both"):
@@ -147,7 +147,7 @@ def _check_nvbit(selection: tracing.TraceSelection) -> None:
 
 
 def range_of(text: str | None, option: str) -> tuple[int, int] | None:
-    """LOW..HIGH without HIGH, or one number; in any base."""
+    """LOW..HIGH, excluding HIGH, or one number; in any base."""
     if text is None:
         return None
     return options.bounds(text, option, 2**64 - 1)

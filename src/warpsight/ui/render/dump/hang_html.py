@@ -87,7 +87,7 @@ def _dump(dump: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Warps by what they wait for, in the order of the places."""
+    """Warps by what they wait for, in order of place."""
     counted: dict[str, list[int]] = {}
     for place in places:
         one = counted.setdefault(place["waits_for"] or "nothing: they run", [0, 0])
@@ -99,7 +99,7 @@ def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _at(at: dict[str, Any]) -> dict[str, Any]:
-    """An address: its chain with the source around each line where the file is here."""
+    """An address: its chain, with the source around each line if the file is on this machine."""
     chain = [
         {"function": core.plain_name(frame["function"]) or "?", "place": _place(frame),
          "source": list(_source(frame)) if number == 0 else []}
@@ -110,7 +110,7 @@ def _at(at: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(frame: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The line and those around it; only the line itself where the dump's reader had no more."""
+    """The line with the lines around it; only the line itself if the dump's reader kept no more."""
     line = int(frame["line"] or 0)
     if not frame.get("text"):
         return
@@ -145,7 +145,7 @@ def _launch(launch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recorder(thread: dict[str, Any]) -> bool:
-    """Whether a thread is the recorder's own, whose stack says nothing about the program."""
+    """Whether a thread belongs to the recorder, so that its stack says nothing about the program."""
     return str(thread["name"]).startswith("warpsight")
 
 
@@ -162,7 +162,7 @@ def _process(process: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timeline(report: dict[str, Any]) -> dict[str, Any] | None:
-    """Rectangles of the picture; None when nothing is known of the last seconds."""
+    """Rectangles of the picture; None if nothing is known about the last seconds."""
     known = report.get("timeline") or {"seconds": 0, "lanes": []}
     seconds = max([known["seconds"], *(launch["before_s"] for launch in report["launches"])], default=0)
     if not seconds:

@@ -127,14 +127,14 @@ def _process(process: dict[str, Any]) -> Iterator[str]:
 
 
 def _standing(thread: dict[str, Any]) -> tuple[Any, ...]:
-    """Equal for threads that are at the same place: a pool's workers are shown once."""
+    """Equal for threads at the same place: a pool's workers are shown once."""
     python = tuple((frame["function"], frame["file"], frame["line"]) for frame in thread["python"])
     native = tuple((frame["module"], frame["address"]) for frame in thread["native"])
     return (thread["state"], thread["gil"], python, native) if python or native else (thread["thread"],)
 
 
 def _threads(group: list[dict[str, Any]]) -> Iterator[str]:
-    """Threads that are at the same place."""
+    """Threads that share a place."""
     first = group[0]
     gil = ", holds the GIL" if first["gil"] else ""
     where = f", in the kernel at {first['kernel']}" if first["kernel"] not in ("", "0") else ""
@@ -151,7 +151,7 @@ def _threads(group: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _interest(thread: dict[str, Any]) -> tuple[bool, int]:
-    """Threads of the program before those of libraries."""
+    """Sort key that puts the program's threads before those of libraries."""
     return (not thread["python"], thread["thread"])
 
 

@@ -92,7 +92,7 @@ def _verdict(summary: dict[str, Any], paint: _Style, top: int) -> Iterator[str]:
 
 
 def _explanation(summary: dict[str, Any], top: int) -> Iterator[str]:
-    """What waits for what: the sentences that the summary has, numbered as its places."""
+    """What waits for what: the sentences of the summary, numbered like its places."""
     waiting = sum(
         place["lanes"] for place in summary["places"] if place["wait"] not in (None, "memory", "sleep")
     )
@@ -233,6 +233,6 @@ def plain_name(name: str) -> str:
 
 
 def clipped(name: str) -> str:
-    """A kernel's name in a length that fits a terminal."""
+    """A kernel's name, shortened to fit a terminal."""
     text = _INTERNAL.sub("", name)
     return text if len(text) <= _LONGEST_KERNEL else short(text)[:_LONGEST_KERNEL]

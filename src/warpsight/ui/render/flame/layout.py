@@ -19,7 +19,7 @@ def preorder(graph: FlameGraph) -> Column:
     weight = graph.total.sum(axis=1)
     order = np.lexsort(
         (graph.label, -weight, graph.parent)
-    )  # children of one parent stand together, heaviest first
+    )  # children of one parent are adjacent, heaviest first
     size = np.ones(len(graph), np.int64)
     for depth in range(int(graph.depth.max(initial=0)), 0, -1):
         nodes = np.flatnonzero(graph.depth == depth)
@@ -46,7 +46,7 @@ def preorder(graph: FlameGraph) -> Column:
 
 
 def pruned(graph: FlameGraph, most: int) -> tuple[FlameGraph, int]:
-    """At most `most` nodes, the heaviest, and how many were left out; their weight becomes their parents' own.
+    """The heaviest nodes, at most `most`, and how many were dropped; a dropped node's weight becomes its parent's own.
 
     A node weighs no more than its parent, so what is kept is a tree.
     """
@@ -75,7 +75,7 @@ def pruned(graph: FlameGraph, most: int) -> tuple[FlameGraph, int]:
 
 
 def _kept(graph: FlameGraph, keep: Column, nodes: Column) -> Column:
-    """Each node, or its nearest ancestor that is kept."""
+    """Each node, or its nearest kept ancestor."""
     out: Column = nodes.copy()
     while len(left := np.flatnonzero(~keep[out])):
         out[left] = graph.parent[out[left]]

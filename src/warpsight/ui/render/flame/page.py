@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_NODES = 100_000
 STYLES = ("theme.css",)
 SCRIPTS = ("format.js", "flame_trees.js", "flame.js")
-#: Weight → what its rows are.
+#: Weight → name of its rows.
 ROWS = {
     "time": "rows",
     "launches": "launches",
@@ -30,7 +30,7 @@ ROWS = {
     "samples": "samples",
     "pc-samples": "samples of warps",
 }
-_HINT = "Click a frame to zoom or to open what is folded, hover for its numbers, / searches."
+_HINT = "Click a frame to zoom or unfold, hover for its numbers, / searches."
 
 
 def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> tuple[dict[str, Any], int]:

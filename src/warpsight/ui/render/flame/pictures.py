@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Pixels.
 _ROW, _MARGIN, _HEADER, _FONT = 18, 12, 46, 11
-#: Width of a picture, and how many pixels of a PNG stand for one of an SVG.
+#: Width of a picture, and PNG pixels per SVG pixel.
 _WIDTH, _SCALE = 1200, 2
 #: Width of a character of the SVG's font, which is monospaced; frames narrower than three of them have no text.
 _CHARACTER = 6.62
@@ -54,7 +54,7 @@ def fill(graph: FlameGraph, node: int) -> str:
 
 
 def tip(graph: FlameGraph, node: int) -> str:
-    """A node's name and weight, in one line."""
+    """A node's name and weight on one line."""
     text = graph.labels[graph.label[node]]
     shown = [amount(int(t), graph.unit) for t in graph.total[node]]
     whole = int(graph.total[0, -1]) or 1
@@ -89,7 +89,7 @@ def svg(graph: FlameGraph) -> str:
 
 
 def png(graph: FlameGraph, file: IO[bytes]) -> None:
-    """Draw the same picture as PNG, two pixels for one of the SVG.
+    """Draw the same picture as PNG, at two pixels per SVG pixel.
 
     Raises:
         WarpsightError: when Pillow is not installed.
@@ -127,7 +127,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def _fitted(
     text: str, room: float, draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont
 ) -> str:
-    """The text, shortened until it fits; empty when less than three characters would."""
+    """The string, shortened to fit; empty if fewer than three characters would fit."""
     length = draw.textlength(text, font=font) if room > 0 else 0
     while room > 0 and length > room and len(text) > 2:
         text = numbers.shorten(text, max(min(int(len(text) * room / length), len(text) - 1), 2))

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
 
-#: What ends a frame or a line in folded text.
+#: Characters that end a frame or a line in folded text.
 _ESCAPES = str.maketrans({";": ":", "\n": " ", "\r": " "})
 #: speedscope's units.
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "": "none"}
@@ -56,7 +56,7 @@ def speedscope(graph: FlameGraph, name: str) -> dict[str, Any]:
 
 
 def cpuprofile(graph: FlameGraph) -> dict[str, Any]:
-    """The graph as V8's CPU profile, in the order of time where it is known: editors open the lines of its frames.
+    """The graph as V8's CPU profile, in time order if known: editors open the lines of its frames.
 
     Nanoseconds are rounded to the format's microseconds so that the sum stays right; a weight without time is one of them.
     Format: https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile
@@ -101,7 +101,7 @@ def _call_frame(label: str) -> dict[str, Any]:
 
 
 def _samples(graph: FlameGraph, column: int) -> tuple[list[int], list[int]]:
-    """Nodes and weights of one trace: in the order of time where it is known."""
+    """Nodes and weights of one trace, in time order if known."""
     if graph.runs is not None:
         return graph.runs.node.tolist(), graph.runs.weight.tolist()
     own = graph.own[:, column]
@@ -110,7 +110,7 @@ def _samples(graph: FlameGraph, column: int) -> tuple[list[int], list[int]]:
 
 
 def _frames(graph: FlameGraph, node: int) -> list[int]:
-    """Labels on the way to a node, without the root's."""
+    """Labels on the path to a node, without the root's."""
     path = []
     while node > 0:
         path.append(int(graph.label[node]))

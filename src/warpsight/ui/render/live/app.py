@@ -38,7 +38,7 @@ d      write what processes do
 VIEWS = ("Kernels", "Flame", "Host", "Counters")
 _SORTS = ("time", "per s", "mean", "kernel")
 _BARS = " ▁▂▃▄▅▆▇█"
-#: Values that a history keeps, and stacks that a flame graph is made of.
+#: Number of values in a history, and of stacks in a flame graph.
 _HISTORY, _STACKS, _KERNELS = 400, 2_000, 1_000
 _NARROW = 60
 
@@ -53,7 +53,7 @@ class _Body(Static):
 
 
 class TopApp(TerminalApp):
-    """A running recording; ends with it."""
+    """Displays a running recording, and ends with it."""
 
     TITLE = "warpsight top"
     keys = _HELP
@@ -92,7 +92,7 @@ class TopApp(TerminalApp):
         interval: float,
         actions: Mapping[str, Callable[[Snapshot], str]] | None = None,
     ) -> None:
-        """Look at `live` every `interval` seconds; `actions` are what the keys for a trace and a report do."""
+        """Refresh `live` every `interval` seconds; `actions` are the functions of the keys for a trace and a report."""
         super().__init__()
         self.live, self.interval, self.actions = live, interval, dict(actions or {})
         self.shown: Snapshot = live.look(_KERNELS, _STACKS)
@@ -107,7 +107,7 @@ class TopApp(TerminalApp):
         self._note(self.shown)
 
     def compose(self) -> ComposeResult:
-        """Numbers, views, the picture, what is chosen, the filter, keys."""
+        """Compose the screen: numbers, views, the picture, the selection, the filter, keys."""
         yield Static(id="head")
         yield Static(id="views")
         with VerticalScroll(id="scroll"):
@@ -304,7 +304,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def action_hold(self) -> None:
-        """Hold the picture, or continue with the current state."""
+        """Pause the display, or resume with the current state."""
         self.held = not self.held
         if not self.held:
             self.shown = self.newest
@@ -323,7 +323,7 @@ class TopApp(TerminalApp):
         self.show()
 
     def _choose(self, across: int, down: int) -> None:
-        """The frame beside, the widest above, or the one below the chosen one; only frames that are drawn."""
+        """Select the neighboring frame, the widest one above, or the one below; only frames that are drawn."""
         drawn = {box.path: box for line in self.lines for box in line}
         if down < 0:
             self.chosen = self.chosen[:-1]
@@ -347,7 +347,7 @@ class TopApp(TerminalApp):
             scroll.scroll_to(y=max(line - height // 2, 0), animate=False)
 
     def point(self, x: int, y: int) -> None:
-        """Select the frame at a place of the picture, or zoom into it if it is selected."""
+        """Select the frame at a position in the picture, or zoom into it if it is already selected."""
         if self.view == 0:
             self.kernel = max(y - 1, 0)
         elif self.view in (1, 2) and y < len(self.lines):
@@ -359,12 +359,12 @@ class TopApp(TerminalApp):
         self.show()
 
     def action_zoom(self) -> None:
-        """Give the chosen frame the full width."""
+        """Zoom the chosen frame to the full width."""
         self.focus_path = self.chosen
         self.show()
 
     def action_out(self) -> None:
-        """Close the filter's field, else zoom out, else forget the filter."""
+        """Close the filter's field, otherwise zoom out, otherwise clear the filter."""
         field = self.query_one("#filter", Input)
         if field.has_class("shown"):
             field.remove_class("shown")
@@ -406,7 +406,7 @@ class TopApp(TerminalApp):
 
 
 def spark(values: Iterable[float], width: int, most: float) -> str:
-    """The last values as bars, the newest on the right."""
+    """The last values as bars, newest on the right."""
     shown = list(values)[-width:]
     bars = "".join(_BARS[min(max(round(v / most * (len(_BARS) - 1)), 0), len(_BARS) - 1)] for v in shown)
     return bars.rjust(width)

@@ -1,4 +1,4 @@
-"""A flame graph in the cells of a terminal: frames by their stacks, a line per depth, the outermost on top."""
+"""A flame graph in terminal cells: frames by stack, a line per depth, outermost on top."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAVES = {"copy": "copy", "set": "set", "running": "running", "waiting": "waiti
 
 @dataclass
 class FlameNode:
-    """A frame with everything above it; children are ordered by name, so that they stay in place."""
+    """A frame with everything above it; children are ordered by name, so that they do not move."""
 
     label: str
     kind: str
@@ -28,7 +28,7 @@ class FlameNode:
 
 @dataclass(frozen=True)
 class TerminalBox:
-    """A frame as it is drawn: columns `left` to `right` of its line."""
+    """A drawn frame: columns `left` to `right` of its line."""
 
     path: Path
     node: FlameNode
@@ -71,7 +71,7 @@ def _library(frame: str) -> str:
 
 
 def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
-    """The node at the end of a path, or as far as the tree has it."""
+    """The node at the end of a path, or the deepest one that exists."""
     at, have = root, []
     for label in path:
         if label not in at.children:
@@ -82,7 +82,7 @@ def found(root: FlameNode, path: Path) -> tuple[Path, FlameNode]:
 
 
 def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
-    """The lines of the picture: the frames on the way to the focus at full width, then everything above."""
+    """The lines of the picture: the frames on the path to the focus at full width, then everything above."""
     focus, chosen = found(root, focus)
     lines, at = [], root
     for depth in range(len(focus) + 1):
@@ -109,7 +109,7 @@ def layout(root: FlameNode, focus: Path, width: int) -> list[list[TerminalBox]]:
 
 
 def label_of(node: FlameNode, width: int) -> str:
-    """The text inside a box: the most informative part that fits, a function before its file."""
+    """The label of a box: the most informative part that fits, a function before its file."""
     text = terminal.printable(node.label).removeprefix("void ")
     function, _, place = text.partition(" (")
     if len(text) > width and place:

@@ -1,4 +1,4 @@
-"""A running recording as text: the output of `top` in a pipe, and the words of its screen."""
+"""A running recording as text: the output of `top` in a pipe, and the labels of its screen."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def write(shown: Snapshot, stream: IO[str]) -> None:
 
 
 def head(shown: Snapshot) -> str:
-    """The recorded program, and since when."""
+    """The recorded program, and how long it has been running."""
     state = "recording" if shown.recording else "ended"
     pids = ", ".join(map(str, shown.processes[:6])) + (" …" if len(shown.processes) > 6 else "")
     return f"{shown.folder}  {state} for {shown.elapsed_s:.0f} s  processes {pids or 'none yet'}"
 
 
 def rates(shown: Snapshot, width: int = 120, *, grouped: bool = True) -> str:
-    """How much happens per second, in the words that fit."""
+    """Events per second, worded to fit."""
     launches, kernels, copies = (
         numbers.cell(round(n), grouped=grouped) for n in (shown.launches, shown.kernels, shown.copies)
     )

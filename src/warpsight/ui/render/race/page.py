@@ -70,7 +70,7 @@ def _access(access: Access) -> dict[str, Any]:
 
 
 def _source(frame: Frame) -> Iterator[dict[str, Any]]:
-    """The line and those around it; nothing where the file is not here."""
+    """The line and those around it; empty if the file is not on this machine."""
     if frame.text is None:
         return
     whole = Path(frame.file).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -79,7 +79,7 @@ def _source(frame: Frame) -> Iterator[dict[str, Any]]:
 
 
 def _picture(warps: Sequence[WarpMoments]) -> dict[str, Any] | None:
-    """Each warp's instructions on a row, all in the order of their times, which are above them."""
+    """A row of instructions per warp, all in time order, with the times above."""
     times = sorted({moment.ns for row in warps for moment in row.moments})
     if not times:
         return None

@@ -17,7 +17,7 @@ from warpsight.ui.render import terminal
 
 
 def points(plan: Plan, path: Path) -> None:
-    """Say how many points of each kind a plan has."""
+    """Print how many points of each kind a plan has."""
     kinds = Counter(point.kind for point in plan.points)
     kernels = len({point.kernel for point in plan.points})
     listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
@@ -27,15 +27,15 @@ def points(plan: Plan, path: Path) -> None:
 
 
 def schedule(made: PrioritySchedule) -> None:
-    """Say which bugs a priority schedule is for, and how often it shows one at least."""
+    """Print which bugs a priority schedule targets, and how often it shows one at least."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
-        f"at least one of {1 / made.bound:,.0f} launches, where waits outlast what other warps do meanwhile"
+        f"at least one of {1 / made.bound:,.0f} launches, if waits last longer than what other warps do meanwhile"
     )
 
 
 def replayed(run: Replayed) -> None:
-    """Say how many delays there were, and of how many points."""
+    """Print how many delays there were, and at how many points."""
     delays = run.delays
     if run.plan.mode == "memory":
         return

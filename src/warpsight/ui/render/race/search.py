@@ -68,7 +68,7 @@ def stress(result: stressing.StressResult) -> str:
                      f"{1 / (1 - result.confidence):.3g} decides")  # fmt: skip
     if result.plan:
         lines.append(f"  plan                  {result.plan}")
-        verb = "replay" if result.cause == "memory stress" else "reduce"  # which has no points
+        verb = "replay" if result.cause == "memory stress" else "reduce"  # memory stress has no points
         lines.append(f"  next                  warpsight race {verb} {result.plan} -- PROGRAM")
     return "\n".join(lines) + "\n"
 

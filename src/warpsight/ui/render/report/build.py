@@ -41,9 +41,9 @@ class ReportOptions:
     include: Sequence[str] = ()
     source: bool = True
     title: str | None = None
-    #: Text and address of links in the page's head, for a page that is served with others beside it.
+    #: Text and address of links in the page's head, for a page that is served along with others.
     links: Sequence[tuple[str, str]] = ()
-    #: Address, relative to the page's, that gives any window of the timeline; "" where nobody serves it.
+    #: Address, relative to the page's, that returns any window of the timeline; "" if the page is not served.
     live: str = ""
 
 
@@ -105,24 +105,24 @@ def _data(trace: StoredTrace, material: Material, text: _Text) -> tuple[dict[str
 
 
 def _judged(material: Material) -> tuple[int, int] | None:
-    """The time that the verdict is about most: the steady state of the loop, else all of the devices' work."""
+    """The time that the verdict is mostly about: the steady state of the loop, otherwise all of the devices' work."""
     found = material.verdict
     if found is None:
         return None
     loop = found.iterations
     if loop is not None and loop.steady is not None:
         return loop.steady
-    return found.window if found.account.span else None  # without device work, there is no such time
+    return found.window if found.account.span else None  # there is none without device work
 
 
 def _kind(device: dict[str, Any], *, alone: bool) -> str:
-    """The name of a device; without its number, which is all that sets the names of several apart in some files."""
+    """The name of a device without its number, which is the only difference between several in some files."""
     name = str(device["name"] or "")
     return name if alone else name.removesuffix(f" {device['device']}")
 
 
 def _head(material: Material, redactor: Redactor) -> dict[str, str]:
-    """What was recorded, in a line: command, devices, when, how long."""
+    """What was recorded, on one line: command, devices, when, how long."""
     from datetime import datetime, timezone
 
     contents = material.contents
@@ -170,7 +170,7 @@ def _sentence(words: str) -> str:
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
-    """The figures people look for first; those the trace does not have are left out."""
+    """The figures people look for first; those missing from the trace are left out."""
     tiles: list[dict[str, Any]] = []
 
     def add(label: str, value: str, note: str = "", share: float | None = None) -> None:
@@ -271,7 +271,7 @@ _TABLES = {
 
 
 def _tables(material: Material, text: _Text) -> dict[str, cells.ReportTable | None]:
-    """The tables by name; None for those the trace has no rows for."""
+    """The tables by name; None for those without rows in the trace."""
     return {name: _table(wanted, material, text) for name, wanted in _TABLES.items()}
 
 
@@ -293,7 +293,7 @@ def _table(wanted: _Wanted, material: Material, text: _Text) -> cells.ReportTabl
 
 
 def _notes(material: Material, text: _Text) -> list[str]:
-    """What the recorder wants known although nothing is missing."""
+    """Notes from the recorder that do not concern missing data."""
     rows = material.contents.get("loss") or []
     notes = [f"{r['source']}: {r['cause']}" for r in rows if r["severity"] == "note"]
     return [text(note) for note in dict.fromkeys([*notes, *(material.contents.get("known_faults") or [])])]

@@ -19,7 +19,7 @@ _IDENTITIES = ("device", "stream", "process", "thread", "pid", "context", "numbe
 
 @dataclass(frozen=True)
 class _ReportCell:
-    """`sort` is what the column sorts by, `bar` (0 to 1) is drawn behind the text, `title` is shown under the pointer.
+    """`sort` is the sort key, `bar` (0 to 1) is drawn behind the text, `title` is the tooltip.
 
     `place` is an address within the page that the text leads to.
     """
@@ -95,7 +95,7 @@ def table(
 
 
 def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[_ReportCell]:
-    """Moments as options take them, leading to the timeline where the rows tell how long they last."""
+    """Moments formatted as options accept them, linked to the timeline if the rows have a duration."""
     lasts = (
         chosen.column("duration").to_pylist() if "duration" in chosen.column_names else [None] * len(values)
     )

@@ -45,7 +45,7 @@ class Material:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The rules' findings, in reading order; without rules, those of the single analyses. Each text once."""
+        """The rules' findings, in reading order; without rules, those of the individual analyses. Each text once."""
         if self.verdict is not None:
             return self.verdict.findings
         found = [f for result in (self.account, self.gaps, self.iterations, self.kernels, self.copies)
@@ -54,16 +54,16 @@ class Material:
 
 
 def collect(trace: StoredTrace, rows: Rows) -> Material:
-    """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
+    """Run the analyses on two threads: DuckDB and NumPy release the GIL, so two cores stay busy.
 
-    What each needs beside the shared columns adds up, so with a large trace (:data:`_LARGE`) what needs the account runs alone,
-    and then the account is given up.
+    The memory that the analyses need besides the shared columns adds up. With a large trace (:data:`_LARGE`), the analyses that
+    need the account therefore run alone, and the account is freed after them.
     """
     from warpsight.analysis.account.account import forget
 
     material = Material(begin_of(trace))
     large = sum(trace.count(table) for table in ("kernel", "launch", "api")) > _LARGE
-    # What needs the account comes first, and the timeline last: its rows are as large as the work and the calls.
+    # Analyses that need the account come first, and the timeline last: its rows are as many as the work and the calls.
     every = questions()
     groups = (
         [_OF_ACCOUNT, tuple(name for name in every if name not in _OF_ACCOUNT)] if large else [tuple(every)]
@@ -82,7 +82,7 @@ def collect(trace: StoredTrace, rows: Rows) -> Material:
 
 
 def questions() -> dict[str, Callable[[StoredTrace, Rows], object]]:
-    """What is collected → who answers it."""
+    """Section → function that produces it."""
     from warpsight.analysis.account.questions import gaps, spans
     from warpsight.analysis.flame.graph import flame
     from warpsight.analysis.rules.verdict import verdict

@@ -1,4 +1,4 @@
-"""Serving a trace's report, and the Perfetto UI with the trace loaded, to a browser of this machine.
+"""Serves a trace's report, and the Perfetto UI with the trace loaded, to a browser on this machine.
 
 Only on loopback, only under an address with a random token (other users of the machine reach the port too), only to requests
 that name this host (a page elsewhere cannot rebind its name to it). The pages may connect to nothing but this server: the
@@ -41,7 +41,7 @@ _POLICY = (
     "style-src 'self' 'unsafe-inline'; connect-src 'self' data: blob:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-#: What the Perfetto UI does first: it shows every track. Versions that do not know the parameter ignore it.
+#: The Perfetto UI's first action: show every track. Versions that do not know the parameter ignore it.
 _EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])
 NO_PERFETTO = 'the Perfetto UI is not installed: pip install "warpsight[view]"'
 _TRACE, _UI, _TIMELINE, _SHARED = "trace.pftrace", "perfetto/", "timeline", "share.html"
@@ -58,7 +58,7 @@ def perfetto_ui() -> Path | None:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """A server whose clients may leave before their answer is there."""
+    """A server whose clients may disconnect before their answer is ready."""
 
     daemon_threads = True
 
@@ -71,7 +71,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class TraceServer:
-    """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
+    """Serves one trace until it is closed; a context manager. The report is built at once, the export on request."""
 
     def __init__(self, trace: StoredTrace, rows: Rows, options: ReportOptions, port: int = 0) -> None:
         """Make the report and begin to listen.
@@ -143,7 +143,7 @@ class TraceServer:
         return None
 
     def _asked(self, path: str, given: dict[str, str]) -> dict[str, Any] | None:
-        """A window of the timeline, its sums, or what a search finds; None for what was not asked properly."""
+        """A window of the timeline, its sums, or the hits of a search; None for an invalid request."""
         try:
             if path == f"{_TIMELINE}/search":
                 return self._timeline.matches(given["pattern"])

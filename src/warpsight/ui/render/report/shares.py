@@ -80,7 +80,7 @@ def _parts(row: dict[str, Any]) -> tuple[_BarPart, ...]:
 
 
 def percent(share: float) -> str:
-    """A share that is not nothing never reads as nothing."""
+    """A percentage that only shows zero for exactly nothing."""
     return "<0.1%" if 0 < share < 0.0005 else numbers.cell(100 * share, "%")
 
 

@@ -21,7 +21,7 @@ _MOST_BYTES = 4 << 20
 #: Lines of the table.
 _MOST = 12
 _MOST_WIDTH = 200
-#: Only what can be source is ever read: a trace is somebody's file and must not choose what goes into a report.
+#: Only source files are ever read: a trace comes from an untrusted file and must not choose what appears in a report.
 _SUFFIXES = (".py", ".pyx")
 
 
@@ -34,14 +34,14 @@ class HotLine:
     line: int
     own: int
     total: int
-    #: (number, text) around the line; empty when the file is not here, or changed too much to have it.
+    #: (number, text) around the line; empty if the file is not on this machine, or has changed too much.
     excerpt: tuple[tuple[int, str], ...]
 
 
 def hot_lines(
     graph: FlameGraph, text: Callable[[str], str], *, read: bool, most: int | None = _MOST
 ) -> list[HotLine]:
-    """The Python lines with the most weight of their own: those of innermost Python frames.
+    """The Python lines with the most weight of their own, taken from innermost Python frames.
 
     Args:
         graph: A plain graph whose labels are as recorded.
@@ -81,7 +81,7 @@ def hot_lines(
 
 
 def excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
-    """The lines around one, without secrets; nothing when the file is not here."""
+    """The lines around one, without secrets; empty if the file is not on this machine."""
     path = Path(file)
     if path.suffix not in _SUFFIXES or not path.is_absolute():
         return ()

@@ -25,7 +25,7 @@ Column = NDArray[Any]
 _Text = Callable[[str], str]
 #: Single slices of the whole recording and of the judged window, cells of bins, and bins of a row.
 _WHOLE, _JUDGED, _CELLS, _BINS = 20_000, 60_000, 300_000, 16_384
-#: The same of what a server gives for one window.
+#: The same for a single window from a server.
 _ASKED, _ASKED_BINS = 30_000, 2_048
 #: Matches of a search that are listed.
 _MATCHES = 5_000
@@ -35,12 +35,12 @@ class Timeline:
     """A scene as a page shows it; names are redacted once."""
 
     def __init__(self, trace: StoredTrace, scene: Scene, text: _Text) -> None:
-        """Show `scene` of `trace`; `text` redacts."""
+        """Show `scene` of `trace`; `text` redacts strings."""
         self._scene, self._text = scene, cache(text)
         self._stacks = host_stacks.load(trace)
 
     def data(self, judged: tuple[int, int] | None) -> dict[str, Any]:
-        """The data that `timeline.js` draws: all of a short recording, else an overview and the judged window."""
+        """The data that `timeline.js` draws: a short recording completely, otherwise an overview and the judged window."""
         scene = self._scene
         bins = _BINS
         while bins > 64 and bins * max(len(scene.rows), 1) > _CELLS:
@@ -98,7 +98,7 @@ class Timeline:
         name, bin_name = np.zeros(len(slices), np.int64), np.zeros(bins.name.shape, np.int64)
         name[~of_stacks] = np.searchsorted(used, plain)
         name[of_stacks] = stacks.place(slices.name[of_stacks])
-        # 0 stands for nothing, also among stacks.
+        # 0 means none, also for stacks
         bin_name[~binned] = np.where(above >= 0, np.searchsorted(used, above) + 1, 0)
         bin_name[binned] = stacks.place(bins.name[binned])
         return {
@@ -116,7 +116,7 @@ class Timeline:
         }  # fmt: skip
 
     def marks(self, findings: Sequence[Finding]) -> list[dict[str, Any]]:
-        """The findings that are somewhere, with their number in reading order."""
+        """The findings with a time, with their number in reading order."""
         origin = self._scene.origin
         return [
             {"number": number, "begin": one.at[0] - origin, "end": one.at[1] - origin, "text": self._text(one.text),
@@ -130,7 +130,7 @@ class Timeline:
         return (begin, end) if end > begin else (self._scene.begin, self._scene.end)
 
     def _close(self, window: tuple[int, int]) -> tuple[int, int]:
-        """The start of a window, as far as its single slices fit into the page."""
+        """The start of a window, with as many single slices as fit into the page."""
         begin, end = window
         while end - begin > 1_000:
             where = (row.between(begin, end) for row in self._scene.rows)
@@ -153,11 +153,11 @@ def place(begin: int, end: int) -> str:
 
 
 class _Tree:
-    """The stacks that a part uses, with their callers, numbered from 1; 0 stands for none."""
+    """The stacks that a part uses, with their callers, numbered from 1; 0 means no stack."""
 
     def __init__(self, stacks: host_stacks.Stacks, used: Column) -> None:
         ids = np.unique(used[(used > 0) & (used < len(stacks.parent))])
-        while True:  # callers of what is used, until nothing is new
+        while True:  # add callers until there are no new ones
             more = np.union1d(ids, stacks.parent[ids])
             more = more[more > 0]
             if len(more) == len(ids):

@@ -1,4 +1,4 @@
-"""Answers about event traces as sections of a table and a picture each, for a terminal or for a page."""
+"""Answers about event traces as sections with a table and a picture each, for a terminal or for a page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVENTS_SHOWN = 200
 
 @dataclass(frozen=True)
 class Section:
-    """A part of an answer.
+    """One section of an answer.
 
     Attributes:
         title: of it; picture: an SVG, or empty.
@@ -111,7 +111,8 @@ def use(rows: Sequence[MemoryUse], top: int) -> Section:
         "kernel", "launch", "memory", "working set", "of a block", "loaded again", "overwritten", "silent", "falsely shared",
     )  # fmt: skip
     notes = (
-        "loaded again: by a thread that had the data; overwritten: before a load; silent: with the value that was there; "
+        "loaded again: by a thread that already had the data; overwritten: before any load; silent: with the value "
+        "already there; "
         f"falsely shared: lines of {LINE} bytes of which blocks write and access different bytes",
     )
     return Section("Use of memory", "", columns, shown, frozenset({0, 2}), more, "no accesses", notes)
@@ -173,7 +174,7 @@ def flows(found: Dataflow, top: int) -> list[Section]:
     shown, more = _top(listed, top)
     notes = [
         f"{short(kernel)}: {_bytes(count)} read that no recorded access had written; "
-        f"{_bytes(found.unread.get(kernel, 0))} of global memory written last and not read by it"
+        f"{_bytes(found.unread.get(kernel, 0))} of global memory that it wrote and never read back"
         for kernel, count in found.inputs.items()
     ]
     columns = ("read", "distinct", "pairs", "through", "written by", "read by")

@@ -96,7 +96,7 @@ def addresses(trace: EventTrace) -> tuple[str, str]:
 
 
 class _Places:
-    """The vertical axis: stretches of addresses that are used."""
+    """The vertical axis: address ranges that are used."""
 
     def __init__(self, events: Events) -> None:
         pages = [np.unique(batch.operand(0)[batch.accessing] // 64) for batch in events.batches()]
@@ -221,7 +221,7 @@ def flows(found: Dataflow) -> str:
 
 
 class _Column:
-    """The places of one side, one below the other, and how far each is used up."""
+    """The places of one side, stacked vertically, and how much of each is used up."""
 
     def __init__(self, shown: Sequence[Any], side: str, total: int, tall: float) -> None:
         self._names: dict[tuple[str, str], float] = {}
@@ -250,7 +250,7 @@ class _Column:
 
 
 def shares(rows: Sequence[ValuePatterns]) -> str:
-    """Of each instruction's values the zeros, the most common other value, and the rest."""
+    """For each instruction, the shares of zeros, of the most common other value, and of the rest."""
     shown = rows[:_MOST_BARS]
     if not shown:
         return ""

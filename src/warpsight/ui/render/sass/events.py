@@ -56,7 +56,7 @@ def waits(found: BlockWaits, top: int) -> str:
         shown = ", ".join(
             f"launch {launch} block {block} warp {warp}" for launch, block, warp in found.roots[:16]
         )
-        lines.append(f"waited for, and waiting for nothing themselves: {shown}")
+        lines.append(f"waited for, but not waiting themselves: {shown}")
     return "\n".join(lines) + "\n"
 
 

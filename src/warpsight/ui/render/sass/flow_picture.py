@@ -1,4 +1,4 @@
-"""The control-flow graph of a kernel as SVG: a box for each basic block, warmer the more samples it holds."""
+"""The control-flow graph of a kernel as SVG: a box per basic block, in warmer colors for more samples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def svg(listing: Listing) -> str:
 
 
 def _lines(rows: Sequence[ListingRow]) -> list[str]:
-    """The instructions of a block that its box shows: the sampled ones, and how it ends."""
+    """The instructions of a block shown in its box: the sampled ones, and the block's end."""
     if len(rows) <= _MOST_LINES:
         kept = list(rows)
     else:

@@ -84,7 +84,7 @@ def _spot(spot: Spot, level: str, kernel: SampledKernel, sources: tuple[str, ...
 def place_lines(
     place: CodePlace, level: str, kernel: str, number: str, figures: str, sources: tuple[str, ...] = ()
 ) -> list[str]:
-    """A place with its number in the margin, the figures of it and the calls around it."""
+    """A place with its number in the margin, its figures and the surrounding calls."""
     indent = " " * (len(number) + 4)
     first = where(place.frames[0], kernel) if place.frames else ""
     if level == "line":
@@ -103,7 +103,7 @@ def place_lines(
 
 
 def where(frame: Frame, kernel: str) -> str:
-    """`kernel.cu:24 in function`, without the function in the kernel itself; the function alone where the file is not known."""
+    """`kernel.cu:24 in function`, without the function inside the kernel itself; only the function if the file is unknown."""
     if not frame.file:
         return frame.function
     inside = f" in {frame.function}" if frame.function and frame.function != kernel else ""

@@ -145,7 +145,10 @@ class _Drawing:
     def _move(
         self, nodes: Sequence[int], x: dict[int, float], neighbours: Mapping[int, Sequence[int]]
     ) -> None:
-        """Each node to the middle of its neighbors, as far as those beside it leave room: mean of both pushing directions."""
+        """Move each node to the middle of its neighbors, as far as its siblings leave room.
+
+        The result is the mean of pushing from both sides.
+        """
         wanted = {}
         for node in nodes:
             near = [x[one] for one in neighbours.get(node, ())]
@@ -164,7 +167,7 @@ class _Drawing:
             x[node] = (right[node] + left[node]) / 2
 
     def place_y(self) -> tuple[dict[int, float], float]:
-        """Upper edges on y, and the whole height."""
+        """Upper edges on the y axis, and the total height."""
         y: dict[int, float] = {}
         at = 0.0
         for nodes in self.layers:

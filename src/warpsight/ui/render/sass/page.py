@@ -55,7 +55,7 @@ def _most(samples: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _files(listing: Listing) -> list[dict[str, Any]]:
-    """Files with their lines that have code, or are beside such a line, and the samples of each."""
+    """Files with the lines that have code and the lines around those, and the samples of each."""
     samples: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for row in listing.rows:
         for frame in dict.fromkeys(row.frames):
@@ -78,7 +78,7 @@ def _files(listing: Listing) -> list[dict[str, Any]]:
 
 
 def _ptx(listing: Listing) -> Sequence[dict[str, Any]]:
-    """The lines of PTX of this kernel: from the first to the last that instructions came from."""
+    """The PTX lines of this kernel: from the first to the last that produced instructions."""
     used = sorted({row.ptx for row in listing.rows if row.ptx})
     if not used:
         return []

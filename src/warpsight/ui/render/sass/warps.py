@@ -1,4 +1,4 @@
-"""The summary of warps as text: a row each for completed, running and missing warps, with as many ids as fit."""
+"""The summary of warps as text: one row each for completed, running and missing warps, with as many ids as fit."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def write(summary: Mapping[str, Any], stream: IO[str], everything: bool = False)
 
 
 def _wrapped(ranges: Sequence[Sequence[int]], width: int, most: int | None) -> Iterator[str]:
-    """Ranges in lines; where there are more than `most` lines, the last one says how many ranges are left out."""
+    """Ranges in lines; beyond `most` lines, the last one says how many ranges are left out."""
     line, lines = "", 0
     for place, (first, last) in enumerate(ranges):
         word = (str(first) if first == last else f"{first}-{last}") + ("," if place < len(ranges) - 1 else "")
         left = f"and {len(ranges) - place:,} more (--all)"
         if most is not None and lines == most - 1 and place < len(ranges) - 1:
-            # the last line keeps room for what is left out from here on
+            # reserve space in the last line for the number left out from here on
             if len(f"{line} {word} {left}") > width:
                 yield f"{'':{_INDENT}}{line} {left}".rstrip()
                 return

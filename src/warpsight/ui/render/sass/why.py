@@ -22,7 +22,7 @@ _WIDEST = 140
 
 
 def show(answer: Answer, stream: IO[str], everything: bool = False) -> None:
-    """Write the answer; `everything` without leaving anything out."""
+    """Print the answer; with `everything`, leave nothing out."""
     _Page(answer, stream, everything).write()
 
 
@@ -96,7 +96,7 @@ class _Page:
             self._kinds(parts)
 
     def _kinds(self, parts: list[Blame]) -> None:
-        """The instructions of a line by operation and what is waited for, with the one that counts most."""
+        """The instructions of a line by operation and stall reason, with the most sampled one of each."""
         kinds: dict[tuple[str, str], list[Blame]] = {}
         for part in parts:
             kinds.setdefault((self.answer.code.instructions[part.cause].operation, part.detail), []).append(

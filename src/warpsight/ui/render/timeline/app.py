@@ -39,15 +39,15 @@ _HELP = """\
 """
 #: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
-#: Lines of a lane at most, and of what is above and below the lanes.
+#: Maximum lines of a lane, and of the parts above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
 
 
 class _Lanes(Static):
-    """The picture; the application tells it what to show."""
+    """The picture; the application sets its content."""
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse is."""
+        """Move the cursor to the mouse position."""
         app: Any = self.app
         app.point(event.x, event.y)
 
@@ -98,7 +98,7 @@ class TimelineApp(TerminalApp):
     ]
 
     def __init__(self, trace: StoredTrace, picture: Picture) -> None:
-        """Show `picture`, whose rows are looked up in `trace`."""
+        """Show `picture`; its rows are looked up in `trace`."""
         super().__init__()
         self.trace, self.picture = trace, picture
         self.window = (picture.begin, picture.end)
@@ -123,7 +123,7 @@ class TimelineApp(TerminalApp):
         self.show()
 
     def show(self) -> None:
-        """Draw the window and describe what is under the cursor."""
+        """Draw the window and describe the item under the cursor."""
         width = max(self.size.width, 20)
         tall = self.tall
         drawn = frame(self.picture, *self.window, width, tall=tall)
@@ -131,9 +131,7 @@ class TimelineApp(TerminalApp):
         self.cursor = min(max(self.cursor, 0), drawn.columns - 1)
         text = Text(no_wrap=True)
         begin, end = (t - self.picture.origin for t in self.window)
-        digits = min(
-            max(10 - len(str((end - begin) // drawn.columns)), 1), 9
-        )  # as many as tell columns apart
+        digits = min(max(10 - len(str((end - begin) // drawn.columns)), 1), 9)  # enough to tell columns apart
         text.append(
             f"--from {moment(begin, digits)} --until {moment(end, digits)}  ({numbers.duration(end - begin)} shown)\n",
             "bold",
@@ -161,7 +159,7 @@ class TimelineApp(TerminalApp):
 
     @property
     def tall(self) -> int:
-        """Lines of a lane: several if all lanes fit above the details."""
+        """Lines per lane: several if all lanes fit above the details."""
         return max(1, min(_TALLEST, (self.size.height - _DETAILS) // max(len(self.picture.lanes), 1)))
 
     def column_window(self) -> tuple[int, int]:
@@ -171,7 +169,7 @@ class TimelineApp(TerminalApp):
         return first, max(begin + (self.cursor + 1) * (end - begin) // self.columns, first + 1)
 
     def event(self) -> tuple[int | None, int]:
-        """The last visited event if it is under the cursor, else the longest (a row number), and their count."""
+        """The last visited event if it is under the cursor, otherwise the longest one (a row number), and their count."""
         if not self.picture.lanes:
             return None, 0
         rows = self.picture.between(self.row, *self.column_window())
@@ -242,14 +240,14 @@ class TimelineApp(TerminalApp):
         return self._stacks.get(stack, ())
 
     def point(self, x: int, y: int) -> None:
-        """Put the cursor at a place of the picture, two lines below the top."""
+        """Move the cursor to a position in the picture, two lines below the top."""
         drawn_label = frame(self.picture, *self.window, max(self.size.width, 20)).label
         self.row = min(max(y - 2, 0) // self.tall, max(len(self.picture.lanes) - 1, 0))
         self.cursor = x - drawn_label - 1
         self.show()
 
     def go(self, begin: int, end: int) -> None:
-        """Show another window, kept inside the trace."""
+        """Show another window, clamped to the trace."""
         whole = self.picture.end - self.picture.begin
         width = max(min(end - begin, whole), min(_LEAST_WINDOW, whole))
         first = max(self.picture.begin, min(begin, self.picture.end - width))
@@ -296,7 +294,7 @@ class TimelineApp(TerminalApp):
             self.show()
 
     def action_event(self) -> None:
-        """Zoom to the event under the cursor, with as much around it."""
+        """Zoom to the event under the cursor, with equal space around it."""
         row, _ = self.event()
         if row is not None:
             self.visit(row, zoom=True)
@@ -318,7 +316,7 @@ class TimelineApp(TerminalApp):
             self.visit(int(lane.row[place]))
 
     def visit(self, row: int, *, zoom: bool = False) -> None:
-        """Put the cursor on an event; the window moves, and with `zoom` fits it."""
+        """Move the cursor to an event and scroll it into view; with `zoom`, fit the window to it."""
         start, end = int(self.picture.work.start[row]), int(self.picture.work.end[row])
         self.visited = row
         width = self.window[1] - self.window[0]

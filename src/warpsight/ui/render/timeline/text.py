@@ -22,7 +22,7 @@ _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 @dataclass(frozen=True)
 class _LaneCell:
-    """One character of a lane (as many as it is tall, from the top) and the kind of work it stands for, "" for none."""
+    """One character of a lane (as many as it is tall, from the top) and the kind of work it represents, "" for none."""
 
     text: str
     kind: str
@@ -81,7 +81,7 @@ def frame(
 
 
 def _stacked(glyphs: str, level: int, tall: int) -> str:
-    """A bar of some eighths of a line, in as many lines as it is tall, from the top."""
+    """A bar of some eighths of a line, spread over as many lines as it is tall, from the top."""
     return "".join(glyphs[min(max(level - 8 * line, 0), 8)] for line in reversed(range(tall)))
 
 
@@ -135,7 +135,7 @@ def _ticks(begin: int, end: int, columns: int, step: int) -> str:
 
 
 def _round_step(least: float) -> int:
-    """The smallest of 1, 2, 5 times a power of ten that is no less."""
+    """The smallest of 1, 2, 5 times a power of ten that is at least this large."""
     power = 1
     while True:
         for factor in (1, 2, 5):
