@@ -25,7 +25,7 @@ from warpsight.analysis.account.classes import (
     UNKNOWN,
 )
 from warpsight.analysis.account.copies import copy_names
-from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
+from warpsight.analysis.account.pieces import MIGRATION, NO_CALL, SEEN_WAIT
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies
 from warpsight.analysis.retime import without
@@ -55,6 +55,8 @@ _LITTLE = "By itself this would gain next to nothing: {what} takes as long. Look
 _AS_LONG = "the host, or work beside it,"
 _AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
+#: Causes of idle time before work that would begin nobody knows when without them.
+_NOBODY_KNOWS = (MIGRATION, NO_CALL, SEEN_WAIT)
 #: A program that launches bind gets so much shorter without them.
 _BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
@@ -194,8 +196,8 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)
-    if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in (MIGRATION, NO_CALL):
-        return None  # when work that no call launched would begin without it nobody knows
+    if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in _NOBODY_KNOWS:
+        return None  # when such work would begin without it nobody knows
     return _CAUSES.get(finding.kind or "")
 
 
