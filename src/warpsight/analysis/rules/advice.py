@@ -57,6 +57,10 @@ PAGED = (
     "Pages of managed memory move while it runs, and it waits for those that it touches: prefetch them "
     "(cudaMemPrefetchAsync), or copy them to memory of the device, before it starts."
 )
+#: Advice for calls that copy in a recording without copies.
+UNSEEN_COPIES = (
+    "Record copies too: how long the copies of these calls took, and in which direction, is not in the trace."
+)
 _BLOCKING_COPY = "Copy asynchronously, with pinned memory, and wait only where the data is used."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 

@@ -195,6 +195,8 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
         )
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
+        if facts.copies_unseen(name):
+            return None  # the copies take time of their own
         return lambda program: without.calls(program, name)
     if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in _NOBODY_KNOWS:
         return None  # when such work would begin without it nobody knows
