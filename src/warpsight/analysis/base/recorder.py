@@ -14,7 +14,8 @@ Column = npt.NDArray[Any]
 #: The thread of rows that have none.
 NO_THREAD = np.iinfo(np.int32).min
 #: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
-#: queue, which CUPTI reports there too.
+#: queue, which CUPTI reports there too. Kinds that are newer than torch.profiler are "Unrecognized" in its files: most of them
+#: are such, while it knows all that are CUPTI's own.
 _NOT_THE_RECORDERS = (
     "command buffer full",
     "driver compiler",
@@ -23,6 +24,7 @@ _NOT_THE_RECORDERS = (
     "module load",
     "runtime triggered",
     "unknown",
+    "unrecognized",
 )
 
 

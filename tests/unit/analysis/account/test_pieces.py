@@ -342,7 +342,7 @@ def test_the_recorder_holds_the_thread_it_says(gap, row, counts):
 
 @pytest.mark.parametrize(
     "kind",
-    ["command buffer full", "Command Buffer Full", "driver compiler", "lazy function loading", "module load",
+    ["command buffer full", "Command Buffer Full", "Unrecognized", "driver compiler", "lazy function loading", "module load",
      "runtime triggered module loading", "unknown", "Compiler"],
 )  # fmt: skip
 def test_what_the_program_would_have_had_without_a_recorder_is_not_the_recorders(gap, kind):
