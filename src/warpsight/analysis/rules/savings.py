@@ -119,7 +119,16 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
         return recorded
     if saved < _LITTLE_OF * share and facts.account.time(UNKNOWN) >= share:
         return "the device waits at least as long for what is not in the trace"
+    if saved < _LITTLE_OF * share and sum(map(_waits_unseen, windows)) >= share:
+        return "work beside it waits as long for what is not in the trace, and that may be this"
     return None
+
+
+def _waits_unseen(window: _Window) -> float:
+    """For how long device work begins later than all that is known to keep it, in the time that a window stands for, ns."""
+    graph = window.program.graph
+    delayed = int(window.program.delay[: len(graph.work)].sum())
+    return delayed * window.stands_for / max(_length(graph.start, graph.end), 1)
 
 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
