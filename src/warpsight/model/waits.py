@@ -204,7 +204,8 @@ def held_copies(trace: StoredTrace, work: Work) -> Column:
     Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
     the call of a copy to the device may return when the data is staged. And those of functions that hold their caller by
     what they are (hipMemcpyWithStream), whatever the file says of the copy: as the clocks of host and device agree to some
-    microseconds only, such a call that returned past the middle of its copy returned after it.
+    microseconds only, such a call that returned past the middle of its copy returned after it. One that copies to the host
+    returns with the data, so it is enough that it returned after its copy had begun.
     """
     calls, call = host_calls.of_work(trace, work, api=True)
     rows = np.flatnonzero((work.kind >= device_work.COPY) & (call >= 0))
@@ -214,8 +215,22 @@ def held_copies(trace: StoredTrace, work: Work) -> Column:
     holds = np.array([api_names.blocks(name) for name in calls.functions], bool)[calls.function[called]]
     ended, start, end = calls.end[called], work.start[rows], work.end[rows]
     held = _synchronous(trace, work, rows) & (ended >= end)
-    held |= holds & (ended >= start + (end - start) // 2)
+    held |= holds & (ended >= start + np.where(_to_host(trace, work, rows), 0, (end - start) // 2))
     return rows[held]
+
+
+def _to_host(trace: StoredTrace, work: Work, rows: Column) -> Column:
+    """Which of these copies and fills bring data of a device to the host."""
+    out = np.zeros(len(rows), bool)
+    mine = np.flatnonzero(work.kind[rows] == device_work.COPY)
+    if not len(mine):
+        return out
+    among, source = device_work.everything(trace).copies
+    place = rows[mine] if work.source is None else work.source[rows[mine]]
+    columns, coded = trace.columns("memcpy", {}, ["kind"])
+    kind = columns["kind"][source[np.searchsorted(among, place)]]
+    out[mine] = kind == coded["kind"].index("DtoH") if "DtoH" in coded["kind"] else False
+    return out
 
 
 def _synchronous(trace: StoredTrace, work: Work, rows: Column) -> Column:

@@ -1,7 +1,7 @@
 """Ascend's msprof and torch_npu: timelines, summaries and databases.
 
-`trace_view.json` and `msprof_*.json`; `op_summary`, `kernel_details` and `task_time` CSV; `msprof_*.db` and
-`ascend_pytorch_profiler_*.db`. Columns and fields after Huawei's CANN documents ("Profile Data File References").
+`trace_view.json`, `msprof_*.json` and CANN 6's `task_time_*.json`; `op_summary`, `kernel_details` and `task_time` CSV;
+`msprof_*.db` and `ascend_pytorch_profiler_*.db`. Columns and fields after Huawei's CANN documents.
 """
 
 from __future__ import annotations
@@ -36,13 +36,18 @@ def sniff(source: Source) -> bool:
     if head.startswith(_SQLITE):
         return sum(name in head for name in _TABLES) >= 2
     if head.lstrip()[:1] in (b"[", b"{"):
-        return any(
-            mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id", b'"notify_id"')
-        ) or (
-            # torch_npu lists operators first and names itself after them; no other tool writes those times as strings.
-            head.lstrip()[:1] == b"["
-            and _TEXT_TIME.search(head) is not None
-            and _TORCH.search(head) is not None
+        return (
+            any(mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id", b'"notify_id"'))
+            or (
+                # CANN 6 writes the tasks of the scheduler alone (task_time_*.json).
+                b'"Task Scheduler"' in head and b'"Task Type"' in head
+            )
+            or (
+                # torch_npu lists operators first and names itself after them; no other tool writes those times as strings.
+                head.lstrip()[:1] == b"["
+                and _TEXT_TIME.search(head) is not None
+                and _TORCH.search(head) is not None
+            )
         )
     from warpsight_plugins.msprof.csv_form import is_trace
 

@@ -57,3 +57,33 @@ def test_of_library_frames_those_with_a_file_say_more():
     )
     assert user_frames(stack, 2) == "replay (torch/cuda/graphs.py:139)"
     assert user_frames(stack[1:], 2) == stack[1]
+
+
+_VECTORS = "std::vector<int, std::allocator<int> >*"
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        ("forward (model.py:36)", "forward (model.py:36)"),
+        ("<cell line: 0> (/tmp/ipykernel_1/2.py:18)", "<cell line: 0> (/tmp/ipykernel_1/2.py:18)"),
+        ("main", "main"),
+        ("int run(std::vector<int> const&, bool) (/home/me/solver)", "run (/home/me/solver)"),
+        ("void Solver<double>::run<3>(int) const (/bin/s)", "Solver<double>::run<3> (/bin/s)"),
+        (
+            f"void std::_Destroy_aux<false>::__destroy<{_VECTORS}>({_VECTORS}, {_VECTORS}) (/bin/clue)",
+            "std::_Destroy_aux::__destroy (/bin/clue)",
+        ),
+        (
+            f"std::map<std::string, {_VECTORS}>::insert<{_VECTORS}>({_VECTORS}) (/bin/clue)",
+            "std::map::insert (/bin/clue)",
+        ),
+        ("(anonymous namespace)::work(int) (/bin/a)", "(anonymous namespace)::work (/bin/a)"),
+        (
+            "std::ostream& std::operator<< <char>(std::ostream&, char) (/bin/a)",
+            "std::operator<< <char> (/bin/a)",
+        ),
+    ],
+)
+def test_a_sentence_has_a_function_without_its_signature(frame: str, text: str) -> None:
+    assert user_frames((frame,), 1) == text

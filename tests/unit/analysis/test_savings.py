@@ -77,6 +77,29 @@ def test_a_synchronous_copy_ends_when_its_device_does_whatever_the_file_says_of_
     assert kernel.saves_ns == kernel.share_ns == 5 * 900 * US
 
 
+@pytest.mark.parametrize("early", [-8, 3, 24], ids=lambda us: f"{us} us before the copy has ended")
+def test_a_copy_to_the_host_that_waits_in_a_stream_of_its_own_does_not_make_the_kernel_worthless(
+    tmp_path, early
+):
+    """rocprof gives copies a stream of their own, and clocks may disagree: nothing says what these copies wait for."""
+
+    def build(recorder, writer):
+        name = writer.name("solve")
+        copies = recorder.rows["memcpy"] = []
+        for _ in range(5):
+            recorder.kernel(name, 9_000 * US)
+            begin, start = recorder.clock, recorder.free + 5 * US
+            recorder.call("api", "hipMemcpy", start + (25 - early) * US - begin)
+            copies.append({"start": start, "duration": 25 * US, "kind": "DtoH", "source_kind": "device", "bytes": 8,
+                           "destination_kind": "host", "asynchronous": True, "device": 0, "context": 1, "stream": 0,
+                           "process": 0, "correlation": recorder.correlation})  # fmt: skip
+            recorder.clock += 50 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "solve"]
+    assert kernel.saves_ns is None
+    assert "what it would save is not known" in kernel.evidence[-1]
+
+
 def test_how_a_wait_polls_takes_as_long_as_it_waits(tmp_path):
     """A driver that asks once per millisecond, inside of cudaStreamSynchronize, whether the kernel is done."""
 

@@ -10,7 +10,9 @@ import pytest
 
 from tests.unit.formats import msprof_database
 from tests.unit.formats.stored import stored
-from warpsight.formats.importing import import_files
+from warpsight.analysis.account import account
+from warpsight.analysis.account.classes import COMPUTE, COPY, OTHER_STREAM
+from warpsight.formats.importing import import_files, open_any
 
 GOLDEN = Path(__file__).parents[2] / "golden/formats/msprof"
 START = 1_729_733_883_833_924_932
@@ -194,6 +196,30 @@ def test_tasks_of_no_type_are_what_their_names_say(kind: str, tmp_path: Path) ->
         1,
     ]
     assert (f"tasks that do no work were not imported: {kind} (1)",) in stored(out, "select cause from loss")
+
+
+def test_tasks_alone_say_where_streams_waited_for_other_streams_and_devices(tmp_path: Path) -> None:
+    """CANN 6's task_time_*.json: no calls and no collectives, but the waits of streams as they happened."""
+    rows: list[dict[str, object]] = [
+        {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "Task Scheduler"}}
+    ]
+
+    def task(name: str, kind: str, stream: int, start: float, duration: float) -> None:
+        args = {"Task Type": kind, "Stream Id": stream, "Task Id": len(rows)}
+        rows.append({"ph": "X", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration, "args": args})  # fmt: skip
+
+    for turn in range(10):
+        start = 1_000_000.0 + 1000 * turn
+        task("MatMul", "AI_CORE", 2, start, 300)
+        task("EVENT_WAIT", "EVENT_WAIT", 5, start - 40, 341)
+        task("NOTIFY_WAIT", "NOTIFY_WAIT", 5, start + 301, 598)
+        task("MemcopyAsync", "SDMA", 5, start + 900, 50)
+        task("EVENT_WAIT", "EVENT_WAIT", 2, start + 301, 650)
+    (tmp_path / "task_time_0.json").write_text(json.dumps(rows))
+    with open_any(read(tmp_path / "task_time_0.json", tmp_path)) as trace:
+        found = account(trace)
+        assert found.share(COMPUTE) + found.share(COPY) + found.share(OTHER_STREAM) > 0.95
+        assert found.share(OTHER_STREAM) == pytest.approx(10 * 599 / 9951, abs=0.01)
 
 
 def test_a_collective_is_one_piece_of_communication_not_its_tasks(tmp_path: Path) -> None:

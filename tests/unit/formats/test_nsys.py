@@ -504,3 +504,12 @@ def test_memory_that_was_allocated_before_there_was_a_context(tmp_path: Path) ->
             "SELECT time, device, context, stream, bytes FROM memory WHERE bytes > 0 ORDER BY time"
         )
         assert rows.fetchall() == [(20, None, None, None, 1024), (30, 0, 1, None, 1024)]
+
+
+@pytest.mark.parametrize("table", ["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"])
+def test_a_profile_of_nvprof_is_named_as_such(table: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "timeline.nvvp") as file:
+        file.execute("CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)")
+        file.execute(f"CREATE TABLE {table} (_id_ INTEGER, start INTEGER, end INTEGER)")
+    with pytest.raises(FormatError, match="is a profile of nvprof or the Visual Profiler"):
+        import_files([tmp_path / "timeline.nvvp"], tmp_path / "out.warp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warpsight.model.naming.api_names import blocks, is_gpu_api, makes_stream_wait, waits
+from warpsight.model.naming.api_names import copies as does_copy
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,14 @@ def test_functions_that_make_a_stream_wait(function):
 @pytest.mark.parametrize("function", [*WAITS, "cudaEventRecord", "cudaLaunchKernel", "pthread_cond_wait"])
 def test_functions_that_make_no_stream_wait(function):
     assert not makes_stream_wait(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [
+        ("cudaMemcpy", True), ("cuMemcpyDtoHAsync_v2", True), ("hipMemcpyWithStream", True), ("clEnqueueReadBuffer", True),
+        ("cudaMemset", False), ("clEnqueueFillBuffer", False), ("cudaMalloc", False), ("memcpy", False),
+    ],
+)  # fmt: skip
+def test_functions_that_copy(function, copies):
+    assert does_copy(function) == copies

@@ -20,7 +20,7 @@ from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, CutRanges
-from warpsight.analysis.base.frames import is_library
+from warpsight.analysis.base.frames import is_library, shown
 from warpsight.analysis.steps import loops
 from warpsight.model.calls import Calls
 from warpsight.model.naming.api_names import is_gpu_api
@@ -73,9 +73,10 @@ class HostTime:
     @property
     def place(self) -> str:
         """The name with its location in the program, if known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
-        if self.function.split(" (")[0] == self.name or self.function == _frame(self.name):
-            return self.function
-        return f"{self.name}, at {self.function}" if self.function else self.name
+        function = shown(self.function)
+        if self.function.rpartition(" (")[0] == self.name or self.function == _frame(self.name):
+            return function
+        return f"{self.name}, at {function}" if self.function else self.name
 
 
 def host_time(

@@ -20,6 +20,7 @@ from warpsight.analysis.account.classes import (
 )
 from warpsight.analysis.account.copies import migrations
 from warpsight.analysis.account.gaps import Gaps
+from warpsight.model import intervals
 from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
 from warpsight.model.naming import api_names
@@ -35,6 +36,8 @@ NO_CALL = "work whose launch is not in the trace"
 #: Prefix of the names of idle time after a returned launch; the launching function follows.
 AFTER = "after "
 MIGRATION = "migrations of managed memory, which no call launches"
+#: Name of idle time in which the stream of the next work is recorded as waiting, by a profiler that times waits on the device.
+SEEN_WAIT = "waits of streams"
 #: Name of the time taken by the recorder's callbacks, sampled in the recording, including CUPTI's part.
 CALLBACKS = "the recorder's work in GPU calls and ranges"
 
@@ -101,6 +104,7 @@ def cut(trace: StoredTrace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
         migrations(trace, work, gaps.row[lost]), names.index(MIGRATION), names.index(NO_CALL)
     )
     parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8), unlaunched))
+    parts[1:] = _seen_waits(trace, work, calls, gaps, parts[1:], names)
     for place, part in enumerate(parts):
         real = np.flatnonzero(part[2] > part[1])
         if len(real) < len(part[2]):
@@ -260,6 +264,59 @@ def _afterwards(
     recorder = np.full(len(rows), RECORDER, np.int8)
     columns = (rows, rows), (begin, stamped), (stamped, end), (recorder, kind), (own, name)
     return tuple(np.concatenate(pair) for pair in columns)
+
+
+def _seen_waits(
+    trace: StoredTrace,
+    work: Work,
+    calls: Calls,
+    gaps: Gaps,
+    parts: list[tuple[Column, ...]],
+    names: list[str],
+) -> list[tuple[Column, ...]]:
+    """Pieces without a cause, cut by the waits that the stream of the next work was seen in.
+
+        stream 3  ████|        |-- waits for stream 7 --|  |████
+                  unknown      other_stream             unknown
+
+    Such a wait has the device's times. Of others the trace has the time that their calls took, which says nothing about these.
+    """
+    waits = model_waits.load(trace)
+    mine = waits.of_streams
+    mine = mine[(waits.queue[mine] >= 0) & (waits.end[mine] > waits.start[mine])]
+    issued = waits.call[mine]
+    if (issued >= 0).any():
+        mine = mine[(issued < 0) | (waits.start[mine] >= calls.end[issued])]
+    place = {queue: number for number, queue in enumerate(work.queues)}
+    queue = np.array([*(place.get(one, -1) for one in waits.queues), -1], np.int64)[waits.queue[mine]]
+    mine, queue = mine[queue >= 0], queue[queue >= 0]
+    if not len(mine) or not len(gaps):
+        return parts
+    on = calls_held.axis(np.zeros_like(queue), queue, int(gaps.begin.min()), int(gaps.end.max()))
+    number = on.number(np.zeros_like(queue), queue)
+    covered = intervals.union(on.at(number, waits.start[mine]), on.at(number, waits.end[mine]))
+    seen = HeldTime(
+        covered.start, covered.end, np.full(len(covered.start), _numbered(names, SEEN_WAIT)), names
+    )
+    out = []
+    for gap, begin, end, kind, name in parts:
+        waiting = work.queue[gaps.row[gap]]
+        number = on.number(np.zeros_like(waiting), waiting)
+        open_ = (kind == UNKNOWN) & (number >= 0) & (end > begin)
+        place_of = np.flatnonzero(open_)
+        shift = on.at(number[open_], begin[open_]) - begin[open_]
+        found, left = _split((place_of, begin[open_] + shift, end[open_] + shift), seen)
+        back = np.zeros(len(gap), np.int64)
+        back[place_of] = shift
+        closed = np.flatnonzero(~open_)
+        out.append(tuple(np.concatenate(columns) for columns in zip(
+            (gap[closed], begin[closed], end[closed], kind[closed], name[closed]),
+            (gap[found[0]], found[1] - back[found[0]], found[2] - back[found[0]],
+             np.full(len(found[0]), OTHER_STREAM, np.int8), found[3]),
+            (gap[left[0]], left[1] - back[left[0]], left[2] - back[left[0]], kind[left[0]], name[left[0]]),
+            strict=True,
+        )))  # fmt: skip
+    return out
 
 
 def _stream_wait(trace: StoredTrace, work: Work, calls: Calls, row: Column, call: Column) -> Column:

@@ -14,7 +14,8 @@ Column = npt.NDArray[Any]
 #: The thread number of rows without a thread.
 NO_THREAD = np.iinfo(np.int32).min
 #: Kinds of table overhead that the program would have without a recorder: compiling and loading code, and a full launch queue,
-#: which CUPTI also reports there.
+#: which CUPTI also reports there. torch.profiler writes "Unrecognized" for kinds that it does not know; it knows CUPTI's own, and
+#: most of the others are of this sort.
 _NOT_THE_RECORDERS = (
     "command buffer full",
     "driver compiler",
@@ -23,6 +24,7 @@ _NOT_THE_RECORDERS = (
     "module load",
     "runtime triggered",
     "unknown",
+    "unrecognized",
 )
 
 

@@ -57,6 +57,10 @@ PAGED = (
     "Pages of managed memory migrate while it runs, and it waits for those that it touches: prefetch them "
     "(cudaMemPrefetchAsync), or copy them to device memory, before it starts."
 )
+#: Advice for calls that copy in a recording without copies.
+UNSEEN_COPIES = (
+    "Record copies too: how long the copies of these calls took, and in which direction, is not in the trace."
+)
 _BLOCKING_COPY = "Copy asynchronously, with pinned memory, and wait only where the data is used."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
@@ -95,7 +99,8 @@ def _of_copies(name: str, found: Transfers) -> str:
         todo.insert(0, f"copy{pinned}")
     if found.small:
         todo.append("collect small copies into large ones")
-    text = f"{', '.join(todo[:-1])}, and {todo[-1]}." if len(todo) > 2 else f"{' and '.join(todo)}."
+    several = len(todo) > 2 or (len(todo) > 1 and "," in todo[0])
+    text = f"{', '.join(todo[:-1])}, and {todo[-1]}." if several else f"{' and '.join(todo)}."
     if found.own_stream and "begin" in text:
         return f"The copies have a stream of their own, but no kernel runs beside them: {text}"
     return text[0].upper() + text[1:]

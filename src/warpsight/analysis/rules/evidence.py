@@ -22,6 +22,7 @@ from warpsight.analysis.account.classes import (
 from warpsight.analysis.account.naming import UNNAMED, HostTime
 from warpsight.analysis.account.questions import pieces_of
 from warpsight.analysis.base import words
+from warpsight.analysis.base.frames import shown
 from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.advice import Transfers
 from warpsight.analysis.rules.copies import SMALL
@@ -62,9 +63,10 @@ def _host_place(one: HostTime) -> tuple[float, str]:
 
     And the part of the time that it is true of: less than all where the name is that of the function that holds most.
     """
-    if one.most.split(" (")[0] == one.name and not one.function:
-        return one.most_share, one.most
-    return 1.0, one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+    most = shown(one.most)
+    if one.most.rpartition(" (")[0] == one.name and not one.function:
+        return one.most_share, most
+    return 1.0, one.place + (f", {one.most_share:.0%} of that in {most}" if most else "")
 
 
 def one_stretch(facts: Facts, kind: int) -> str:

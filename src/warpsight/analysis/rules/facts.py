@@ -18,6 +18,7 @@ from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import Intervals
+from warpsight.model.naming import api_names
 from warpsight.model.selection import Rows, begin_of
 from warpsight.model.work import COPY, KERNEL, Work
 
@@ -182,6 +183,10 @@ class Facts:
         if not busy or end <= begin:
             return 0.0
         return sum(intervals.clipped(one, begin, end).total for one in busy) / ((end - begin) * len(busy))
+
+    def copies_unseen(self, function: str) -> bool:
+        """Whether a call of this function copied and the trace has no copies at all, so that the device may have copied in it."""
+        return not self.trace.count("memcpy") and api_names.copies(function)
 
     def stack_text(self, stack: int) -> str:
         """The two innermost user frames of a stack, innermost first, or ""."""

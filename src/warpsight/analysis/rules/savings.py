@@ -25,7 +25,7 @@ from warpsight.analysis.account.classes import (
     UNKNOWN,
 )
 from warpsight.analysis.account.copies import copy_names
-from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
+from warpsight.analysis.account.pieces import MIGRATION, NO_CALL, SEEN_WAIT
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies
 from warpsight.analysis.retime import without
@@ -55,6 +55,8 @@ _LITTLE = "By itself this would gain almost nothing: {what} takes as long. Look 
 _AS_LONG = "the host, or work beside it,"
 _AS_LONG_IN_RANKS = "the host, work beside it, or a slow rank that the others wait for"
 _WAITS = (dependencies.SYNC, dependencies.BLOCKING, POLL)
+#: Causes of idle time before work whose start without them cannot be predicted.
+_UNPREDICTABLE = (MIGRATION, NO_CALL, SEEN_WAIT)
 #: A launch-bound program becomes shorter by this share without its launches.
 _BOUND = 0.05
 _CAUSES: dict[str, Callable[[Program], Program]] = {
@@ -117,7 +119,16 @@ def _not_known(facts: Facts, windows: list[_Window], share: int, saved: int) -> 
         return recorded
     if saved < _LITTLE_OF * share and facts.account.time(UNKNOWN) >= share:
         return "the device waits at least as long for something that is not in the trace"
+    if saved < _LITTLE_OF * share and sum(map(_waits_unseen, windows)) >= share:
+        return "work beside it waits as long for something that is not in the trace, which may be this"
     return None
+
+
+def _waits_unseen(window: _Window) -> float:
+    """For how long device work begins later than all that is known to keep it, in the time that a window stands for, ns."""
+    graph = window.program.graph
+    delayed = int(window.program.delay[: len(graph.work)].sum())
+    return delayed * window.stands_for / max(_length(graph.start, graph.end), 1)
 
 
 def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
@@ -193,8 +204,10 @@ def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | Non
         )
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
+        if facts.copies_unseen(name):
+            return None  # the copies take time of their own
         return lambda program: without.calls(program, name)
-    if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in (MIGRATION, NO_CALL):
+    if (finding.kind == CLASSES[COPY] and name.endswith(", managed")) or name in _UNPREDICTABLE:
         return None  # the start of work without a launch call cannot be predicted
     return _CAUSES.get(finding.kind or "")
 

@@ -20,7 +20,7 @@ from warpsight.analysis.account.classes import (
     RECORDER,
     UNKNOWN,
 )
-from warpsight.analysis.account.pieces import AFTER, MIGRATION
+from warpsight.analysis.account.pieces import AFTER, MIGRATION, SEEN_WAIT
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice, evidence
@@ -82,6 +82,8 @@ def _finding(facts: Facts, kind: int, time: int, entries: tuple[Entry, ...], tex
     usual = evidence.usual_piece(facts, kind)
     if kind == COMPUTE and evidence.paged(facts, rows):
         todo = advice.PAGED
+    elif kind == BLOCKED_CALL and facts.copies_unseen(top.name):
+        todo = advice.UNSEEN_COPIES
     else:
         transfers = evidence.transfers(facts, kind, rows)
         todo = advice.of(kind, top.name, usual, top.kernels if kind == COMPUTE else top.count, transfers)
@@ -114,6 +116,11 @@ def _text(facts: Facts, kind: int, shown: dict[str, str], time: int, top: Entry,
     if kind == UNKNOWN:
         after = f": most of it {name} had returned" if name.startswith(AFTER) else f": before {name}"
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
+    if kind == OTHER_STREAM and name == SEEN_WAIT:
+        return f"{idle} while the streams of the next work wait for other streams or devices"
+    if kind == BLOCKED_CALL and facts.copies_unseen(name):
+        nothing = f"no kernel runs for {share} of the time while the host is held in {name} ({times})"
+        return f"{nothing}, whose copies were not recorded"
     stretch = evidence.one_stretch(facts, kind) if kind in (HOST, LAUNCH) else ""
     texts = {
         COMMUNICATION: f"exposed communication: {share} of the time is in collectives that no kernel hides ({part}{name})",

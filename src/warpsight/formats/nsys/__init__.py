@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warpsight.formats.reading import content
 from warpsight.formats.reading.databases import SQLITE_MAGIC, Folder, Sqlite
 from warpsight.formats.registry import Coverage
 
@@ -28,9 +29,13 @@ def sniff(source: Source) -> bool:
     if source.path.suffix in (".nsys-rep", ".qdrep"):
         return True
     # The first pages contain table names in the text of their CREATE statements.
-    return source.head.startswith(SQLITE_MAGIC) and (
-        any(name.encode() in source.head for name in (*_TYPICAL[:-1], "TARGET_INFO_SYSTEM_ENV"))
-        or _has_tables(source)
+    return (
+        source.head.startswith(SQLITE_MAGIC)
+        and not content.of_nvprof(source.head)
+        and (
+            any(name.encode() in source.head for name in (*_TYPICAL[:-1], "TARGET_INFO_SYSTEM_ENV"))
+            or _has_tables(source)
+        )
     )
 
 

@@ -98,6 +98,8 @@ def _database(source: Source) -> str:
         return (
             "is the database that rocprof 1 works with: name the .json or .csv file that it wrote beside it"
         )
+    if of_nvprof(head):
+        return "is a profile of nvprof or the Visual Profiler, which warpsight cannot read: record again, with warpsight or nsys"
     return "is a damaged SQLite database, or not one that a known profiler writes"
 
 
@@ -110,3 +112,8 @@ def _json(head: bytes) -> str:
         keys = ", ".join(f"{key[:40]!r}" for key in list(found)[:_MOST_KEYS]) or "none"
         return f"is JSON (its keys: {keys}) {_UNKNOWN}"
     return f"is JSON {_UNKNOWN}"
+
+
+def of_nvprof(head: bytes) -> bool:
+    """Whether a SQLite database has the tables of nvprof, which shares some with Nsight Systems."""
+    return b"CUPTI_ACTIVITY_KIND_" in head and re.search(rb'CREATE TABLE "?StringTable\b', head) is not None

@@ -24,6 +24,7 @@ _BLOCKING = re.compile(
 )
 _ASYNCHRONOUS = re.compile(r"Async|Enqueue")
 _COPY = re.compile(r"Mem(cpy|set)|clEnqueue(Read|Write|Copy|Fill|Map)|MemPrefetch", re.IGNORECASE)
+_FILL = re.compile(r"Memset|Fill", re.IGNORECASE)
 _WAIT = re.compile(r"Synchronize|clFinish|clWaitForEvents|hsa_signal_wait")
 _STREAM_WAIT = re.compile(
     r"StreamWait(Event|Value)|EnqueueBarrier|EnqueueMarker|StreamWaitNotify|ExternalSemaphores"
@@ -45,6 +46,13 @@ def blocks(function: str) -> bool:
     if _COPY.search(function):
         return not asynchronous
     return _BLOCKING.search(function) is not None and not (asynchronous and "Free" in function)
+
+
+@lru_cache(maxsize=4096)
+def copies(function: str) -> bool:
+    """Whether it copies from, to or between memories of devices."""
+    fills = _FILL.search(function) is not None
+    return not fills and _COPY.search(function) is not None and is_gpu_api(function)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.analysis.account.rows import THREAD, US, call, overhead, pieces, sync
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from warpsight.analysis.account import account
-from warpsight.analysis.account.pieces import MIGRATION, NO_CALL
+from warpsight.analysis.account.pieces import MIGRATION, NO_CALL, SEEN_WAIT
 from warpsight.model import waits
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -53,6 +53,45 @@ def test_after_the_call_what_is_longer_than_latency_is_a_wait_for_something(gap,
 def test_work_without_a_call_waited_for_nobody_knows_what(build):
     found = pieces(build(kernel=[kernel(0, 10, correlation=1), kernel(100, 5)], launch=[launch(-9, 3, 1)]))
     assert found == [("unknown", NO_CALL, 10, 100)]
+
+
+def wait_of_a_stream(start, duration, **more):
+    """A stream's wait for an event as device-side profilers write it: no call of the host, times of the device."""
+    return sync(start, duration, "stream wait event", device=0, correlation=None) | more
+
+
+def test_a_wait_that_is_seen_in_the_stream_of_the_next_work_is_the_cause(build):
+    rows = [kernel(0, 10), kernel(100, 5)]
+    waits = [wait_of_a_stream(20, 50), wait_of_a_stream(80, 10), wait_of_a_stream(0, 100, stream=9)]
+    assert pieces(build(kernel=rows, sync=waits)) == [
+        ("unknown", NO_CALL, 10, 20), ("other_stream", SEEN_WAIT, 20, 70), ("unknown", NO_CALL, 70, 80),
+        ("other_stream", SEEN_WAIT, 80, 90), ("unknown", NO_CALL, 90, 100),
+    ]  # fmt: skip
+
+
+def test_a_wait_of_another_stream_does_not_explain_a_pause(build):
+    found = pieces(build(kernel=[kernel(0, 10), kernel(100, 5)], sync=[wait_of_a_stream(20, 70, stream=9)]))
+    assert found == [("unknown", NO_CALL, 10, 100)]
+
+
+def test_a_wait_seen_in_a_stream_explains_what_is_later_than_latency(gap):
+    found = gap(at=90 * US, length=20 * US, sync=[wait_of_a_stream(105 * US, 80 * US)])
+    assert found == [
+        ("launch", LAUNCH, 100, 110), ("other_stream", SEEN_WAIT, 110, 185), ("unknown", f"after {LAUNCH}", 185, 200),
+    ]  # fmt: skip
+
+
+def test_what_the_host_does_before_the_launch_comes_before_a_wait_seen_in_the_stream(gap):
+    found = gap(sync=[wait_of_a_stream(105 * US, 80 * US)])
+    assert [one[0] for one in found] == ["host", "launch", "launch"]
+
+
+@pytest.mark.parametrize(("begins", "expected"), [(20, "unknown"), (24, "unknown"), (25, "other_stream")])
+def test_a_stream_wait_within_its_call_is_the_call_and_one_after_it_the_wait(build, begins, expected):
+    rows = [kernel(0, 10, correlation=1), kernel(100, 5, correlation=2)]
+    calls = [call(20, 5, "aclrtStreamWaitEvent", correlation=7)]
+    waits = [wait_of_a_stream(begins, 100 - begins, correlation=7)]
+    assert pieces(build(kernel=rows, api=calls, sync=waits))[-1][0] == expected
 
 
 def test_migrations_of_managed_memory_have_no_call_to_look_for(build):
@@ -303,7 +342,7 @@ def test_the_recorder_holds_the_thread_it_says(gap, row, counts):
 
 @pytest.mark.parametrize(
     "kind",
-    ["command buffer full", "Command Buffer Full", "driver compiler", "lazy function loading", "module load",
+    ["command buffer full", "Command Buffer Full", "Unrecognized", "driver compiler", "lazy function loading", "module load",
      "runtime triggered module loading", "unknown", "Compiler"],
 )  # fmt: skip
 def test_what_the_program_would_have_had_without_a_recorder_is_not_the_recorders(gap, kind):

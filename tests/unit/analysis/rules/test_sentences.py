@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.analysis.rules.program import MS, THREAD, US, Program
-from warpsight.analysis.account.classes import LAUNCH
+from warpsight.analysis.account.classes import COPY, LAUNCH
 from warpsight.analysis.base.result import Finding
+from warpsight.analysis.rules.advice import Transfers
+from warpsight.analysis.rules.advice import of as advice_of
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.rules.verdict import Verdict, verdict
 from warpsight.model.selection import Rows
@@ -241,8 +243,16 @@ def test_only_copies_beside_kernels_on_their_stream_are_told_to_take_one_of_thei
     for _ in range(20):
         moved(program, "memcpy", stream, size=size)
         program.launch("gemm", 100 * US)
-    advice = of(judged(program), "account/copy").advice or ""
-    assert said in advice and unsaid not in advice
+    told = of(judged(program), "account/copy").advice or ""
+    assert said in told and unsaid not in told
+
+
+def test_what_saves_a_copy_is_not_said_to_collect_small_ones() -> None:
+    """One advice with a clause of its own and another after it: a comma keeps them apart."""
+    told = advice_of(COPY, "memcpy DtoD", found=Transfers(small=True))
+    assert told.endswith(
+        "(in place, into views), which saves the copy, and collect small copies into large ones."
+    )
 
 
 def test_copies_on_a_stream_of_their_own_that_kernels_hide_say_nothing_of_those_that_none_does(

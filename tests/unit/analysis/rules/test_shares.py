@@ -56,6 +56,27 @@ def test_a_call_that_holds_the_host_is_named(program):
     assert "Allocate once" in (finding.advice or "")
 
 
+@pytest.mark.parametrize(
+    ("recorded", "function"), [(False, "hipMemcpy"), (True, "hipMemcpy"), (False, "hipMemset")]
+)
+def test_a_call_that_copies_may_keep_a_device_busy_where_no_copies_were_recorded(program, recorded, function):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.call("api", function, 700 * US)
+    if recorded:
+        program.add("memcpy", start=program.device, duration=US, bytes=4, kind="DtoH", source_kind="device",
+                    destination_kind="pageable", asynchronous=False, context=1, stream=7, device=0)  # fmt: skip
+    _, finding = first(program)
+    assert (finding.kind, finding.name) == ("blocked_call", function)
+    unseen = not recorded and function == "hipMemcpy"
+    assert (
+        "no kernel runs for" in finding.text and "whose copies were not recorded" in finding.text
+    ) == unseen
+    assert ("the GPU is idle" in finding.text) != unseen
+    assert (finding.saves_ns is None) == unseen
+    assert ("Record copies" in (finding.advice or "")) == unseen
+
+
 def test_exposed_communication_is_what_no_kernel_hides(program):
     for _ in range(30):
         start = program.device
