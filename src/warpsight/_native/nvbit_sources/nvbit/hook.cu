@@ -1,0 +1,2 @@
+// What every NVBit tool has once, in device code.
+#include "nvbit_tool.h"
