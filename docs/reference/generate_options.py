@@ -24,8 +24,8 @@ Each option of `warpsight record` can be given in four places; the first that ha
 3. a configuration file: `max_size = 2000`
 4. Python: `max_size=2000` for `ws.record` and `ws.run`. `ws.record` reads neither variables nor files.
 
-Brackets hold defaults, bounds and names that differ. `--open`, `-q`, `-v`, `--print-env` and `--pid` have neither variable nor key;
-`--force` has no key.
+Brackets hold defaults, bounds and names that differ. `--open`, `-q`, `-v`, `--print-env` and `--pid` have neither variable
+nor key; `--force` has no key.
 
 ## Configuration file
 
