@@ -64,8 +64,25 @@ def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]
         if i in shown and more <= room:
             shown[i] = full[i]
             room -= more
-    left = len(found.findings) - len(shown)
-    return [shown[i] for i in sorted(shown)], f"… and {left} more; --all shows everything" if left else ""
+    left = [i + 1 for i in range(len(found.findings)) if i not in shown]
+    between = (
+        left and left[0] < max(shown, default=0) + 1
+    )  # numbers are those of --all: a reader sees which are not here
+    which = f" ({_numbers(left)})" if between else ""
+    return [
+        shown[i] for i in sorted(shown)
+    ], f"… and {len(left)} more{which}; --all shows everything" if left else ""
+
+
+def _numbers(some: Sequence[int]) -> str:
+    """Ascending numbers with runs of them shortened: `2–5, 7`."""
+    runs: list[list[int]] = []
+    for number in some:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def describe(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,27 @@ def shown(stream: io.StringIO) -> str:
     with open_trace(SLOW) as trace:
         findings.show_verdict(verdict(trace), stream, everything=False)
     return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SLOW.parent.glob("planted_*.zip")))
+def test_numbers_of_findings_are_those_of_all_and_gaps_are_said(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with open_trace(SLOW.with_name(name)) as trace:
+        found, some, every = verdict(trace), io.StringIO(), io.StringIO()
+    findings.show_verdict(found, some, everything=False)
+    findings.show_verdict(found, every, everything=True)
+    heads, whole = (re.findall(r"(?m)^(\d+)\. (.*)$", text.getvalue()) for text in (some, every))
+    assert heads and set(heads) <= set(whole)
+    listed = {int(number) for number, _ in heads}
+    left = set(range(1, len(found.findings) + 1)) - listed
+    more = re.search(r"… and (\d+) more(?: \((.*)\))?; --all", some.getvalue())
+    assert (more is None) == (not left)
+    if more is not None and more[2]:
+        runs = [re.findall(r"\d+", run) for run in more[2].split(", ")]
+        assert {n for run in runs for n in range(int(run[0]), int(run[-1]) + 1)} == left
+    assert not left or bool(more and more[2]) == (min(left) < max(listed))
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 10), (60, 5), (120, 5)])
