@@ -24,7 +24,8 @@ def command(
 ) -> None:  # fmt: skip
     """Run a program with a plan's delays, which are the same in each run.
 
-    Without a program it runs the plan's own `command` as you: read it first in a plan that somebody else wrote. Exits with the program's code, or with 125 when a kernel's code is not the plan's, unless --allow-changed.
+    Without a program it runs the plan's own `command` as you: read it first in a plan that somebody else wrote. Exits with the
+    program's code, or with 125 when a kernel's code is not the plan's, unless --allow-changed.
     """
     import shlex
 
