@@ -210,10 +210,10 @@ def _pipeline(found: BlockPipeline, width: int, left: int, kind: str) -> str:
         )
     y = 8 + len(warps) * row + 10
     parts += [_label(left, y, "0"), _label(width, y, duration(end), "end")]
-    legend, y = _legend(
+    legend, below = _legend(
         y + 22, [(name, color) for name, color, _ in _MARKS], left if kind == "wide" else 0, width
     )
-    return _svg(y + 10, f"Pipeline of block {found.block}", [*parts, *legend], width, kind)
+    return _svg(below + 10, f"Pipeline of block {found.block}", [*parts, *legend], width, kind)
 
 
 def flows(found: Dataflow) -> str:
@@ -290,7 +290,7 @@ class _Side:
 
     def thick(self, flow: Any) -> float:
         """The width of a flow's band."""
-        return max(flow.bytes / self._total * 150, 1.5)
+        return max(float(flow.bytes) / self._total * 150, 1.5)
 
     def least(self, gap: float) -> float:
         """How tall it is with such gaps between its places."""
@@ -347,5 +347,5 @@ def _shares(shown: Sequence[ValuePatterns], width: int, left: int, kind: str) ->
             )
             x += share * (width - left)
     entries = [("zero", "var(--idle)"), ("most common value", "var(--copy)"), ("others", "var(--kernel)")]
-    legend, y = _legend(6.0 + row_height * len(shown) + 16, entries, _LEFT if beside else 0, width)
-    return _svg(y + 10, "Values by instruction", [*parts, *legend], width, kind)
+    legend, below = _legend(6.0 + row_height * len(shown) + 16, entries, _LEFT if beside else 0, width)
+    return _svg(below + 10, "Values by instruction", [*parts, *legend], width, kind)
