@@ -276,7 +276,7 @@ class _Side:
 
     def __init__(self, shown: Sequence[Any], side: str) -> None:
         self._side = side
-        self._total = sum(flow.bytes for flow in shown)
+        self._total: int = sum(flow.bytes for flow in shown)
         self._heights: dict[tuple[str, str], float] = {}
         for flow in shown:
             key = self._key(flow)
@@ -290,7 +290,8 @@ class _Side:
 
     def thick(self, flow: Any) -> float:
         """The width of a flow's band."""
-        return max(float(flow.bytes) / self._total * 150, 1.5)
+        share: float = flow.bytes / self._total
+        return max(share * 150, 1.5)
 
     def least(self, gap: float) -> float:
         """How tall it is with such gaps between its places."""
