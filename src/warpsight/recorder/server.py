@@ -214,7 +214,10 @@ class Server:
             del self._statuses[next(iter(self._statuses))]
 
     def note_loss(self, source: str, cause: str, *, severity: str = "note", platform: str = "") -> None:
-        """Add a row to table `loss` that no recorder wrote; it holds only of a program that used this platform alone."""
+        """Add a row to table `loss` that no recorder wrote; it holds only of a program that used this platform alone.
+
+        With `none` it holds only of a program that used no device.
+        """
         now = time.monotonic_ns()
         row = {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
         self._losses.append(row | ({"platform": platform} if platform else {}))

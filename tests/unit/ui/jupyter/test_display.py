@@ -105,9 +105,25 @@ def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkey
     capsys.readouterr()
 
 
+def test_a_cell_without_device_work_says_so_in_place_of_a_flame_graph(
+    shell, build, monkeypatch, capsys, tmp_path
+):  # noqa: F811
+    trace = ws.open(build(sample=[]).path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ws, "record", lambda path, **options: contextlib.nullcontext())
+    monkeypatch.setattr(ws, "open", lambda path: trace)
+    pages = []
+    monkeypatch.setattr("IPython.display.display", lambda shown: pages.append(getattr(shown, "data", shown)))
+    shell.run_cell_magic("warpsight", "--flame", "1")
+    assert "so there is nothing to draw" in pages[-1] and len(pages) == 3
+    capsys.readouterr()
+
+
 def test_wrong_options_of_the_magic_are_told(shell):
     with pytest.raises(UsageError, match="unrecognized arguments: --nonsense"):
         shell.run_cell_magic("warpsight", "--nonsense", "1")
+    with pytest.raises(UsageError, match="unrecognized arguments: --flam"):
+        shell.run_cell_magic("warpsight", "--flam", "1")
     with pytest.raises(UsageError, match="invalid choice"):
         shell.run_cell_magic("warpsight", "--flame hours", "1")
 
