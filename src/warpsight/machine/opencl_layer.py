@@ -44,7 +44,8 @@ def in_use() -> bool:
         return False
     if _LOADER not in maps:
         return False
-    loaders, others = set(), set()
+    loaders: set[int | None] = set()
+    others: set[int | None] = set()
     for path in {parts[5] for line in maps.splitlines() if len(parts := line.split(None, 5)) > 5}:
         if ".so" not in path:
             continue

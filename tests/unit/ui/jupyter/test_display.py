@@ -105,9 +105,8 @@ def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkey
     capsys.readouterr()
 
 
-def test_a_cell_without_device_work_says_so_in_place_of_a_flame_graph(
-    shell, build, monkeypatch, capsys, tmp_path
-):  # noqa: F811
+def test_a_cell_without_device_work_says_so(shell, build, monkeypatch, capsys, tmp_path):  # noqa: F811
+    """An empty flame graph did not."""
     trace = ws.open(build(sample=[]).path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ws, "record", lambda path, **options: contextlib.nullcontext())
