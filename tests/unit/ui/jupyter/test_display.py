@@ -15,6 +15,7 @@ import warpsight as ws
 from tests.unit.analysis.conftest import build, kernel, messy  # noqa: F401 - fixtures
 from warpsight.analysis.flame.graph import flame
 from warpsight.analysis.stats.sums import stats
+from warpsight.ui.render.flame.page import rows_of
 from warpsight.errors import UsageError
 
 
@@ -77,7 +78,9 @@ def test_a_result_shows_its_first_rows_with_units(messy):  # noqa: F811
 
 
 def test_a_flame_graph_is_a_page_in_a_frame_of_its_own(messy):  # noqa: F811
-    page = shown(flame(messy[0]))
+    graph = flame(messy[0])
+    page = shown(graph)
+    assert rows_of(graph, 4_000) <= graph.depth.max() + 1 < 40
     tags = Tags()
     tags.feed(page)
     ((tag, attributes),) = tags.seen
