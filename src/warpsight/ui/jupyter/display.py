@@ -110,7 +110,7 @@ def flame_html(graph: FlameGraph) -> str:
     """A flame graph: the page in its own frame, so that its styles and scripts stay inside."""
     name = " → ".join(path.rstrip("/").rpartition("/")[2] for path in graph.traces)
     page = flame_page.page(graph, name, most=_FRAMES)
-    height = min(220 + 21 * flame_page.rows_of(graph, _FRAMES), 900)
+    height = min(245 + 21 * flame_page.rows_of(graph, _FRAMES), 900)
     return (
         f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="Flame graph of {html.escape(name)}" '
         f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'
