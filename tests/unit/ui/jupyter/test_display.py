@@ -66,7 +66,7 @@ def test_a_trace_shows_its_verdict_kernels_and_losses(build):  # noqa: F811
 
 
 def test_an_empty_trace_and_results_show_that_nothing_is_there(build):  # noqa: F811
-    assert "no device work" in shown(build())
+    assert "No device work" in shown(build())
     assert "no rows" in shown(stats(build()))
 
 
