@@ -162,10 +162,19 @@ def verb_command(name: str) -> Any:
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if _runs_here(name) else _refusing(name, command)
         )
-        return typer.main.get_command(app)
+        return _with_completion(name, typer.main.get_command(app))
     app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
     app.callback(context_settings=_settings(module))(module.command)
     return typer.main.get_command(app)
+
+
+def _with_completion(name: str, command: Any) -> Any:
+    """The same parser, whose values a shell can complete while it asks for them."""
+    if "_WARPSIGHT_COMPLETE" in os.environ:
+        from warpsight.ui.cli import completion
+
+        completion.add(name, command)
+    return command
 
 
 def _runs_here(name: str) -> bool:
@@ -230,7 +239,7 @@ class _Verbs(dict[str, Any]):
                 command = _refusing(f"{group} {name}", command)
             epilog = examples.text(f"{group} {name}") or None
             app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(command)
-            self[name] = typer.main.get_command(app)
+            self[name] = _with_completion(f"{group} {name}", typer.main.get_command(app))
         return super().__getitem__(name)
 
     def get(self, name: str, default: object = None) -> Any:
