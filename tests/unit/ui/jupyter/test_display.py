@@ -15,8 +15,8 @@ import warpsight as ws
 from tests.unit.analysis.conftest import build, kernel, messy  # noqa: F401 - fixtures
 from warpsight.analysis.flame.graph import flame
 from warpsight.analysis.stats.sums import stats
-from warpsight.ui.render.flame.page import rows_of
 from warpsight.errors import UsageError
+from warpsight.ui.render.flame.page import rows_of
 
 
 class Tags(HTMLParser):
