@@ -17,6 +17,7 @@ _FAILED, _USAGE = 1, 2
 _USES = {
     _USAGE: {
         "recrod -- true": "did you mean record",
+        "train.py": "train.py is a program; record it: warpsight record -- python train.py",
         "stast T": "did you mean stats",
         "help recrod": "did you mean record",
         "stats": "Missing argument",

@@ -330,9 +330,10 @@ def _main(arguments: list[str]) -> int:
 
 
 def _opening(arguments: Sequence[str]) -> list[str]:
-    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should be there is the path of something."""
+    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should be there is the path of something, no program."""
     place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
-    if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
+    word = "" if place is None else arguments[place]
+    if place is None or word in VERBS or word.endswith(".py") or not os.path.exists(word):
         return list(arguments)
     return [*arguments[:place], "open", *arguments[place:]]
 

@@ -277,6 +277,8 @@ def unknown_verb(name: str) -> str:
     """The message for a verb that does not exist."""
     from difflib import get_close_matches
 
+    if name.endswith(".py") and os.path.exists(name):
+        return f"{name} is a program; record it: warpsight record -- python {name}"
     if name in OTHER_WORDS:
         return f"there is no verb {name!r}; did you mean {OTHER_WORDS[name]}?"
     if name.endswith((".warp", ".zip", ".gz", ".json", ".sqlite")) or os.sep in name:

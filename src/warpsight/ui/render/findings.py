@@ -31,7 +31,12 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
         lines += ["", *(line for block in _blocks(found, stream) for line in block)]
     else:
         blocks, hidden = _fitting(found, stream, LINES - len(lines) - 3)
-        lines += ["", *(line for block in blocks for line in block), "", hidden or _MORE]
+        lines += [
+            "",
+            *(line for block in blocks for line in block),
+            *([""] if blocks else []),
+            hidden or _MORE,
+        ]
     stream.write("\n".join(lines) + "\n")
 
 

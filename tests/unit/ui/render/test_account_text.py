@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.ui.render import findings
 
@@ -68,3 +69,12 @@ def test_nothing_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
                   for stream in (Terminal(), io.StringIO()))  # fmt: skip
     assert "…" not in "".join(whole)
     assert len(max(cut, key=len)) <= 40 < len(max(whole, key=len))
+
+
+def test_a_trace_without_device_work_has_no_empty_paragraphs(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.describe()
+    stream = io.StringIO()
+    with open_trace(tmp_path / "t.warp") as trace:
+        findings.show_verdict(verdict(trace), stream, everything=False)
+    assert "o device work" in stream.getvalue() and "\n\n\n" not in stream.getvalue()
