@@ -168,11 +168,14 @@ def _from_alike(
 
     Args:
         alike: a number of each piece, equal for those between calls with the same stacks.
-        piece, lacking: of each sample.
-        left, time: the pieces without a sample.
+        piece: of each sample.
+        lacking: of each sample.
+        left: the pieces without a sample.
+        time: of each of these.
 
-    Returns: time to add to each sample, and the part of each piece's time that went there. Two samples that nobody took stand
-    for what is known without any: a few samples say little.
+    Returns:
+        Time to add to each sample, and the part of each piece's time that went there. Two samples that nobody took stand for
+        what is known without any: a few samples say little.
     """
     count = int(alike.max(initial=-1)) + 1
     number = np.bincount(alike[piece], weights=lacking > 0, minlength=count)
