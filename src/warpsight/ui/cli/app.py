@@ -138,6 +138,8 @@ def _verbs() -> dict[str, _Verb]:
 VERBS: dict[str, _Verb] = _verbs()
 _IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
+#: Columns that a text needs beside a name.
+_ROOM = 24
 #: Reading verbs that run until they are stopped, and give memory back.
 _SERVING = ("open", "mcp")
 #: What people type who know another tool, and the verb that does it here.
@@ -357,9 +359,9 @@ def overview(*, every: bool = False) -> str:
     columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
-        "       warpsight TRACE                  the same as warpsight open TRACE",
+        *_listed("     warpsight TRACE", "the same as warpsight open TRACE", 38, columns),
         "",
-        "Records GPU programs and says where their time went.",
+        *textwrap.wrap("Records GPU programs and says where their time went.", columns),
         "",
     ]
     width = max(map(len, VERBS)) + 2
@@ -379,12 +381,14 @@ def overview(*, every: bool = False) -> str:
     width = max(map(len, _GLOBAL_OPTIONS)) + 2
     for flags, meaning in _GLOBAL_OPTIONS.items():
         lines += _listed(flags, meaning, width, columns)
-    lines += ["", "`warpsight help VERB` explains a verb and shows examples.", ""]
+    lines += ["", *textwrap.wrap("`warpsight help VERB` explains a verb and shows examples.", columns), ""]
     return "\n".join(lines)
 
 
 def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
-    """A name and what it means, wrapped beside it."""
+    """A name and what it means, wrapped beside it; below it where there is little room."""
+    if columns - width < _ROOM:
+        return [f"  {name}", *textwrap.wrap(text, columns, initial_indent=" " * 8, subsequent_indent=" " * 8)]
     indent = " " * (2 + width)
     first = f"  {name:{width}}"
     return textwrap.wrap(
