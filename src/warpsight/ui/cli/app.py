@@ -376,7 +376,8 @@ def overview(*, every: bool = False) -> str:
         lines += ["  warpsight record -- python train.py", "  warpsight open train.warp", "", "Verbs:"]
         for name in _IN_HELP:
             lines += _listed(name, VERBS[name].common, width, columns)
-        lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_IN_HELP)} more: warpsight help --all", ""]
+        more = f"{len(VERBS) - len(_IN_HELP)} more: warpsight help --all"
+        lines += [*_listed("…", more, width, columns), ""]
     lines.append("Options:")
     width = max(map(len, _GLOBAL_OPTIONS)) + 2
     for flags, meaning in _GLOBAL_OPTIONS.items():
