@@ -212,7 +212,9 @@ class Live:
             skip = tracker.fresh(block)
             if skip is None:
                 continue
-            if block.kind == _PROCESS:  # the launcher's own rows, samples and counters, are no process of the program
+            if (
+                block.kind == _PROCESS
+            ):  # the launcher's own rows, samples and counters, are no process of the program
                 self._processes.add(block.pid)
             if layout.BY_KIND[block.kind].variable:
                 texts, _ = strings(block.payload, skip)

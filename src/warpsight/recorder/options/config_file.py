@@ -100,7 +100,9 @@ def _check_tables(path: Path, content: Mapping[str, Any], table: str) -> None:
     for name in content:
         if name != "record":
             known = _named(name)
-            what = f"{known} belongs" if known else f"there is no {name!r}: options of `warpsight record` belong"
+            what = (
+                f"{known} belongs" if known else f"there is no {name!r}: options of `warpsight record` belong"
+            )
             raise UsageError(f"{path}: {what} below [{table}]")
 
 
