@@ -57,8 +57,9 @@ def trace_html(trace: StoredTrace) -> str:
 
 def _verdict(found: Verdict) -> list[str]:
     """Headline, summary and account."""
+    headline = numbers.capitalized(found.headline, found.leading[0].name if found.leading else None)
     return [
-        f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(numbers.capitalized(found.headline))}</div>',
+        f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(headline)}</div>',
         f'<div style="opacity:.75">{html.escape(numbers.capitalized(found.summary))}.</div>',
         _account(found.account),
     ]

@@ -24,7 +24,8 @@ _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note
 def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
     """Print a verdict in at most :data:`LINES` lines, or in full."""
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
-    lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
+    headline = numbers.capitalized(found.headline, found.leading[0].name if found.leading else None)
+    lines = [f"{bold}{line}{plain}" for line in _wrapped(headline, "")]
     lines += _wrapped(numbers.capitalized(found.summary) + ".", "")
     lines += account_text.lines(found.account, _width() if stream.isatty() else sys.maxsize)
     if everything:
