@@ -152,6 +152,6 @@ def _around(text: str, place: int, width: int) -> str:
 
 
 def capitalized(text: str, name: str | None = None) -> str:
-    """The text with a capital letter, unless it begins with a name: this one, or what looks like one of a kernel or a function."""
+    """The text with a capital letter, unless it begins with this name, or with what looks like a kernel or a function."""
     first = text.split(" ", 1)[0].rstrip(",:;.")
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() and first != name else text
