@@ -81,7 +81,7 @@ def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]
 
 
 def _numbers(some: Sequence[int]) -> str:
-    """Ascending numbers, those that follow each other as one: `2–5, 7`."""
+    """Sorted numbers, those that follow each other as one: `2–5, 7`."""
     runs: list[list[int]] = []
     for number in some:
         if runs and number == runs[-1][-1] + 1:
