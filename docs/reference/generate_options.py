@@ -24,15 +24,14 @@ Each option of `warpsight record` can be given in four places; the first that ha
 3. a configuration file: `max_size = 2000`
 4. Python: `max_size=2000` for `ws.record` and `ws.run`. `ws.record` reads neither variables nor files.
 
-Brackets hold defaults, bounds and names that differ. `--open`, `-q`, `-v`, `--print-env` and `--pid` have neither '
-                       'variable nor key;
-`--force` has no key.
+Brackets hold defaults, bounds and names that differ. `--open`, `-q`, `-v`, `--print-env` and `--pid` have neither variable
+nor key; `--force` has no key.
 
 ## Configuration file
 
 Table `record` of a `warpsight.toml`, or `tool.warpsight.record` of a `pyproject.toml`, in the working directory or the nearest
-folder above with one. `{config_file.VARIABLE}` names another file; `off` reads none. Unknown keys are
-errors; options that the backend lacks are skipped.
+folder above with one. `{config_file.VARIABLE}` names another file; `off` reads none. Unknown keys
+and tables are errors; options that the backend lacks are skipped.
 
 ```toml
 # warpsight.toml

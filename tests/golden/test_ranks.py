@@ -75,5 +75,5 @@ def test_a_stage_of_a_pipeline_that_never_comes_is_named_from_the_recording_of_a
 def test_a_slow_loader_among_ranks_that_share_each_layer(tmp_path: Path) -> None:
     first = verdict(tmp_path, "jobs/tensor_loader.warp.zip").findings[0]
     assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 0, "host")
-    assert first.values["name"].startswith("load_batch, at train (layouts.py:")
+    assert first.values["name"].startswith("load_batch (layouts.py:")
     assert first.values["cost"] == pytest.approx(39 * 20e6, rel=0.1)

@@ -156,6 +156,32 @@ def test_a_kernels_instructions_are_in_sight_on_a_phone(page, tmp_path):
     )
 
 
+@pytest.mark.parametrize(("verb", "trace"), [("dataflow", "truth"), ("values", "truth"), ("tma", "async")])
+def test_pictures_of_event_traces_fit_a_phone(page, tmp_path, verb, trace):
+    """The dataflow picture was 640 px wide on a phone: readers, and the ends of bands, were out of sight."""
+    address = made(tmp_path, "sass", verb, str(_GOLDEN / "events" / f"{trace}.events.zst"))
+    for width, shown, letters in ((390, "narrow", 9.5), (1100, "wide", 11)):
+        page.resize(width, 844)
+        page.open(address)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        found = page.evaluate("""[...document.querySelectorAll('figure')].map((figure) => {
+            const drawn = [...figure.querySelectorAll('svg')].filter((one) => one.getBoundingClientRect().width);
+            const box = drawn[0].getBoundingClientRect(), scale = box.width / drawn[0].viewBox.baseVal.width;
+            const out = [...drawn[0].querySelectorAll('text')].filter((one) => {
+                const at = one.getBoundingClientRect();
+                return at.left < box.left - 1 || at.right > box.right + 1 || at.bottom > box.bottom + 1; });
+            return [drawn.map((one) => one.classList.value).join(), figure.scrollWidth - figure.clientWidth, 11 * scale,
+                    out.map((one) => one.textContent)]; })""")
+        assert found
+        for kind, hidden, letter, outside in found:
+            assert (kind, hidden, outside) == (shown, 0, []) and letter >= letters
+        if verb == "dataflow":  # names are cut, lines never
+            texts = page.evaluate(
+                f"[...document.querySelectorAll('svg.{shown} text')].map((one) => one.textContent)"
+            )
+            assert len([text for text in texts if text.endswith(".hpp:112")]) == 4
+
+
 def test_pictures_of_races_and_hangs_stay_legible_on_a_phone(page, tmp_path):
     race, hang = tmp_path / "race.html", tmp_path / "hang.html"
     failed = Provoked("reproduced", 9, 10, 1, 11, "9 of 10 delayed runs failed")

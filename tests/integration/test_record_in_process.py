@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.opencl_recording import require_pocl
 from tests.integration.recorded import TIMEOUT, Recorded, environment, launcher
 
 
@@ -132,3 +133,53 @@ def test_the_demo_records_kernels_with_stacks(library: Path, tmp_path: Path) -> 
     assert trace.sql("SELECT count(*) FROM launch WHERE stack IS NULL") == [(0,)]
     assert trace.sql("SELECT count(*) FROM marker WHERE name = 'report'") == [(6,)]
     assert "heat_step" in done.stderr
+
+
+#: A queue, and a function that does work on it, without more than a loader.
+_OPENCL = """
+import ctypes
+cl = ctypes.CDLL(ctypes.util.find_library("OpenCL"))
+def begin():
+    platform, device, code = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+    cl.clGetPlatformIDs(1, ctypes.byref(platform), None)
+    cl.clGetDeviceIDs(platform, ctypes.c_ulong(0xFFFFFFFF), 1, ctypes.byref(device), None)
+    cl.clCreateContext.restype = cl.clCreateCommandQueue.restype = cl.clCreateBuffer.restype = ctypes.c_void_p
+    context = ctypes.c_void_p(cl.clCreateContext(None, 1, ctypes.byref(device), None, None, ctypes.byref(code)))
+    queue = ctypes.c_void_p(cl.clCreateCommandQueue(context, device, ctypes.c_ulong(0), ctypes.byref(code)))
+    buffer = ctypes.c_void_p(cl.clCreateBuffer(context, ctypes.c_ulong(1), ctypes.c_size_t(64), None, ctypes.byref(code)))
+    return queue, buffer
+def work(queue, buffer):
+    data = (ctypes.c_char * 64)()
+    assert cl.clEnqueueWriteBuffer(queue, buffer, 1, ctypes.c_size_t(0), ctypes.c_size_t(64), data, 0, None, None) == 0
+def told(path):
+    trace = ws.open(path)
+    return trace.count("memcpy"), [cause for cause, in trace.sql("SELECT cause FROM loss WHERE source = 'opencl'").fetchall()]
+"""
+
+
+def test_opencl_that_began_before_the_recording_is_lost_and_said(library: Path, tmp_path: Path) -> None:
+    """A notebook that makes its queue in one cell and records the next got an empty trace that did not say why."""
+    require_pocl()
+    said = run(library, tmp_path, f"import ctypes.util{_OPENCL}"
+               "made = begin()\nwith ws.record('a.warp'): work(*made)\nprint(told('a.warp'))\n")  # fmt: skip
+    assert '(0, ["OpenCL was in use before the recording began' in said
+    assert "UserWarning: " in said and "first OpenCL call" in said
+
+
+def test_opencl_that_began_in_a_recording_is_recorded_by_the_next_too(library: Path, tmp_path: Path) -> None:
+    require_pocl()
+    said = run(library, tmp_path, f"import ctypes.util{_OPENCL}"
+               "with ws.record('a.warp'): made = begin(); work(*made)\n"
+               "with ws.record('b.warp'): work(*made)\nwith ws.record('c.warp'): pass\n"
+               "print(told('a.warp'), told('b.warp'), told('c.warp'))\n")  # fmt: skip
+    assert said.strip() == "(1, []) (1, []) (0, [])"
+
+
+def test_a_loader_alone_is_no_opencl_at_work(library: Path, tmp_path: Path) -> None:
+    require_pocl()
+    said = run(
+        library,
+        tmp_path,
+        f"import ctypes.util{_OPENCL}with ws.record('a.warp'): pass\nprint(told('a.warp'))\n",
+    )
+    assert said.strip() == "(0, [])"

@@ -98,7 +98,7 @@ def test_a_running_program_is_seen_and_top_ends_with_it(running, library, tmp_pa
     assert "heat_step" in text and "launches/s" in text
     launcher = json.loads(top(library, tmp_path, str(running.pid), "--json", "--interval", "0.2").stdout)
     assert launcher["folder"] == str(tmp_path / "run.warp") and launcher["recording"]
-    (recorded, *_) = launcher["processes"]
+    (recorded,) = launcher["processes"]
     by_process = json.loads(top(library, tmp_path, str(recorded), "--json", "--interval", "0.2").stdout)
     assert by_process["folder"] == launcher["folder"]
     on_a_terminal(library, tmp_path, running)

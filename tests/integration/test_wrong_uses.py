@@ -17,6 +17,7 @@ _FAILED, _USAGE = 1, 2
 _USES = {
     _USAGE: {
         "recrod -- true": "did you mean record",
+        "train.py": "train.py is a program; record it: warpsight record -- python train.py",
         "stast T": "did you mean stats",
         "help recrod": "did you mean record",
         "stats": "Missing argument",
@@ -75,6 +76,16 @@ _USES = {
         "view T --list -n 99999999999999999999": "too large a number",
         "stats T --top 9223372036854775808": "too large a number",
         "query T --format xlsx": "table, csv, json",
+        "query T -o x.html": "no format has such a name: end it with .txt, .csv",
+        "query T -o x.csv --format json": "x.csv is the name of a file of format csv, and --format says json; leave one out",
+        "query T --json -o x.csv": "leave one out",
+        "query T -o x.csv.gz --compress zstd": "packed with gzip, and --compress says zstd; leave one out",
+        "sass query T -o x.parquet": "end it with .txt, .csv",
+        "stats T -o x.csv": "add --csv, or choose a name that ends in .txt",
+        "info T -o x.csv": "x.csv: this is text, not a .csv file: choose a name that ends in .txt",
+        "info T -o x.json": "add --json, or choose a name that ends in .txt",
+        "analyze T -o x.parquet": "this is text, not a .parquet file",
+        "sass list pipe": "write what comes out of it to a file first",
         "query T --format parket": "did you mean parquet?",
         "export T --to perfeto": "did you mean perfetto?",
         "export T --to csv -o x.parquet": "choose --to parquet",
@@ -121,6 +132,15 @@ _USES = {
         "diff T nothing.warp": "does not exist",
         "pack nothing.warp": "does not exist",
         "report T -o missing/x.html": "cannot be written",
+        "report T -o t.warp/x.html": "x.html is in the trace t.warp, which holds its own files only: choose another folder",
+        "pack T -o t.warp/x.warp.zip": "choose another folder",
+        "merge -c pipe -g T": "pipe: is a pipe, a socket or a device: write what comes out of it to a file first",
+        "merge --compat -c pipe -g plain.txt": "write what comes out of it to a file first",
+        "merge --compat -c plain.txt -g /dev/zero": "write what comes out of it to a file first",
+        "pack pipe": "write what comes out of it to a file first",
+        "pack --unpack pipe": "write what comes out of it to a file first",
+        "sass disasm pipe": "write what comes out of it to a file first",
+        "cluster analyze pipe": "warpsight: pipe: is a pipe",
         "import nothing.json": "no such file",
         "core nothing.core": "No such file",
         "core plain.txt": "not a GPU core dump; take one with: warpsight watch --on-hang dump -- PROGRAM",
@@ -186,6 +206,7 @@ def answers(request, tmp_path_factory):
     (folder / "train.py").write_text("")
     (folder / "empty.json").write_text("")
     (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "pipe")
     pack(folder / "t.warp", folder / "P.warp.zip")
     uses = [use for group in _USES.values() for use in group]
     stands_for = {"T": "t.warp", "P": "P.warp.zip"}

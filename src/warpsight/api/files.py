@@ -11,6 +11,7 @@ from typing import IO
 
 from warpsight.errors import WarpsightError
 from warpsight.model import private_files
+from warpsight.model.storage import manifest
 
 #: Write errors that do not name the file.
 _NO_ROOM = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -20,13 +21,23 @@ def check_free(path: Path, force: bool) -> None:
     """Check that a new file may be created at a path.
 
     Raises:
-        WarpsightError: when something is there and `force` is not set, or something that is not a file.
+        WarpsightError: when something is there and `force` is not set, or something that is not a file, or it is in a trace.
     """
+    _check_outside(path)
     reason = private_files.unreplaceable(path)
     if reason:
         raise WarpsightError(f"{path} {reason}")
     if os.path.lexists(path) and not force:
         raise WarpsightError(f"{path} exists already; -f replaces it")
+
+
+def _check_outside(path: Path) -> None:
+    """Refuse a place in a trace's folder, whose own files could be replaced: copies and checks of it hold nothing else."""
+    trace = manifest.around(path)
+    if trace is not None:
+        raise WarpsightError(
+            f"{path} is in the trace {trace.name}, which holds its own files only: choose another folder"
+        )
 
 
 @contextmanager
@@ -58,11 +69,13 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
 def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
     """A new folder of mode 0700 that gets its name once everything is in it.
 
-    With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
+    With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed, and
+    nothing is written into a trace's folder.
     """
     import shutil
     import tempfile
 
+    _check_outside(path)
     old = os.path.lexists(path)
     if old and not force:
         raise WarpsightError(f"{path} exists already; -f replaces it")

@@ -320,7 +320,7 @@ class Converter:
         used = {
             row["platform"] for row in self._devices.rows if row.get("runtime")
         }  # counters describe devices too
-        kept = [one for one in loss if "platform" not in one or used == {one["platform"]}]
+        kept = [one for one in loss if "platform" not in one or used == ({one["platform"]} - {"none"})]
         lost = losses.table([*self._losses, *map(losses.given, kept)])
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()

@@ -130,7 +130,8 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
             failed.append((path, str(error)))
     if not summaries and not dumps:
         raise WarpsightError(
-            "; ".join(f"{path}: {reason}" for path, reason in failed) or "there is nothing to analyze"
+            "; ".join(f"{path}: {reason.removeprefix(f'{path}: ')}" for path, reason in failed)
+            or "there is nothing to analyze"
         )
     ranked = _ranked(summaries)
     renumbered = tuple(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.inside import capsules
 from warpsight.inside.events import library
+from warpsight.machine import opencl_layer
 from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.options import table as rows
 from warpsight.recorder.options.keywords import takes_options
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _current: list[Recording] = []
+#: Whether an OpenCL loader started during a recording and loaded the recorder as a layer.
+_has_layer: list[bool] = []
 #: The environment as the library read it on its first use in this process; it is read only once.
 _effective: list[dict[str, str]] = []
 
@@ -61,6 +64,7 @@ class Recording:
         self._before: dict[str, str | None] = {}
         self._counts = (0, 0)
         self._began = 0
+        self._opencl_before = False
 
     def start(self) -> Recording:
         """Start the server, and record at once unless steps are to be skipped.
@@ -88,6 +92,9 @@ class Recording:
         self.path = self._server.folder
         self._began = time.monotonic_ns()
         self._set_environment({**variables, SOCKET: self._server.socket})
+        self._opencl_before = opencl_layer.in_use()
+        if self._opencl_before and not _has_layer:
+            self._server.opencl_is_late()
         _current.append(self)
         if not self._skip:
             self._attach()
@@ -118,9 +125,11 @@ class Recording:
             self._detach()
             self._restore_environment()
             _current.remove(self)
+            if not self._opencl_before and opencl_layer.in_use():
+                _has_layer.append(True)
             self.summary = server.finish()
         for one in self.summary.get("loss", []):
-            if str(one.get("cause", "")).startswith("kernel pattern "):
+            if str(one.get("cause", "")).startswith(("kernel pattern ", "OpenCL was in use")):
                 warnings.warn(f"{self.path}: {one['cause']}", stacklevel=2)
         return self.summary
 

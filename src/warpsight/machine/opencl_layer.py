@@ -1,4 +1,4 @@
-"""Whether an OpenCL loader honors OPENCL_LAYERS, tested in a separate process."""
+"""Whether an OpenCL loader honors OPENCL_LAYERS, tested in a separate process, and whether one is at work in this one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+_LOADER, _DRIVERS_FUNCTION = "libOpenCL", "clGetExtensionFunctionAddress"
 #: Loads the loader as a program would, lists platforms, and looks whether our library has come into the
 #: process.
 _PROBE = """
@@ -27,6 +28,35 @@ class _LayerSupport:
     works: bool | None
     platforms: int
     reason: str
+
+
+def in_use() -> bool:
+    """Whether a loader in this process has loaded a driver: it has read OPENCL_LAYERS then, for the only time.
+
+    Loaders are called libOpenCL, so that programs find them; a library with the function by which they know a driver (extension
+    cl_khr_icd) that is not the loader's is a driver.
+    """
+    import ctypes
+
+    try:
+        maps = Path("/proc/self/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return False
+    if _LOADER not in maps:
+        return False
+    loaders: set[int | None] = set()
+    others: set[int | None] = set()
+    for path in {parts[5] for line in maps.splitlines() if len(parts := line.split(None, 5)) > 5}:
+        if ".so" not in path:
+            continue
+        try:
+            function = getattr(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), _DRIVERS_FUNCTION, None)
+        except OSError:
+            continue
+        if function is not None:  # of the library, or of one that it is linked to
+            address = ctypes.cast(function, ctypes.c_void_p).value
+            (loaders if _LOADER in Path(path).name else others).add(address)
+    return bool(others - loaders)
 
 
 def probe(layer: Path, loader: str = "libOpenCL.so.1") -> _LayerSupport:

@@ -37,6 +37,13 @@ def unreadable(path: str | os.PathLike[str]) -> str:
     return "" if regular else "is a pipe, a socket or a device: write what comes out of it to a file first"
 
 
+def no_file(path: str | os.PathLike[str]) -> str:
+    """Why a path is not a file that can be read, or empty."""
+    if not os.path.exists(path):
+        return "there is no such file"
+    return "is a folder" if os.path.isdir(path) else unreadable(path)
+
+
 def check_plain(root: Path) -> None:
     """Refuse links, pipes and devices below a folder, so that nothing outside it is read, written or removed.
 

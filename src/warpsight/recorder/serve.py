@@ -22,6 +22,11 @@ from warpsight.recorder.options.settings import Settings
 from warpsight.recorder.server import Server
 from warpsight.recorder.summary import RecordingSummary
 
+LATE_OPENCL = (
+    "OpenCL was in use before the recording began, and its loader takes no layer later: nothing of it is recorded. Begin "
+    "before the program's first OpenCL call"
+)
+
 
 def main() -> int:
     """Serve one recording."""
@@ -53,9 +58,11 @@ def _serve(server: Server) -> bool:
         action = json.loads(line).get("do")
         if action == "finish":
             return True
+        if action == "opencl is late":
+            server.note_loss("opencl", LATE_OPENCL, severity="loss", platform="none")
         _answer(
             {"statistics": server.statistics()}
-            if action == "statistics"
+            if action in ("statistics", "opencl is late")
             else {"error": f"unknown request {action!r}"}
         )
     return False

@@ -53,6 +53,10 @@ class Served:
         found = self._ask({"do": "statistics"})["statistics"]
         return {str(name): int(value) for name, value in found.items()}
 
+    def opencl_is_late(self) -> None:
+        """Have the trace say, if it gets no device work, that the OpenCL loader was there before the recorder."""
+        self._ask({"do": "opencl is late"})
+
     def finish(self) -> dict[str, Any]:
         """Complete the trace and wait for it.
 

@@ -215,7 +215,10 @@ class Server:
             del self._statuses[next(iter(self._statuses))]
 
     def note_loss(self, source: str, cause: str, *, severity: str = "note", platform: str = "") -> None:
-        """Add a row to table `loss` that no recorder wrote; it applies only to a program that used no other platform."""
+        """Add a row to table `loss` that no recorder wrote; it applies only to a program that used no other platform.
+
+        With platform `none` it applies only to a program that used no device.
+        """
         now = time.monotonic_ns()
         row = {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
         self._losses.append(row | ({"platform": platform} if platform else {}))

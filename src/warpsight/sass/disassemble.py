@@ -8,6 +8,7 @@ from pathlib import Path
 
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
+from warpsight.model.private_files import no_file
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ def disassemble(
     Raises:
         WarpsightError: when nvdisasm is not there, fails, or takes longer than `timeout_s`.
     """
-    if not cubin.is_file():
-        raise WarpsightError(f"{cubin}: there is no such file")
+    if reason := no_file(cubin):
+        raise WarpsightError(f"{cubin}: {reason}")
     tool = find_tool("nvdisasm")
     if tool is None:
         raise WarpsightError("nvdisasm was not found; install it with: pip install nvidia-cuda-nvdisasm")

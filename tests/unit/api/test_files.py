@@ -61,3 +61,34 @@ def test_no_packed_trace_takes_the_place_of_a_pipe_or_folder(tmp_path):
         with pytest.raises(TraceError, match=told):
             pack(trace, tmp_path / name, force=True)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
+
+
+@pytest.mark.parametrize("where", ["page.html", "table=kernel/page.html", "new/../page.html", "MANIFEST"])
+def test_nothing_is_written_into_the_folder_of_a_trace(where, tmp_path):
+    trace = make(tmp_path / "t.warp", Plan(kernels=3))
+    before = sorted(path.name for path in trace.rglob("*"))
+    path = trace / where.replace("MANIFEST", "manifest.json")
+    for force in (False, True):
+        with pytest.raises(WarpsightError, match=r"is in the trace t\.warp"), files.binary(path, force):
+            pass
+        with (
+            pytest.raises(WarpsightError, match=r"is in the trace t\.warp"),
+            files.folder(path, ".json", force),
+        ):
+            pass
+        with pytest.raises(TraceError, match=r"is in the trace t\.warp"):
+            pack(trace, path, force=force)
+    (tmp_path / "link").symlink_to(trace)
+    with (
+        pytest.raises(WarpsightError, match=r"is in the trace t\.warp"),
+        files.binary(tmp_path / "link" / "x"),
+    ):
+        pass
+    assert sorted(path.name for path in trace.rglob("*")) == before
+
+
+def test_a_manifest_of_something_else_forbids_nothing(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "a web page", "icons": []}')
+    with files.binary(tmp_path / "page.html") as file:
+        file.write(b"new")
+    assert (tmp_path / "page.html").read_bytes() == b"new"

@@ -13,6 +13,7 @@ import pytest
 from warpsight.errors import WarpsightError
 from warpsight.race import plan as plans
 from warpsight.race.plan import Plan, Point, Where
+from warpsight.ui.cli.app import main
 
 POINTS = tuple(
     Point(
@@ -109,3 +110,15 @@ def test_a_failed_write_leaves_the_old_plan_and_nothing_else(
         plans.write(msgspec.structs.replace(PLAN, seed=8), path)
     monkeypatch.undo()
     assert plans.read(path) == PLAN and os.listdir(tmp_path) == ["plan.json"]
+
+
+def test_the_program_that_a_plan_names_is_said_before_it_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    plans.write(msgspec.structs.replace(PLAN, command=("/nowhere/app", "two words")), path)
+    assert main(["race", "replay", str(path)]) == 127
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == f"running what {path} names: /nowhere/app 'two words'" and "not found" in said[1]
+    assert main(["race", "replay", str(path), "--", "/nowhere/other"]) == 127
+    assert "names" not in capfd.readouterr().err

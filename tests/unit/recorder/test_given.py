@@ -64,12 +64,28 @@ def test_a_variable_names_another_file_or_none(folder: Path, tmp_path: Path) -> 
     ("[record]\nflush = '50'\n", "--flush is a whole number"),
     ("record = 3\n", "record is a table"),
     ("[record\n", "is not TOML"),
+    ("stack_depth = 3\n", "stack_depth belongs below [record]"),
+    ("[recrd]\nstack_depth = 3\n", "there is no 'recrd': options of `warpsight record` belong below [record]"),
+    ("[record]\noutput = 'x.warp'\n", "no option 'output'; did you mean path?"),
+    ("[record]\nstack-depth = 3\n", "no option 'stack-depth'; did you mean stack_depth?"),
 ])  # fmt: skip
 def test_what_a_file_has_wrong_is_said_with_its_path(tmp_path: Path, text: str, hint: str) -> None:
     (tmp_path / "warpsight.toml").write_text(text)
     with pytest.raises(UsageError) as error:
         gather({}, {}, tmp_path)
     assert hint in str(error.value) and str(tmp_path / "warpsight.toml") in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "hint"), [
+    ("[tool.warpsight]\nmax-size = 3\n", "max_size belongs below [tool.warpsight.record]"),
+    ("[tool.warpsight.analyze]\ntop = 3\n", "there is no 'analyze'"),
+    ("[tool]\nwarpsight = 3\n", "warpsight is a table"),
+])  # fmt: skip
+def test_what_pyproject_has_beside_the_table_is_not_ignored(tmp_path: Path, text: str, hint: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(UsageError) as error:
+        gather({}, {}, tmp_path)
+    assert hint in str(error.value) and str(tmp_path / "pyproject.toml") in str(error.value)
 
 
 def test_a_bad_variable_is_named(tmp_path: Path) -> None:

@@ -274,12 +274,12 @@ def _seen_waits(
     parts: list[tuple[Column, ...]],
     names: list[str],
 ) -> list[tuple[Column, ...]]:
-    """Pieces without a cause, cut by the waits that the stream of the next work was seen in.
+    """Cut pieces without a cause at the waits in which the stream of the next work was seen.
 
         stream 3  ████|        |-- waits for stream 7 --|  |████
                   unknown      other_stream             unknown
 
-    Such a wait has the device's times. Of others the trace has the time that their calls took, which says nothing about these.
+    The times of such a wait are the device's. Other waits have only the times of their calls, which say nothing about these.
     """
     waits = model_waits.load(trace)
     mine = waits.of_streams
@@ -298,7 +298,7 @@ def _seen_waits(
     seen = HeldTime(
         covered.start, covered.end, np.full(len(covered.start), _numbered(names, SEEN_WAIT)), names
     )
-    out = []
+    out: list[tuple[Column, ...]] = []
     for gap, begin, end, kind, name in parts:
         waiting = work.queue[gaps.row[gap]]
         number = on.number(np.zeros_like(waiting), waiting)

@@ -1,8 +1,16 @@
 """Functions over time from stacks: the host's own code, where the trace has samples or launch stacks.
 
 The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples is between two
-calls; the functions on the stacks of both were running all the while. Where these have no stack, the samples in other pieces
-shorter than the time between two samples stand for it: else a long piece, which always has some, would count for too much.
+calls; the functions on the stacks of both were running all the while. Deeper ones are known from samples in other pieces between
+calls with the same two stacks, as in a loop whose turns are shorter than the time between two samples. Where the calls have no
+stack, samples in any other pieces stand for it. Only those in pieces shorter than the time between two samples do: else a long
+piece, which always has some, would count for too much.
+
+    calls of a loop     copy ──▶ launch        copy ──▶ launch        copy ──▶ launch
+    between them             load                   load                   load
+    samples                   x                                             x
+    known                main, step, load       main, step; load by      main, step, load
+                                                the samples beside it
 """
 
 from __future__ import annotations
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
 Column = NDArray[Any]
+#: Prior weight, in samples, of what is known about a piece without any sample.
+_UNTAKEN = 2
 #: Function name for frames missing from table frame.
 NO_FRAME = "?"
 
@@ -112,17 +122,24 @@ def over(
     sample = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which]
     weight = (ends - begins)[which] / np.maximum(count[which], 1)
     seen = stack[sample] if len(stack) else np.zeros(0, np.int64)
-    left = np.flatnonzero((count == 0) & (call >= 0))
-    before = _call_before(trace, on, calls, begins[left])
-    after = calls.stack[call[left]].astype(np.int64) if len(calls) else np.zeros(0, np.int64)
-    good = (before > 0) & (after > 0)
-    unseen = float((ends - begins)[count == 0].sum() - (ends - begins)[left[good]].sum())
-    weight = weight + unseen * _stands_for(at, weight)
-    left, before, after = left[good], before[good], after[good]
-    shared = _common(tree, tree.nodes(before), tree.nodes(after))
+    before, after = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
+    called = np.flatnonzero(call >= 0) if len(calls) else np.zeros(0, np.int64)
+    before[called] = _call_before(trace, on, calls, begins[called])
+    after[called] = calls.stack[call[called]]
+    between = (before > 0) & (after > 0)
+    left = np.flatnonzero((count == 0) & between)
+    time = (ends - begins).astype(float)
+    unseen = float(time[(count == 0) & ~between].sum())
+    lacking = _lacking(at, weight)
+    weight = weight + unseen * lacking / max(float(lacking.sum()), 1e-9)
+    alike, _ = numbered([before, after])
+    more, part = _from_alike(alike, which[between[which]], lacking[between[which]], left, time[left])
+    weight[between[which]] += more
+    after = after[left]
+    shared = _common(tree, tree.nodes(before[left]), tree.nodes(after))
     return StackedTime(
         np.concatenate([tree.nodes(seen), shared]),
-        np.concatenate([weight, (ends - begins)[left].astype(float)]),
+        np.concatenate([weight, time[left] * (1 - part)]),
         np.concatenate([seen, after]),
         np.concatenate([np.ones(len(seen), bool), np.zeros(len(left), bool)]),
         np.concatenate([which, left]),
@@ -138,13 +155,36 @@ def of_pieces(trace: StoredTrace, calls: Calls, gaps: Gaps, pieces: Pieces, rows
     return replace(found, piece=rows[found.piece])
 
 
-def _stands_for(at: Column, weight: Column) -> Column:
-    """How much of the unsampled time each sample represents, for samples spaced closer than the time between two."""
+def _lacking(at: Column, weight: Column) -> Column:
+    """How much less than the time between two samples each one stands for: more where more pieces like its own have none."""
     between = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
-    lacking = np.maximum(between - weight, 0.0)
-    total = float(lacking.sum())
-    part: Column = lacking / total if total else lacking
-    return part
+    return np.maximum(between - weight, 0.0)
+
+
+def _from_alike(
+    alike: Column, piece: Column, lacking: Column, left: Column, time: Column
+) -> tuple[Column, Column]:
+    """Give the time of pieces without samples to the samples of pieces like them.
+
+    Args:
+        alike: A number per piece, equal for pieces between calls with the same stacks.
+        piece: The piece of each sample.
+        lacking: How much less than the sampling interval each sample stands for.
+        left: The pieces without a sample.
+        time: The time of each of these.
+
+    Returns:
+        The time to add to each sample, and the part of each piece's time that was given away. Few samples count for little: two
+        imaginary ones stand for what is known without any.
+    """
+    count = int(alike.max(initial=-1)) + 1
+    number = np.bincount(alike[piece], weights=lacking > 0, minlength=count)
+    lacks = np.bincount(alike[piece], weights=lacking, minlength=count)
+    told = number / (number + _UNTAKEN)
+    whole = np.bincount(alike[left], weights=time, minlength=count) * told
+    more: Column = (whole / np.maximum(lacks, 1e-9))[alike[piece]] * lacking
+    part: Column = told[alike[left]]
+    return more, part
 
 
 def _samples(trace: StoredTrace, on: Axis) -> tuple[Column, Column]:

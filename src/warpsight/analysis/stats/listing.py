@@ -13,7 +13,9 @@ from warpsight.model.selection import Rows, begin_of
 if TYPE_CHECKING:
     from warpsight.model import StoredTrace
 
-_GRID = "'grid ' || grid_x || '×' || grid_y || '×' || grid_z || ' block ' || block_x || '×' || block_y || '×' || block_z"
+#: OpenCL chooses the block of a kernel that is enqueued without one; the grid counts work items then.
+_GRID = """CASE WHEN block_x = 0 THEN 'items ' || grid_x || '×' || grid_y || '×' || grid_z ELSE 'grid ' || grid_x || '×' || grid_y
+    || '×' || grid_z || ' block ' || block_x || '×' || block_y || '×' || block_z END"""
 _BYTES = "bytes || ' B'"
 _WHERE = "device, stream, NULL::INTEGER AS thread"
 _THREAD = "NULL::SMALLINT AS device, NULL::INTEGER AS stream, thread"

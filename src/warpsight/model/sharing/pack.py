@@ -37,12 +37,18 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
     """
     from warpsight.model.sharing.shared import without_secrets
 
+    if reason := private_files.unreadable(folder):
+        raise TraceError(f"{folder} {reason}")
     if zipfile.is_zipfile(folder):
         raise TraceError(f"{folder} is one file already; --unpack makes a folder of it")
     manifest.read(folder)
     private_files.check_plain(folder)
     if reason := private_files.unreplaceable(target):
         raise TraceError(f"{target} {reason}")
+    if trace := manifest.around(target):
+        raise TraceError(
+            f"{target} is in the trace {trace.name}, which holds its own files only: choose another folder"
+        )
     if not force and os.path.lexists(target):
         raise TraceError(f"{target} exists already; -f replaces it")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
@@ -87,6 +93,8 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
         TraceError: when it is not a packed trace or damaged, has a member that would be written elsewhere, takes more disk or
             memory than any trace does, or `target` exists (with `force` a trace there is replaced, anything else is left alone).
     """
+    if reason := private_files.unreadable(archive):
+        raise TraceError(f"{archive} {reason}")
     if os.path.lexists(target):
         if not force:
             raise TraceError(f"{target} exists already; -f replaces it")

@@ -63,6 +63,17 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
+def around(path: Path) -> Path | None:
+    """The trace folder that a path lies in, or None; the folder itself does not lie in itself."""
+    begin = f'"format": "{FORMAT}"'.encode()
+    for folder in path.resolve().parents:
+        if (folder / FILE).is_file():
+            with (folder / FILE).open("rb") as file:
+                if begin in file.read(256):  # the first key that is written
+                    return folder
+    return None
+
+
 def read(root: Path) -> dict[str, Any]:
     """Read and check the manifest of a trace folder.
 

@@ -36,6 +36,7 @@ _WORK = ("Kernel", "Memcpy", "Memset")
 _TIMED = (*_WORK, "Api", "CopyCall", "Sample")
 _KINDS = (*_TIMED, "Counter", "Loss", "Device", "Process", "Frame", "Stack")
 _WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
+_PROCESS = layout.BY_NAME["Process"].kind
 #: How far the window ends before now, in ns: GPU rows arrive up to this late.
 LAG_NS = 600_000_000
 #: Timeout for the answer of a recording that is asked for its output folder.
@@ -211,7 +212,10 @@ class Live:
             skip = tracker.fresh(block)
             if skip is None:
                 continue
-            self._processes.add(block.pid)
+            if (
+                block.kind == _PROCESS
+            ):  # the launcher's own rows, samples and counters, are no process of the program
+                self._processes.add(block.pid)
             if layout.BY_KIND[block.kind].variable:
                 texts, _ = strings(block.payload, skip)
                 arena.texts.update((number, secrets.secretless(text)) for number, text in texts)

@@ -36,7 +36,8 @@ def read(environment: Mapping[str, str], folder: Path) -> Config:
     """The configuration for a recording that is started in `folder`.
 
     Raises:
-        UsageError: for a file that is not TOML, a key that is not an option, or a file that is named and absent.
+        UsageError: for a file that is not TOML, a key that is not an option or not in the table, or a file that is named and
+            absent.
     """
     named = environment.get(VARIABLE, "")
     if named == "off":
@@ -68,11 +69,19 @@ def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
     if project and "warpsight" not in text:  # parsing takes longer than looking
         return None
     content = _parsed(path, text)
-    for name in ("tool", "warpsight", "record") if project else ("record",):
-        content = content.get(name, {})
-        if not isinstance(content, dict):
-            raise UsageError(f"{path}: {name} is a table")
-    return content if content or not project else None
+    for name in ("tool", "warpsight") if project else ():
+        content = _inner(path, content, name)
+    _check_tables(path, content, "tool.warpsight.record" if project else "record")
+    found = _inner(path, content, "record")
+    return found if found or not project else None
+
+
+def _inner(path: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The table of this name in another one; empty where there is none."""
+    found = content.get(name, {})
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: {name} is a table")
+    return found
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
@@ -86,10 +95,31 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 
+def _check_tables(path: Path, content: Mapping[str, Any], table: str) -> None:
+    """Refuse what stands beside the table: it would be ignored."""
+    for name in content:
+        if name != "record":
+            known = _named(name)
+            what = (
+                f"{known} belongs" if known else f"there is no {name!r}: options of `warpsight record` belong"
+            )
+            raise UsageError(f"{path}: {what} below [{table}]")
+
+
 def _check_keys(path: Path, table: Mapping[str, Any]) -> None:
     known = keys()
     for name in table:
         if name not in known:
-            near = get_close_matches(name.replace("-", "_"), known, n=1)
+            near = [_named(name)] if _named(name) else get_close_matches(name.replace("-", "_"), known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; options: {', '.join(known)}"
             raise UsageError(f"{path}: there is no option {name!r}{hint}")
+
+
+def _named(name: str) -> str:
+    """The key of an option that is spelled so as a key or on the command line, or ""."""
+    wanted = name.replace("_", "-")
+    for key in keys():
+        spelled = (flag.lstrip("-") for flag in options.BY_NAME[key].spelled)
+        if wanted in (key.replace("_", "-"), *spelled):
+            return key
+    return ""

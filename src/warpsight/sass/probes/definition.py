@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.model.private_files import no_file
 from warpsight.sass.probes.event import Event, EventFilter, places
 from warpsight.sass.probes.maps import Map
 from warpsight.sass.probes.tree import Statement
@@ -103,8 +104,8 @@ def module_of(path: Path, constants: Mapping[str, str] | None = None) -> ModuleT
         WarpsightError: when it cannot be run.
         UsageError: when it has no such constant.
     """
-    if not path.is_file():
-        raise UsageError(f"{path}: there is no such file")
+    if reason := no_file(path):
+        raise UsageError(f"{path}: {reason}")
     spec = importlib.util.spec_from_file_location(f"warpsight_probes_{path.stem}".replace("-", "_"), path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: a file of probes is a Python file (.py)")

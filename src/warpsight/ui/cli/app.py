@@ -138,6 +138,8 @@ def _verbs() -> dict[str, _Verb]:
 VERBS: dict[str, _Verb] = _verbs()
 _IN_HELP = tuple(line.split()[0] for line in _COMMON.strip().splitlines())
 
+#: Columns needed for a text beside a name.
+_ROOM = 24
 #: Reading verbs that run until they are stopped, and return memory to the system.
 _SERVING = ("open", "mcp")
 #: Words from other tools, and the equivalent verb here.
@@ -330,9 +332,10 @@ def _main(arguments: list[str]) -> int:
 
 
 def _opening(arguments: Sequence[str]) -> list[str]:
-    """`warpsight TRACE` means `warpsight open TRACE`: a path in the place of the verb."""
+    """`warpsight TRACE` means `warpsight open TRACE`: a path in the place of the verb that is not a program."""
     place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
-    if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
+    word = "" if place is None else arguments[place]
+    if place is None or word in VERBS or word.endswith(".py") or not os.path.exists(word):
         return list(arguments)
     return [*arguments[:place], "open", *arguments[place:]]
 
@@ -356,9 +359,9 @@ def overview(*, every: bool = False) -> str:
     columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
-        "       warpsight TRACE                  the same as warpsight open TRACE",
+        *_listed("     warpsight TRACE", "the same as warpsight open TRACE", 38, columns),
         "",
-        "Records GPU programs and says where their time went.",
+        *textwrap.wrap("Records GPU programs and says where their time went.", columns),
         "",
     ]
     width = max(map(len, VERBS)) + 2
@@ -373,17 +376,20 @@ def overview(*, every: bool = False) -> str:
         lines += ["  warpsight record -- python train.py", "  warpsight open train.warp", "", "Verbs:"]
         for name in _IN_HELP:
             lines += _listed(name, VERBS[name].common, width, columns)
-        lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_IN_HELP)} more: warpsight help --all", ""]
+        more = f"{len(VERBS) - len(_IN_HELP)} more: warpsight help --all"
+        lines += [*_listed("…", more, width, columns), ""]
     lines.append("Options:")
     width = max(map(len, _GLOBAL_OPTIONS)) + 2
     for flags, meaning in _GLOBAL_OPTIONS.items():
         lines += _listed(flags, meaning, width, columns)
-    lines += ["", "`warpsight help VERB` explains a verb and shows examples.", ""]
+    lines += ["", *textwrap.wrap("`warpsight help VERB` explains a verb and shows examples.", columns), ""]
     return "\n".join(lines)
 
 
 def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
-    """A name and its meaning, wrapped in a second column."""
+    """A name and its meaning, wrapped in a second column, or below the name if there is little room."""
+    if columns - width < _ROOM:
+        return [f"  {name}", *textwrap.wrap(text, columns, initial_indent=" " * 8, subsequent_indent=" " * 8)]
     indent = " " * (2 + width)
     first = f"  {name:{width}}"
     return textwrap.wrap(

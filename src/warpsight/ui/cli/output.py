@@ -6,14 +6,14 @@ Traces hold none, but verbs also read capsules, core dumps, machine code and oth
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
 from warpsight.api import files
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model.sharing import secrets
 from warpsight.ui.render import terminal
 
@@ -32,19 +32,53 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
-    """The same for text, without secrets.
+def text(path: Path | None, force: bool = False, *, csv: bool | None = None) -> Iterator[IO[str]]:
+    """The same for text, without secrets; `csv` says whether it is CSV, None for a command that writes none.
 
     Raises:
-        UsageError: on writing text to a name that browsers show as a page: names of kernels in it would be tags there.
+        UsageError: when the name is that of another kind of file, or, on writing, of a page or of JSON that this is not: names
+            of kernels in text would be tags in a page.
     """
     if path is None or str(path) == "-":
         yield cast("IO[str]", _Secretless(sys.stdout))
         return
+    suffix = path.suffix.lower()
+    if suffix in _BINARY or (suffix == ".csv" and not csv):
+        remedy = "add --csv, or choose" if suffix == ".csv" and csv is not None else "choose"
+        raise UsageError(f"{path}: this is text, not a {suffix} file: {remedy} a name that ends in .txt")
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
-        page = path if path.suffix.lower() in _PAGES else None
-        yield cast("IO[str]", _Secretless(stream, page))
+        yield cast("IO[str]", _Secretless(stream, path))
     _say(path)
+
+
+#: Forms of tables by the suffix of a name, and compressions likewise.
+_FORMS = {".txt": "table", ".csv": "csv", ".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet",
+          ".arrow": "arrow", ".feather": "arrow"}  # fmt: skip
+PACKED = {".gz": "gzip", ".zst": "zstd"}
+
+
+def form_of(given: str | None, path: Path | None, forms: Sequence[str]) -> str:
+    """The form asked for, else the one that the name of the output has the suffix of, else the first one.
+
+    Raises:
+        UsageError: for a form that does not exist, a name of another form, or of a kind of file that is none of them.
+    """
+    if given is not None and given not in forms:
+        raise UsageError(f"there is no format {given!r}{choices(given, forms)}")
+    if path is None or str(path) == "-":
+        return given or forms[0]
+    suffix = (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
+    named = _FORMS.get(suffix)
+    if named is not None and given not in (None, named):
+        raise UsageError(
+            f"{path} is the name of a file of format {named}, and --format says {given}; leave one out"
+        )
+    if named not in forms if named else suffix in (*_PAGES, *_BINARY):
+        ends = [end for end, form in _FORMS.items() if form in forms]
+        raise UsageError(
+            f"{path}: no format has such a name: end it with {', '.join(ends[:-1])} or {ends[-1]}"
+        )
+    return given or named or forms[0]
 
 
 def _say(path: Path) -> None:
@@ -58,6 +92,9 @@ def _say(path: Path) -> None:
 #: Names that browsers show as pages or pictures, and the beginnings of those.
 _PAGES = (".html", ".htm", ".xhtml", ".xht", ".svg", ".xml")
 _PAGE_BEGINS = ("<!doctype", "<html", "<svg", "<?xml")
+#: The same for JSON, and names of files that are no text.
+_JSON, _JSON_BEGINS = (".json", ".ndjson", ".jsonl", ".sarif"), ("{", "[")
+_BINARY = (".parquet", ".arrow", ".feather", ".xlsx", ".sqlite", ".png", ".pdf")
 
 
 class _Json(str):
@@ -79,16 +116,21 @@ class _Secretless:
     JSON from :func:`json_text` is already clean, and code in pages is searched for tokens only.
     """
 
-    def __init__(self, stream: IO[str], page: Path | None = None) -> None:
+    def __init__(self, stream: IO[str], path: Path | None = None) -> None:
+        suffix = path.suffix.lower() if path else ""
         self._stream = stream
-        self._page = page
-        self._begun = page is None
+        self._path = path
+        self._page = suffix in _PAGES
+        self._begins = _PAGE_BEGINS if self._page else _JSON_BEGINS if suffix in _JSON else ()
 
     def write(self, text: str) -> int:
-        if not self._begun and text:
-            if not text[:20].lstrip().lower().startswith(_PAGE_BEGINS):
-                raise UsageError(f"{self._page}: this is text, not a page: choose a name that ends in .txt")
-            self._begun = True
+        if self._begins and text:
+            if not text[:20].lstrip().lower().startswith(self._begins):
+                other, remedy = ("a page", "choose") if self._page else ("JSON", "add --json, or choose")
+                raise UsageError(
+                    f"{self._path}: this is text, not {other}: {remedy} a name that ends in .txt"
+                )
+            self._begins = ()
         if self._page:
             text = secrets.without_tokens(text)
         elif not isinstance(text, _Json):
@@ -99,7 +141,7 @@ class _Secretless:
         """Write strings, searching several at once for secrets."""
         left = iter(lines)
         while some := list(islice(left, _TOGETHER)):
-            if self._page or any(isinstance(text, _Json) for text in some):
+            if self._page or self._begins or any(isinstance(text, _Json) for text in some):
                 for text in some:
                     self.write(text)
             else:

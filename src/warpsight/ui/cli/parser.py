@@ -162,10 +162,19 @@ def verb_command(name: str) -> Any:
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if _runs_here(name) else _refusing(name, command)
         )
-        return typer.main.get_command(app)
+        return _with_completion(name, typer.main.get_command(app))
     app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
     app.callback(context_settings=_settings(module))(module.command)
     return typer.main.get_command(app)
+
+
+def _with_completion(name: str, command: Any) -> Any:
+    """The same parser, whose values a shell can complete while it asks for them."""
+    if "_WARPSIGHT_COMPLETE" in os.environ:
+        from warpsight.ui.cli import completion
+
+        completion.add(name, command)
+    return command
 
 
 def _runs_here(name: str) -> bool:
@@ -230,7 +239,7 @@ class _Verbs(dict[str, Any]):
                 command = _refusing(f"{group} {name}", command)
             epilog = examples.text(f"{group} {name}") or None
             app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(command)
-            self[name] = typer.main.get_command(app)
+            self[name] = _with_completion(f"{group} {name}", typer.main.get_command(app))
         return super().__getitem__(name)
 
     def get(self, name: str, default: object = None) -> Any:
@@ -268,6 +277,8 @@ def unknown_verb(name: str) -> str:
     """The message for a verb that does not exist."""
     from difflib import get_close_matches
 
+    if name.endswith(".py") and os.path.exists(name):
+        return f"{name} is a program; record it: warpsight record -- python {name}"
     if name in OTHER_WORDS:
         return f"there is no verb {name!r}; did you mean {OTHER_WORDS[name]}?"
     if name.endswith((".warp", ".zip", ".gz", ".json", ".sqlite")) or os.sep in name:

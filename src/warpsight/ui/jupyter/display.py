@@ -74,9 +74,10 @@ def _trace(trace: StoredTrace) -> str:
 
 def _verdict(found: Verdict) -> list[str]:
     """Headline, summary and account."""
+    headline = numbers.capitalized(found.headline, found.leading[0].name if found.leading else None)
     return [
-        f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(found.headline)}</div>',
-        f'<div style="opacity:.75">{html.escape(found.summary)}</div>',
+        f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(headline)}</div>',
+        f'<div style="opacity:.75">{html.escape(numbers.capitalized(found.summary))}.</div>',
         _account(found.account),
     ]
 
@@ -127,7 +128,7 @@ def _flame(graph: FlameGraph) -> str:
     """A flame graph: the page in its own frame, so that its styles and scripts stay inside."""
     name = " → ".join(path.rstrip("/").rpartition("/")[2] for path in graph.traces)
     page = flame_page.page(graph, name, most=_FRAMES)
-    height = min(230 + 20 * int(graph.depth.max(initial=0)), 900)
+    height = min(245 + 21 * flame_page.rows_of(graph, _FRAMES), 900)
     return (
         f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="Flame graph of {html.escape(name)}" '
         f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'

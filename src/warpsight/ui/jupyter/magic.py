@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from urllib.parse import quote
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
     from warpsight.api.trace import Trace
@@ -67,9 +67,10 @@ def _record_cell(shell: _Shell, line: str, cell: str) -> None:
     shell_display(trace)
     shell_display(displays.HTML(_link(trace, chosen.output)))
     if chosen.flame:
-        from warpsight.analysis.flame.graph import Shape, flame
-
-        shell_display(flame(trace, shape=Shape(chosen.flame)))
+        try:
+            shell_display(trace.flame(chosen.flame))
+        except WarpsightError as error:  # nothing of this weight: an empty graph would not say why
+            shell_display(displays.HTML(html.escape(str(error))))
 
 
 def _link(trace: Trace, output: str) -> str:
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="%%warpsight",
         add_help=False,
+        allow_abbrev=False,
         description="Record this cell and show what the GPU did meanwhile.",
     )
     parser.add_argument(

@@ -24,14 +24,20 @@ _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note
 def show_verdict(found: Verdict, stream: IO[str], *, everything: bool) -> None:
     """Print a verdict in at most :data:`LINES` lines, or in full."""
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
-    lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
+    headline = numbers.capitalized(found.headline, found.leading[0].name if found.leading else None)
+    lines = [f"{bold}{line}{plain}" for line in _wrapped(headline, "")]
     lines += _wrapped(numbers.capitalized(found.summary) + ".", "")
     lines += account_text.lines(found.account, _width() if stream.isatty() else sys.maxsize)
     if everything:
         lines += ["", *(line for block in _blocks(found, stream) for line in block)]
     else:
         blocks, hidden = _fitting(found, stream, LINES - len(lines) - 3)
-        lines += ["", *(line for block in blocks for line in block), "", hidden or _MORE]
+        lines += [
+            "",
+            *(line for block in blocks for line in block),
+            *([""] if blocks else []),
+            hidden or _MORE,
+        ]
     stream.write("\n".join(lines) + "\n")
 
 
@@ -64,8 +70,25 @@ def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]
         if i in shown and more <= room:
             shown[i] = full[i]
             room -= more
-    left = len(found.findings) - len(shown)
-    return [shown[i] for i in sorted(shown)], f"… and {left} more; --all shows everything" if left else ""
+    left = [i + 1 for i in range(len(found.findings)) if i not in shown]
+    between = (
+        left and left[0] < max(shown, default=0) + 1
+    )  # numbers are those of --all: a reader sees which are not here
+    which = f" ({_numbers(left)})" if between else ""
+    return [
+        shown[i] for i in sorted(shown)
+    ], f"… and {len(left)} more{which}; --all shows everything" if left else ""
+
+
+def _numbers(some: Sequence[int]) -> str:
+    """Sorted numbers, those that follow each other as one: `2–5, 7`."""
+    runs: list[list[int]] = []
+    for number in some:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def describe(

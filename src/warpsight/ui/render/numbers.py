@@ -151,7 +151,7 @@ def _around(text: str, place: int, width: int) -> str:
     return f"{text[:head]}…{rest[:-1]}…" if more else f"{text[:head]}…{rest}"
 
 
-def capitalized(text: str) -> str:
-    """The string with a capital letter, unless it begins with the name of a kernel or a function."""
+def capitalized(text: str, name: str | None = None) -> str:
+    """The string with a capital letter, unless it begins with `name` or with what looks like a kernel or a function."""
     first = text.split(" ", 1)[0].rstrip(",:;.")
-    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() and first != name else text

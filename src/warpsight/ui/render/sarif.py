@@ -73,7 +73,7 @@ def _rule(rule: str, finding: Finding) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     parts = [
-        numbers.capitalized(finding.text) + ".",
+        numbers.capitalized(finding.text, finding.name) + ".",
         *(f"· {evidence_text(one)}" for one in finding.evidence),
     ]
     return "\n".join([*parts, *([f"→ {finding.advice}"] if finding.advice else [])])

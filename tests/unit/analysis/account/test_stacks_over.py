@@ -127,6 +127,50 @@ def test_samples_in_short_pieces_stand_for_short_pieces_without_one(build):
     assert found["step"][0] == pytest.approx(800)
 
 
+def loop(turns, samples, *, later=()):
+    """Turns of 20 ns: 10 of host code between two calls of `load`; samples of `parse` in some turns, at equal distances."""
+    rows = [
+        row
+        for n in range(turns)
+        for row in (launch(20 * n, 5, 2 * n + 1, stack=2), launch(20 * n + 15, 5, 2 * n + 2, stack=2))
+    ]
+    pieces = [(20 * n + 5, 20 * n + 15) for n in range(turns)]
+    at = [(20 * n + 10, 3) for n in samples]
+    return {"pieces": pieces, "launch": rows, "call": [2 * n + 1 for n in range(turns)],
+            "sample": [sample(t, one) for t, one in (*at, *later)]}  # fmt: skip
+
+
+def test_samples_between_the_same_calls_tell_what_ran_in_turns_without_one(build):
+    """A sample in every fifth turn: `parse` had the turns that have one, and the calls' own function all the others."""
+    found, stacked = over(build, **loop(50, range(0, 50, 5)))
+    assert found["load"][0] == pytest.approx(500) and found["main"][0] == pytest.approx(500)
+    assert found["parse"][0] == pytest.approx(100 + 400 * 10 / 12)
+    assert stacked.time.sum() == pytest.approx(500)
+
+
+def test_a_single_sample_says_little_of_other_turns(build):
+    found, _ = over(build, **loop(50, [7], later=[(2000, 1), (2100, 1)]))  # later: two outside of all turns
+    assert found["parse"][0] == pytest.approx(10 + 490 / 3)
+    assert found["load"][0] == pytest.approx(500)
+
+
+def test_samples_in_long_pieces_and_between_other_calls_say_nothing_of_turns(build):
+    """A stretch of 200 ns with its ten samples is not like the turns, nor is what follows another call."""
+    made = loop(20, range(0, 20, 10))
+    rows = [
+        *made["launch"],
+        launch(400, 5, 100, stack=2),
+        launch(605, 5, 101, stack=2),
+        launch(700, 5, 102, stack=4),
+    ]
+    rows += [launch(715, 5, 103, stack=4)]
+    pieces = [*made["pieces"], (405, 605), (705, 715)]
+    at = [*made["sample"], *(sample(405 + 20 * n, 4) for n in range(10)), sample(710, 4)]
+    found, _ = over(build, pieces, call=[*made["call"], 41, 43], launch=rows, sample=at)
+    assert found["step"][0] == pytest.approx(210)
+    assert found["parse"][0] == pytest.approx(20 + 180 * 2 / 4)
+
+
 def test_each_function_has_the_time_below_it_once_and_its_mean_depth():
     """root → a (1) → b (2) → a (3); root → b (4)"""
     tree = stacks_over.FunctionTree(

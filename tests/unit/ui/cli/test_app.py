@@ -114,11 +114,12 @@ def test_words_of_other_tools_lead_to_the_verb(word, verb, capsys):
     assert f"did you mean {verb}?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_overview_keeps_to_the_terminal(capsys, monkeypatch, columns):
+@pytest.mark.parametrize(("columns", "least"), [(40, 36), (60, 50), (80, 70), (120, 70)])
+@pytest.mark.parametrize("words", [["--help"], ["help", "--all"]], ids=" ".join)
+def test_the_overview_keeps_to_the_terminal(capsys, monkeypatch, columns, least, words):
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert app.main(["--help"]) == 0
-    assert 70 < max(map(len, capsys.readouterr().out.splitlines())) <= columns
+    assert app.main(words) == 0
+    assert least < max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 
 @pytest.mark.parametrize(("columns", "most"), [(80, 80), (120, 100)])

@@ -1,11 +1,15 @@
 """Files that verbs write."""
 
+import gzip
+import json
 import os
 
 import pytest
 
+from benchmarks.synthetic_trace import Plan, make
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.cli import output
+from warpsight.ui.cli.app import main
 
 
 def test_a_place_that_cannot_be_written_is_named_as_it_was_given(tmp_path):
@@ -60,3 +64,43 @@ def test_text_is_not_written_as_a_page(lines, name, tmp_path):
     with pytest.raises(UsageError, match="text, not a page"), output.text(tmp_path / name) as stream:
         stream.writelines([text]) if lines else stream.write(text)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_text_is_not_written_as_json(lines, tmp_path):
+    with (
+        pytest.raises(UsageError, match="text, not JSON: add --json"),
+        output.text(tmp_path / "a.json") as stream,
+    ):
+        stream.writelines(["2 kernels\n"]) if lines else stream.write("2 kernels\n")
+    assert list(tmp_path.iterdir()) == []
+    with output.text(tmp_path / "a.json") as stream:
+        stream.write(output.json_text({"kernels": 2}))
+        stream.write("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "begins"),
+    [
+        ("a.csv", [], b"name,duration\n"),
+        ("a.json", [], b'{\n "columns"'),
+        ("a.ndjson", [], b'{"name"'),
+        ("a.parquet", [], b"PAR1"),
+        ("a.arrow", [], b"ARROW1"),
+        ("a.txt", [], b"duration  name"),
+        ("a", [], b"duration  name"),
+        ("a.dat", ["--format", "csv"], b"name,duration\n"),
+        ("a.csv.gz", [], b"\x1f\x8b"),
+        ("a.csv.zst", [], b"\x28\xb5\x2f\xfd"),
+    ],
+)
+def test_the_name_decides_what_a_query_writes(name, options, begins, tmp_path):
+    """`query -o x.csv` wrote the table for people."""
+    trace = make(tmp_path / "t.warp", Plan(kernels=3))
+    command = ["query", str(trace), "--fields", "name,duration", *options, "-o", str(tmp_path / name)]
+    assert main(command) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins)
+    if name == "a.csv.gz":
+        assert gzip.decompress((tmp_path / name).read_bytes()).startswith(b"name,duration\n")
+    if name == "a.json":
+        assert len(json.loads((tmp_path / name).read_text())["rows"]) == 3

@@ -38,3 +38,12 @@ def test_one_of_something_is_not_many(tmp_path: Path) -> None:
     assert "1 process\n" in text
     assert "1 kernel, 1 copy or set\n" in text
     assert "1 launch, 1 other call, 1 stack, 2 samples" in text
+
+
+def test_a_recording_of_nothing_leads_to_what_can_be_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_summary.print_summary(RecordingSummary(tmp_path / "run.warp", 1, 1, {}, {}, 0))
+    said = capsys.readouterr().err
+    assert "no process used a GPU" in said and "warpsight open" not in said
+    assert said.endswith("  look:       warpsight doctor says what can be recorded here\n")

@@ -16,6 +16,7 @@ from tests.unit.analysis.conftest import build, kernel, messy  # noqa: F401 - fi
 from warpsight.analysis.flame.graph import flame
 from warpsight.analysis.stats.sums import stats
 from warpsight.errors import UsageError
+from warpsight.ui.render.flame.page import rows_of
 
 
 class Tags(HTMLParser):
@@ -65,7 +66,7 @@ def test_a_trace_shows_its_verdict_kernels_and_losses(build):  # noqa: F811
 
 
 def test_an_empty_trace_and_results_show_that_nothing_is_there(build):  # noqa: F811
-    assert "no device work" in shown(build())
+    assert "No device work" in shown(build())
     assert "no rows" in shown(stats(build()))
 
 
@@ -77,7 +78,9 @@ def test_a_result_shows_its_first_rows_with_units(messy):  # noqa: F811
 
 
 def test_a_flame_graph_is_a_page_in_a_frame_of_its_own(messy):  # noqa: F811
-    page = shown(flame(messy[0]))
+    graph = flame(messy[0])
+    page = shown(graph)
+    assert rows_of(graph, 4_000) <= graph.depth.max() + 1 < 40
     tags = Tags()
     tags.feed(page)
     ((tag, attributes),) = tags.seen
@@ -105,9 +108,24 @@ def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkey
     capsys.readouterr()
 
 
+def test_a_cell_without_device_work_says_so(shell, build, monkeypatch, capsys, tmp_path):  # noqa: F811
+    """An empty flame graph did not."""
+    trace = ws.open(build(sample=[]).path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ws, "record", lambda path, **options: contextlib.nullcontext())
+    monkeypatch.setattr(ws, "open", lambda path: trace)
+    pages = []
+    monkeypatch.setattr("IPython.display.display", lambda shown: pages.append(getattr(shown, "data", shown)))
+    shell.run_cell_magic("warpsight", "--flame", "1")
+    assert "so there is nothing to draw" in pages[-1] and len(pages) == 3
+    capsys.readouterr()
+
+
 def test_wrong_options_of_the_magic_are_told(shell):
     with pytest.raises(UsageError, match="unrecognized arguments: --nonsense"):
         shell.run_cell_magic("warpsight", "--nonsense", "1")
+    with pytest.raises(UsageError, match="unrecognized arguments: --flam"):
+        shell.run_cell_magic("warpsight", "--flam", "1")
     with pytest.raises(UsageError, match="invalid choice"):
         shell.run_cell_magic("warpsight", "--flame hours", "1")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.ui.render import findings
 
@@ -24,6 +26,27 @@ def shown(stream: io.StringIO) -> str:
     with open_trace(SLOW) as trace:
         findings.show_verdict(verdict(trace), stream, everything=False)
     return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SLOW.parent.glob("planted_*.zip")))
+def test_numbers_of_findings_are_those_of_all_and_gaps_are_said(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with open_trace(SLOW.with_name(name)) as trace:
+        found, some, every = verdict(trace), io.StringIO(), io.StringIO()
+    findings.show_verdict(found, some, everything=False)
+    findings.show_verdict(found, every, everything=True)
+    heads, whole = (re.findall(r"(?m)^(\d+)\. (.*)$", text.getvalue()) for text in (some, every))
+    assert heads and set(heads) <= set(whole)
+    listed = {int(number) for number, _ in heads}
+    left = set(range(1, len(found.findings) + 1)) - listed
+    more = re.search(r"… and (\d+) more(?: \((.*)\))?; --all", some.getvalue())
+    assert (more is None) == (not left)
+    if more is not None and more[2]:
+        runs = [re.findall(r"\d+", run) for run in more[2].split(", ")]
+        assert {n for run in runs for n in range(int(run[0]), int(run[-1]) + 1)} == left
+    assert not left or bool(more and more[2]) == (min(left) < max(listed))
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 10), (60, 5), (120, 5)])
@@ -46,3 +69,12 @@ def test_nothing_is_cut_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
                   for stream in (Terminal(), io.StringIO()))  # fmt: skip
     assert "…" not in "".join(whole)
     assert len(max(cut, key=len)) <= 40 < len(max(whole, key=len))
+
+
+def test_a_trace_without_device_work_has_no_empty_paragraphs(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.describe()
+    stream = io.StringIO()
+    with open_trace(tmp_path / "t.warp") as trace:
+        findings.show_verdict(verdict(trace), stream, everything=False)
+    assert "o device work" in stream.getvalue() and "\n\n\n" not in stream.getvalue()

@@ -38,3 +38,8 @@ def test_paths_are_cut_from_the_left_before_texts_are_from_the_right(text, width
 )
 def test_sentences_begin_with_a_capital_and_symbols_stay_as_they_are(text: str, shown: str) -> None:
     assert capitalized(text) == shown
+
+
+def test_a_kernel_called_by_a_word_keeps_its_name() -> None:
+    assert capitalized("backward takes 7% of the time", "backward") == "backward takes 7% of the time"
+    assert capitalized("backward passes take 7%", "step") == "Backward passes take 7%"

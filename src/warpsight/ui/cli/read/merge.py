@@ -112,12 +112,16 @@ def command(
 def _check(
     inputs: tuple[str, str], out: Path | None, weight: str | None, compat: bool, as_json: bool
 ) -> None:
-    """Refuse files that do not exist, an output that is an input, and options that exclude each other."""
+    """Refuse what is not a file, an output that is an input, and options that exclude each other."""
     from warpsight.analysis.merge.merge import WEIGHTS
+    from warpsight.model.private_files import no_file
 
     for name in inputs:
-        if "://" not in name and not Path(name).exists():
-            raise WarpsightError(f"{name}: there is no such file")
+        if "://" in name:
+            continue
+        reason = no_file(name) if compat or not Path(name).is_dir() else ""
+        if reason:
+            raise WarpsightError(f"{name}: {reason}")
     if as_json and (out is None or str(out) == "-"):
         raise UsageError("--json prints the summary: give the folded stacks a file with -o")
     as_trace = out is not None and out.name.endswith(".warp")

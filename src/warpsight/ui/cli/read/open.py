@@ -52,7 +52,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
                 app.end_soon_after_interrupt(_PATIENCE_S)
                 _print_addresses(server)
                 if browser:
-                    _browse(server.perfetto if perfetto and server.perfetto else server.url)
+                    _browse(server.perfetto if perfetto and server.perfetto else server.url, server.port)
                 terminal.note("Ctrl-C ends it")
                 threading.Event().wait()
         except KeyboardInterrupt:
@@ -71,10 +71,12 @@ def _print_addresses(server: TraceServer) -> None:
         terminal.note(NO_PERFETTO)
 
 
-def _browse(url: str) -> None:
+def _browse(url: str, port: int) -> None:
+    import platform
     import webbrowser
 
     from warpsight.ui.render import terminal
 
     if not webbrowser.open(url):
-        terminal.note("no browser was found; open the address above")
+        way = f"ssh -L {port}:127.0.0.1:{port} {platform.node() or 'HOST'}"
+        terminal.note(f"no browser was found; open the address above, on another machine after: {way}")

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsight.errors import UsageError, choices
+from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
@@ -50,10 +50,17 @@ def command(
     ] = False,
     no_header: Annotated[bool, typer.Option("--no-header", help="Omit the line of column names.")] = False,
     form: Annotated[
-        str, typer.Option("--format", help="table, csv, json, ndjson, parquet or arrow.")
-    ] = "table",
+        str | None,
+        typer.Option(
+            "--format",
+            help="table, csv, json, ndjson, parquet or arrow; by default the suffix of -o decides.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    compress: Annotated[str, typer.Option(help="Compression: none, gzip or zstd.")] = "none",
+    compress: Annotated[
+        str | None,
+        typer.Option(help="Compression: none, gzip or zstd; by default the suffix of -o decides."),
+    ] = None,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
@@ -65,23 +72,27 @@ def command(
     from warpsight.api.trace import open as open_trace
     from warpsight.ui.render import loss
 
-    form = "json" if as_json else form
-    _check(form, compress, out)
+    written = output.form_of("json" if as_json else form, out, FORMATS)
+    named = output.PACKED.get(out.suffix.lower()) if out else None
+    packed = compress or named or "none"
+    _check(written, packed, out)
+    if named not in (None, packed):
+        raise UsageError(
+            f"{out} is the name of a file packed with {named}, and --compress says {packed}; leave one out"
+        )
     limited = any(n is not None for n in (top, head, tail)) or everything
-    cut = form == "table" and not limited and out is None
+    cut = written == "table" and not limited and out is None
     with open_trace(trace) as opened:
         relation = opened.relation(
             sql, table=table, filters=filters or (), fields=fields or (), group_by=group_by or (), count=count, top=top,
             head=head, tail=tail,
         )  # fmt: skip
         result = query.arrow(opened, relation.limit(DEFAULT_ROWS + 1) if cut else relation)
-        _write(result, form, compress, out, force, not no_header, DEFAULT_ROWS if cut else None)
+        _write(result, written, packed, out, force, not no_header, DEFAULT_ROWS if cut else None)
         loss.warn(opened)
 
 
 def _check(form: str, compress: str, out: Path | None) -> None:
-    if form not in FORMATS:
-        raise UsageError(f"there is no format {form!r}{choices(form, FORMATS)}")
     if compress not in _COMPRESSIONS:
         raise UsageError(f"there is no compression {compress!r}: {', '.join(_COMPRESSIONS)}")
     binary = form in ("parquet", "arrow") or compress != "none"

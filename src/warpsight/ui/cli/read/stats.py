@@ -93,7 +93,7 @@ def _print(
 
         left, table = len(table), largest(table, limit)
         left -= len(table)
-    with output.text(out, force) as stream:
+    with output.text(out, force, csv=csv) as stream:
         if as_json:
             cut = replace(result, tables={name: table if limit is None else table.slice(0, limit)})
             stream.write(output.json_text({"subject": name, "trace": trace.path, **cut.to_json()}))

@@ -53,8 +53,15 @@ def print_summary(summary: RecordingSummary) -> None:
     for line in lines(summary, found):
         print(line, file=sys.stderr)
     terminal.warning(*_unmatched(summary), *losses(summary))
+    print(f"  look:       {_look(summary)}", file=sys.stderr)
+
+
+def _look(summary: RecordingSummary) -> str:
+    """What to type next."""
+    if not summary.processes:
+        return "warpsight doctor says what can be recorded here"
     path = shlex.quote(_from_here(summary.path))
-    print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
+    return f"warpsight open {path}; warpsight analyze {path}"
 
 
 def lines(summary: RecordingSummary, found: Highlights | None) -> list[str]:

@@ -65,7 +65,7 @@ def command(
         rows = Rows(devices=device or (), processes=process or (), name=name)
         found, notes = counted_kernels(trace, rows, tuple(LEVELS) if as_json else (by,))
         roofs, more = _rooflines(found, program if roofline else [], measured)
-        with output.text(out, force) as stream:
+        with output.text(out, force, csv=as_csv) as stream:
             if as_json:
                 plain = [kernel.to_json() for kernel in found]
                 stream.write(

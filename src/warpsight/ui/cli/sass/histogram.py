@@ -29,6 +29,6 @@ def command(
     from warpsight_plugins.cutracer import histogram
 
     counted, notes = histogram_of(trace)
-    with output.text(out, force) as stream:
+    with output.text(out, force, csv=True) as stream:
         histogram.write(counted, stream)
     terminal.warning(*notes)

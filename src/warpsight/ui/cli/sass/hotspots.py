@@ -62,7 +62,7 @@ def command(
             begin=begin,
             end=end,
         )
-        with output.text(out, force) as stream:
+        with output.text(out, force, csv=as_csv) as stream:
             if as_json:
                 stream.write(output.json_text(found.to_json()))
             elif as_csv:

@@ -37,7 +37,7 @@ def command(
         )
     measured = ipc.events(chrome, count or 1) if chrome is not None else []
     regions = ipc.merge(read(histogram) if histogram is not None else {}, measured)
-    with output.text(out, force) as stream:
+    with output.text(out, force, csv=True) as stream:
         import csv
 
         writer = csv.DictWriter(stream, ipc.COLUMNS, lineterminator="\n")

@@ -68,6 +68,7 @@ def chosen_kernel(
     source: Path, kernel: str | None
 ) -> tuple[KernelCode, StallSamples | None, Mapping[int, Counts] | None]:
     """A kernel of a cubin or a trace, and its samples and counts."""
+    from warpsight.model.private_files import no_file
     from warpsight.sass import code, recorded
     from warpsight.sass.records.origin import is_trace
 
@@ -78,8 +79,8 @@ def chosen_kernel(
             chosen = recorded.choose(recorded.listed_kernels(opened), kernel, str(source))
         assert chosen.code is not None
         return chosen.code, chosen.samples, chosen.counts
-    if not source.is_file():
-        raise UsageError(f"{source}: there is no such file")
+    if reason := no_file(source):
+        raise UsageError(f"{source}: {reason}")
     from warpsight.device_code.cubin import Cubin
 
     return code.choose(code.kernels(Cubin.open(source)), kernel, str(source)), None, None

@@ -74,7 +74,7 @@ def command(
         open_trace(place) as trace,
     ):
         found = measured(trace)
-        with output.text(out, force) as stream:
+        with output.text(out, force, csv=as_csv) as stream:
             if as_json:
                 stream.write(output.json_text(found.to_pylist()))
             elif as_csv:
@@ -118,7 +118,7 @@ def _list(
     from warpsight.sass.metrics import listed
 
     found = listed(profiler_host.checked_chip(chip), patterns, sampling)
-    with output.text(out, force) as stream:
+    with output.text(out, force, csv=as_csv) as stream:
         if as_json:
             stream.write(output.json_text([dict(one.__dict__) for one in found]))
         elif as_csv:

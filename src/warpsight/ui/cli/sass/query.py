@@ -11,7 +11,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.ui.cli import options
+from warpsight.ui.cli import options, output
 
 FORMATS = ("table", "json", "csv", "ndjson")
 
@@ -34,7 +34,10 @@ def command(
     group_by: Annotated[str | None, typer.Option("-g", "--group-by", help="Group by this field.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Only the number of records per group.")] = False,
     top: Annotated[int | None, typer.Option(help="The N largest groups.", min=1)] = None,
-    form: Annotated[str, typer.Option("--format", help="table, json, csv or ndjson.")] = "table",
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="table, json, csv or ndjson; by default the suffix of -o decides."),
+    ] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="Omit the line of field names.")] = False,
     describing: Annotated[
         bool, typer.Option("--describing", help="Include records that describe the file.")
@@ -47,10 +50,10 @@ def command(
 
     Field `sass` is the instruction's text, `caller` the launching frame.
     """
-    if form not in FORMATS:
-        raise UsageError(f"there is no format {form!r}; formats: {', '.join(FORMATS)}")
+    written = output.form_of(form, out, FORMATS)
     if (count and not group_by) or (top and not count):
         raise UsageError("--count needs --group-by, --top needs --count")
+    compress = compress or (out is not None and out.suffix == ".zst")
     if compress and out is None:
         raise UsageError("--compress needs --output")
     from warpsight.sass.records import filters
@@ -63,7 +66,7 @@ def command(
             from warpsight.sass.records.counting import counts
 
             totals, notes = counts(trace, chosen, group_by, top)
-            records.write_counts(group_by, totals, form, not no_header, stream)
+            records.write_counts(group_by, totals, written, not no_header, stream)
             doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
         else:
             from warpsight.sass.records.selection import RecordSelection, select
@@ -73,7 +76,7 @@ def command(
             found = select(trace, selection)
             notes = found.notes
             names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]
-            records.write_records(found.groups, names, group_by, form, not no_header, stream)
+            records.write_records(found.groups, names, group_by, written, not no_header, stream)
             doubtful = _doubtful(
                 chosen.fields, group_by, {key for key, listed in found.groups.items() if listed}
             )
@@ -100,14 +103,12 @@ def _stream(out: Path | None, compress: bool, force: bool) -> AbstractContextMan
     import io
     from contextlib import contextmanager
 
-    from warpsight.ui.cli import output
-
     if out is not None and os.path.lexists(out) and not force:
         raise WarpsightError(f"{out} exists already; --force replaces it")  # -f is --filter here
     if not compress:
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)
-        return output.text(out, force)
+        return output.text(out, force, csv=True)
 
     @contextmanager
     def compressed() -> Iterator[IO[str]]:

@@ -75,6 +75,19 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
     return data, dropped
 
 
+def rows_of(graph: FlameGraph, most: int) -> int:
+    """Rows that the page draws at first: frames of libraries that follow each other are one there."""
+    graph, _ = pruned(graph, most)
+    folded = [
+        kind == "python" and is_folded(label) for label, kind in zip(graph.labels, graph.kinds, strict=True)
+    ]
+    depth: list[int] = []
+    for parent, label in zip(graph.parent.tolist(), graph.label.tolist(), strict=True):
+        above = parent >= 0 and folded[label] and folded[graph.label[parent]]
+        depth.append((depth[parent] if parent >= 0 else 0) + (not above))
+    return max(depth, default=0)
+
+
 def _subtract_children(graph: FlameGraph, count: NDArray[np.int64]) -> None:
     """Rows at a node itself, from the rows at and below it."""
     import numpy as np

@@ -157,16 +157,18 @@ def _verdict(material: Material, text: _Text) -> dict[str, str]:
         }
     first, _, also = text(found.headline).partition("; ")
     return {
-        "headline": _sentence(first),
+        "headline": _sentence(first, found.leading[0].name if found.leading else None),
         "also": _sentence(also),
         "summary": _sentence(text(found.summary)),
     }
 
 
-def _sentence(words: str) -> str:
+def _sentence(words: str, name: str | None = None) -> str:
     if not words:
         return ""
-    return numbers.unbroken(numbers.capitalized(words) + ("" if words.endswith((".", "!", "?")) else "."))
+    return numbers.unbroken(
+        numbers.capitalized(words, name) + ("" if words.endswith((".", "!", "?")) else ".")
+    )
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
@@ -217,8 +219,8 @@ def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
         time = finding.share_ns if share else finding.saves_ns
         whole = 0 if found is None else found.account.span if share else found.length
         out.append({
-            "severity": finding.severity, "text": _sentence(text(finding.text)), "advice": text(finding.advice or ""),
-            "tag": finding.kind or finding.severity, "account": finding.kind is not None,
+            "severity": finding.severity, "text": _sentence(text(finding.text), finding.name),
+            "advice": text(finding.advice or ""), "tag": finding.kind or finding.severity, "account": finding.kind is not None,
             "rule": finding.rule or "", "cost": numbers.duration(time) if time else "",
             "share": min(time / whole, 1.0) if time and whole else None, "saves": not share,
             "evidence": [_evidence(e, text) for e in finding.evidence[:_EVIDENCE]],

@@ -1,4 +1,7 @@
-"""Pictures of event traces as SVG, in the pages' colors: addresses over time, pipelines, dataflow, shares of values."""
+"""Pictures of event traces as SVG, in the pages' colors: addresses over time, pipelines, dataflow, shares of values.
+
+All but the first are drawn twice, for wide windows and for phones, whose page shows the second.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ from warpsight.ui.render.numbers import duration
 
 Array = npt.NDArray[Any]
 _WIDTH, _LEFT, _CELL, _TEXT = 960, 150, 3, 18
+#: Width on a phone, of a character, and of one with what is between two entries of a legend.
+_NARROW, _CHARACTER, _ENTRY = 330, 6.7, 7.5
 _COLORS = {"load": "var(--kernel)", "store": "var(--copy)", "both": "var(--communication)"}
 _DISTANCE_COLORS = dict(
     zip(
@@ -37,11 +42,10 @@ _GAP = 1 << 14
 _STRETCH, _MOST_STRETCHES, _PANELS, _MOST_FLOWS, _MOST_BARS = 60, 8, 4, 16, 24
 
 
-def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+def _svg(height: float, title: str, parts: Sequence[str], width: int = _WIDTH, kind: str = "wide") -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
-        + "".join(parts)
-        + "</svg>"
+        f'<svg class="{kind}" viewBox="0 0 {width} {height:g}" role="img" aria-label="{escape(title)}">'
+        f"<title>{escape(title)}</title>" + "".join(parts) + "</svg>"
     )
 
 
@@ -49,15 +53,30 @@ def _label(x: float, y: float, text: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _legend(y: float, entries: Sequence[tuple[str, str]]) -> list[str]:
-    parts, x = [], float(_LEFT)
+def _legend(
+    y: float, entries: Sequence[tuple[str, str]], left: float = _LEFT, width: float = _WIDTH
+) -> tuple[list[str], float]:
+    """Colors and what they mean, in as many lines as they need; and the last line's height."""
+    parts, x = [], left
     for name, color in entries:
+        wide = 15 + _ENTRY * len(name)
+        if x > left and x + wide > width:
+            x, y = left, y + 18
         parts += [
             f'<rect x="{x:.0f}" y="{y - 9:.0f}" width="10" height="10" fill="{color}"/>',
             _label(x + 15, y, name),
         ]
-        x += 15 + 7.5 * len(name) + 20
-    return parts
+        x += wide + 20
+    return parts, y
+
+
+def _cut(text: str, most: float) -> str:
+    """A text of at most so many characters; its end, which has the line, stays."""
+    kept = int(most)
+    if len(text) <= kept:
+        return text
+    end = kept * 2 // 5
+    return f"{text[: kept - 1 - end]}…{text[-end:]}"
 
 
 def addresses(trace: EventTrace) -> tuple[str, str]:
@@ -89,9 +108,8 @@ def addresses(trace: EventTrace) -> tuple[str, str]:
         parts += places.drawn(events.take(rows), y + 8, begin, end)
         y += places.height + 36
     parts += [_label(_LEFT, y - 8, "0"), _label(_WIDTH, y - 8, duration(end - begin), "end")]
-    parts += _legend(
-        y + 12, [("loads", _COLORS["load"]), ("stores", _COLORS["store"]), ("both", _COLORS["both"])]
-    )
+    kinds = [("loads", _COLORS["load"]), ("stores", _COLORS["store"]), ("both", _COLORS["both"])]
+    parts += _legend(y + 12, kinds)[0]
     return title, _svg(y + 22, title, parts)
 
 
@@ -165,31 +183,37 @@ _MARKS = (
 
 def pipeline(found: BlockPipeline) -> str:
     """A block's pipeline: a row for each warp, a bar for each wait, a tick for everything else."""
+    return _pipeline(found, _WIDTH, _LEFT, "wide") + _pipeline(found, _NARROW, 56, "narrow")
+
+
+def _pipeline(found: BlockPipeline, width: int, left: int, kind: str) -> str:
     colors = {name: color for _, color, names in _MARKS for name in names}
     warps = sorted({event.warp for event in found.events})
     end = max(max(event.time + event.duration for event in found.events), 1)
-    scale = (_WIDTH - _LEFT - 8) / end
+    scale = (width - left - 8) / end
     row = 26
     parts = []
     for at, warp in enumerate(warps):
         y = 8 + at * row
         parts += [
-            f'<rect class="panel" x="{_LEFT}" y="{y}" width="{_WIDTH - _LEFT}" height="{row - 6}"/>',
+            f'<rect class="panel" x="{left}" y="{y}" width="{width - left}" height="{row - 6}"/>',
             _label(0, y + 14, f"warp {warp}"),
         ]
     ordered = sorted(found.events, key=lambda event: not event.duration)  # bars lie below ticks
     for event in ordered:
-        y, x = 8 + warps.index(event.warp) * row, _LEFT + event.time * scale
+        y, x = 8 + warps.index(event.warp) * row, left + event.time * scale
         told = escape(f"{event.what} {event.where}")
-        width, inset = max(event.duration * scale, 2.0), 5 if event.duration else 1
+        long, inset = max(event.duration * scale, 2.0), 5 if event.duration else 1
         parts.append(
-            f'<rect x="{x:.1f}" y="{y + inset}" width="{width:.1f}" height="{row - 6 - 2 * inset}" '
+            f'<rect x="{x:.1f}" y="{y + inset}" width="{long:.1f}" height="{row - 6 - 2 * inset}" '
             f'fill="{colors.get(event.what, "var(--other)")}"><title>{told}</title></rect>'
         )
     y = 8 + len(warps) * row + 10
-    parts += [_label(_LEFT, y, "0"), _label(_WIDTH, y, duration(end), "end")]
-    parts += _legend(y + 22, [(name, color) for name, color, _ in _MARKS])
-    return _svg(y + 32, f"Pipeline of block {found.block}", parts)
+    parts += [_label(left, y, "0"), _label(width, y, duration(end), "end")]
+    legend, below = _legend(
+        y + 22, [(name, color) for name, color, _ in _MARKS], left if kind == "wide" else 0, width
+    )
+    return _svg(below + 10, f"Pipeline of block {found.block}", [*parts, *legend], width, kind)
 
 
 def flows(found: Dataflow) -> str:
@@ -197,56 +221,102 @@ def flows(found: Dataflow) -> str:
     shown = found.flows[:_MOST_FLOWS]
     if not shown:
         return ""
-    total = sum(flow.bytes for flow in shown)
-    tall = 26.0 * len(shown) + 160
-    left, right = _Column(shown, "writer", total, tall), _Column(shown, "reader", total, tall)
-    x0, x1 = 330, _WIDTH - 330
-    bands = []
+    sides = _Side(shown, "writer"), _Side(shown, "reader")
+    # Beside the bands, or on a phone above them: two lines, and some room.
+    wide = _bands(shown, sides, (330, _WIDTH - 330), _WIDTH, 6, 26.0 * len(shown) + 160)
+    labels = [_label(322, y + 4, _cut(name, 46), "end") for name, y, _ in sides[0].placed()]
+    labels += [_label(_WIDTH - 322, y + 4, _cut(name, 46)) for name, y, _ in sides[1].placed()]
+    drawn = _flows_svg(shown, [*wide, *labels], sides[0].tall, _WIDTH, "wide")
+    narrow = _bands(shown, sides, (0, _NARROW), _NARROW, 36, 0.0)
+    labels = []
+    for side, x, anchor in ((sides[0], 0, "start"), (sides[1], _NARROW, "end")):
+        for name, _, top in side.placed():
+            place, _, line = name.partition(" ")
+            labels += [
+                _label(x, y, _cut(text, _NARROW / 2 / _CHARACTER), anchor)
+                for y, text in ((top - 18, place), (top - 5, line))
+                if text
+            ]
+    return drawn + _flows_svg(shown, [*narrow, *labels], sides[0].tall, _NARROW, "narrow")
+
+
+def _flows_svg(shown: Sequence[Any], parts: Sequence[str], tall: float, width: int, kind: str) -> str:
+    used = [(DISTANCES_NAMED[name], color)
+            for name, color in _DISTANCE_COLORS.items() if any(flow.distance == name for flow in shown)]  # fmt: skip
+    legend, y = _legend(tall + 14, used, _LEFT if kind == "wide" else 0, width)
+    return _svg(y + 10, "Dataflow between instructions", [*parts, *legend], width, kind)
+
+
+def _bands(
+    shown: Sequence[Any],
+    sides: tuple[_Side, _Side],
+    ends: tuple[int, int],
+    width: int,
+    gap: float,
+    tall: float,
+) -> list[str]:
+    """The bands between places that are `gap` apart at least, in a picture that is `tall` at least."""
+    tall = max(tall, *(side.least(gap) for side in sides))
+    for side in sides:
+        side.place(tall)
+    (x0, x1), middle = ends, width / 2
+    parts = []
     for flow in shown:
-        thick = max(flow.bytes / total * 150, 1.5)
-        y0, y1 = (
-            left.take((flow.writer_kernel, flow.writer), thick),
-            right.take((flow.kernel, flow.reader), thick),
-        )
-        middle = (x0 + x1) / 2
-        bands.append(
+        thick = sides[0].thick(flow)
+        y0, y1 = sides[0].take(flow, thick), sides[1].take(flow, thick)
+        parts.append(
             f'<path fill="none" stroke="{_DISTANCE_COLORS[flow.distance]}" stroke-opacity=".75" stroke-width="{thick:.1f}" '
             f'd="M{x0} {y0:.1f}C{middle} {y0:.1f} {middle} {y1:.1f} {x1} {y1:.1f}"/>'
         )
-    labels = [_label(x0 - 8, y, name, "end") for name, y in left.labels()]
-    labels += [_label(x1 + 8, y, name) for name, y in right.labels()]
-    used = [(DISTANCES_NAMED[name], color)
-            for name, color in _DISTANCE_COLORS.items() if any(flow.distance == name for flow in shown)]  # fmt: skip
-    return _svg(tall + 24, "Dataflow between instructions", [*bands, *labels, *_legend(tall + 14, used)])
+    return parts
 
 
-class _Column:
+class _Side:
     """The places of one side, stacked vertically, and how much of each is used up."""
 
-    def __init__(self, shown: Sequence[Any], side: str, total: int, tall: float) -> None:
-        self._names: dict[tuple[str, str], float] = {}
+    def __init__(self, shown: Sequence[Any], side: str) -> None:
+        self._side = side
+        self._total: int = sum(flow.bytes for flow in shown)
+        self._heights: dict[tuple[str, str], float] = {}
         for flow in shown:
-            kernel = flow.writer_kernel if side == "writer" else flow.kernel
-            key = (kernel, getattr(flow, side))
-            self._names[key] = self._names.get(key, 0.0) + max(flow.bytes / total * 150, 1.5)
-        gap = max((tall - sum(self._names.values())) / (len(self._names) + 1), 6)
+            key = self._key(flow)
+            self._heights[key] = self._heights.get(key, 0.0) + self.thick(flow)
+        self._top: dict[tuple[str, str], float] = {}
         self._next: dict[tuple[str, str], float] = {}
-        self._center: dict[tuple[str, str], float] = {}
-        y = gap / 2
-        for key, height in self._names.items():
-            self._next[key], self._center[key] = y, y + height / 2
+        self.tall = 0.0
+
+    def _key(self, flow: Any) -> tuple[str, str]:
+        return (flow.writer_kernel, flow.writer) if self._side == "writer" else (flow.kernel, flow.reader)
+
+    def thick(self, flow: Any) -> float:
+        """The width of a flow's band."""
+        share: float = flow.bytes / self._total
+        return max(share * 150, 1.5)
+
+    def least(self, gap: float) -> float:
+        """How tall it is with such gaps between its places."""
+        return sum(self._heights.values()) + gap * (len(self._heights) + 0.5)
+
+    def place(self, tall: float) -> None:
+        """Spread the places evenly."""
+        self.tall = tall
+        gap = (tall - sum(self._heights.values())) / (len(self._heights) + 0.5)
+        y = gap
+        for key, height in self._heights.items():
+            self._top[key] = self._next[key] = y
             y += height + gap
 
-    def take(self, key: tuple[str, str], thick: float) -> float:
-        """The middle of the next band at a place."""
-        y = self._next[key]
-        self._next[key] = y + thick
+    def take(self, flow: Any, thick: float) -> float:
+        """The middle of the next band at a flow's place."""
+        y = self._next[self._key(flow)]
+        self._next[self._key(flow)] = y + thick
         return y + thick / 2
 
-    def labels(self) -> list[tuple[str, float]]:
-        """Each place's name and height."""
-        return [(place if len(place) < 46 else place[:45] + "…", self._center[kernel, place] + 4)
-                for kernel, place in self._names]  # fmt: skip
+    def placed(self) -> list[tuple[str, float, float]]:
+        """Each place's name, middle and top."""
+        return [
+            (key[1], self._top[key] + height / 2, self._top[key]) for key, height in self._heights.items()
+        ]
 
 
 def shares(rows: Sequence[ValuePatterns]) -> str:
@@ -254,22 +324,29 @@ def shares(rows: Sequence[ValuePatterns]) -> str:
     shown = rows[:_MOST_BARS]
     if not shown:
         return ""
-    x0, width = 330, _WIDTH - 330
-    parts = []
+    return _shares(shown, _WIDTH, 330, "wide") + _shares(shown, _NARROW, 0, "narrow")
+
+
+def _shares(shown: Sequence[ValuePatterns], width: int, left: int, kind: str) -> str:
+    parts, beside = [], kind == "wide"
+    row_height, above = (24, 0) if beside else (40, 16)
     for at, row in enumerate(shown):
-        y = 6 + at * 24
+        y = 6 + at * row_height
         common = row.most_common if row.example not in ("0", "-0") else 0.0
-        parts.append(_label(x0 - 8, y + 13, f"{row.operation} {row.where}"[-46:], "end"))
-        x = float(x0)
+        name = f"{row.operation} {row.where}"
+        parts.append(
+            _label(left - 8, y + 13, _cut(name, 46), "end")
+            if beside
+            else _label(0, y + 11, _cut(name, width / _CHARACTER))
+        )
+        x = float(left)
         for share, color in (
             (row.zero, "var(--idle)"), (common, "var(--copy)"), (max(1 - row.zero - common, 0), "var(--kernel)"),
         ):  # fmt: skip
             parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{share * width:.1f}" height="17" fill="{color}"/>'
+                f'<rect x="{x:.1f}" y="{y + above}" width="{share * (width - left):.1f}" height="17" fill="{color}"/>'
             )
-            x += share * width
-    y = 6 + 24 * len(shown) + 16
-    legend = _legend(
-        y, [("zero", "var(--idle)"), ("most common value", "var(--copy)"), ("others", "var(--kernel)")]
-    )
-    return _svg(y + 10, "Values by instruction", [*parts, *legend])
+            x += share * (width - left)
+    entries = [("zero", "var(--idle)"), ("most common value", "var(--copy)"), ("others", "var(--kernel)")]
+    legend, below = _legend(6.0 + row_height * len(shown) + 16, entries, _LEFT if beside else 0, width)
+    return _svg(below + 10, "Values by instruction", [*parts, *legend], width, kind)
