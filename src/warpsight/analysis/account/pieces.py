@@ -309,10 +309,10 @@ def _seen_waits(
         back = np.zeros(len(gap), np.int64)
         back[place_of] = shift
         closed = np.flatnonzero(~open_)
+        kinds: Column = np.full(len(found[0]), OTHER_STREAM, np.int8)
         out.append(tuple(np.concatenate(columns) for columns in zip(
             (gap[closed], begin[closed], end[closed], kind[closed], name[closed]),
-            (gap[found[0]], found[1] - back[found[0]], found[2] - back[found[0]],
-             np.full(len(found[0]), OTHER_STREAM, np.int8), found[3]),
+            (gap[found[0]], found[1] - back[found[0]], found[2] - back[found[0]], kinds, found[3]),
             (gap[left[0]], left[1] - back[left[0]], left[2] - back[left[0]], kind[left[0]], name[left[0]]),
             strict=True,
         )))  # fmt: skip
