@@ -165,7 +165,10 @@ def test_constants_of_a_file_can_be_set(tmp_path: Path) -> None:
     )
     found = ProbeFile.open(path, {"WHICH": "0x4", "TYPE": "b"}).of_trace(TRUTH)["kept"]
     assert set(found["key"].to_pylist()) == {4}
-    for constants, said in (({"NONE": "1"}, "the file has no constant NONE"), ({"WHICH": "b"}, "WHICH is a int")):
+    for constants, said in (
+        ({"NONE": "1"}, "the file has no constant NONE"),
+        ({"WHICH": "b"}, "WHICH is a int"),
+    ):
         with pytest.raises(UsageError, match=said):
             ProbeFile.open(path, constants)
 
