@@ -197,5 +197,5 @@ INNOCENT = (
     "auth=basic",
     "basic block 12", "cookie: str", "author=me", "compass=north", "cudaEvent is recorded", "key == value2",
     "https://host:8080/a@b", "PWD=/srv/data", "-p8080", "-pthread", "author: me", "password: str", "keyboard",
-    "signature: (int, float)",
+    "signature: (int, float)", "resolve (/app/future_token_ids.py:40)", "gate (/app/secret_store.cuh:123) ← f", "passwd.cpp:10:5",
 )  # fmt: skip

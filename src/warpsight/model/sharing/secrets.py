@@ -86,6 +86,9 @@ _DOUBTFUL = (
     rf"|{_QUOTE}?\s*:\s*\{{\s*{_QUOTE}\w+{_QUOTE}\s*:\s*)({_VALUE})"
     rf"|((?:[?&]|\s--)(?:key|code)[=\s]|(?<![^\s\"'\[(,;])--?(?:key|pw|pwd|pass|passw|tok|[a-z-]{{1,20}}-tok)[\"']?,?\s+|\b(?:[\w-]{{0,30}}[_-])?(?:pass|pwd|pw):\s*)()({_VALUE})"
 )
+#: The suffix of a file's name, and the number of a line after it.
+_SUFFIX = r"\.([A-Za-z][A-Za-z0-9]{0,4})>?$"
+_LINE = r"\d{1,7}(?![A-Za-z0-9_])"
 _ELEMENT = rf"(?i)(<{_SECRET_NAME}(?:\s[^<>]*)?>|<key>{_SECRET_NAME}</key>\s*<string>)[^<]+"
 #: Passwords where a program or file format has its own place for them: netrc, Oracle, sshpass.
 _IN_PLACE = (
@@ -318,7 +321,19 @@ def _names_secret(key: str) -> bool:
 
 def _hidden_value(match: re.Match[str]) -> str:
     name, between, value = match[1], match[2], match[3]
+    if between == ":" and _is_source_line(name, value):
+        return match[0]
     return f"{name}{between}{_instead(name, value)}"
+
+
+def _is_source_line(name: str, value: str) -> bool:
+    """Whether this is a file and a line in it, `token_ids.py:40)`: the suffix of the file is no word for a secret."""
+    suffix = re.search(_SUFFIX, name)
+    return (
+        suffix is not None
+        and re.match(_LINE, value) is not None
+        and not any(map(suffix[1].lower().__contains__, _HINTS))
+    )
 
 
 def _hidden_short(match: re.Match[str]) -> str:
