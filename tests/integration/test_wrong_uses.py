@@ -150,6 +150,7 @@ _USES = {
         "capsule export nothing.capsule": "does not exist; make one with",
         "record -o plain.txt -- true": "exists and is not a trace; remove it or choose another name with -o",
         "record -f -o plain.txt -- true": "exists and is not a trace; remove it or choose another name with -o",
+        "record -o t.warp/x.warp -- true": "x.warp is in the trace t.warp, which holds its own files only",
         "attach 99999999": "no process 99999999",
         "sass list T nokernel": "record with",
         "import T": "is a warpsight trace already",

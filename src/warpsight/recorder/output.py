@@ -46,12 +46,16 @@ def create(path: Path, *, force: bool = False) -> Path:
     """Create an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
 
     Raises:
-        OutputError: when it exists without `force`, is not ours to replace, or cannot be made.
+        OutputError: when it exists without `force`, is not ours to replace, lies in a trace, or cannot be made.
         UsageError: when the path is empty.
     """
     if not path.name:
         raise UsageError(f"{str(path)!r} is not a name for an output folder")
     _check_parent(path.parent)
+    if (trace := manifest.around(path)) is not None:
+        raise OutputError(
+            f"{path} is in the trace {trace.name}, which holds its own files only: choose another folder with -o"
+        )
     if _exists(path):
         _replace(path, force)
     try:
