@@ -102,7 +102,7 @@ def describe(
     elif finding.saves_ns is not None:
         cost = f"saves up to {finding.saves_ns / max(length, 1):.0%}, {numbers.duration(finding.saves_ns)}"
     head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
-    lines = [f"{color}{head[0]}{plain}", *head[1:]]
+    lines = [f"{color}{line}{plain}" for line in head]
     if brief:
         return lines
     shown = finding.evidence[: 3 if finding.severity != "note" else 2]

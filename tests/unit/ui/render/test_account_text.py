@@ -78,3 +78,13 @@ def test_a_trace_without_device_work_has_no_empty_paragraphs(tmp_path: Path) -> 
     with open_trace(tmp_path / "t.warp") as trace:
         findings.show_verdict(verdict(trace), stream, everything=False)
     assert "o device work" in stream.getvalue() and "\n\n\n" not in stream.getvalue()
+
+
+def test_every_line_of_a_finding_has_its_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    head = re.search(r"(?ms)^\033\[33m1\. (.*?)^   ·", shown(Terminal()))
+    assert head is not None
+    lines = head[1].splitlines()
+    assert len(lines) > 1 and all(line.startswith("\033[33m") for line in lines[1:])
