@@ -7,10 +7,12 @@ import html
 import importlib
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from urllib.parse import quote
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.jupyter import cells
 
 if TYPE_CHECKING:
     from warpsight.api.trace import Trace
@@ -22,6 +24,7 @@ class _Shell(Protocol):
     """What the magic needs of IPython's shell."""
 
     user_ns: dict[str, Any]
+    compile: cells.Compiler
 
     def register_magic_function(
         self, function: Callable[[str, str], None], kind: str, name: str, /
@@ -58,8 +61,12 @@ def _record_cell(shell: _Shell, line: str, cell: str) -> None:
         chosen = _parser().parse_args(shlex.split(line))
     except argparse.ArgumentError as error:
         raise UsageError(f"%%warpsight: {error}") from None
+    # A line in the place of the magic's own keeps the numbers of the cell's lines, unless another magic has to be first.
+    code = cell if cell.lstrip().startswith("%%") else f"# %%warpsight\n{cell}"
     with warpsight.record(chosen.output, force=not chosen.keep):
-        shell.run_cell(cell)
+        shell.run_cell(code)
+    if hasattr(shell.compile, "format_code_name"):  # since IPython 8.0
+        cells.name_cells(Path(chosen.output), shell.compile, cells.running_cell(shell.compile))
     trace = warpsight.open(chosen.output)
     shell.user_ns[chosen.trace] = trace
     displays = importlib.import_module("IPython.display")
