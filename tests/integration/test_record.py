@@ -203,7 +203,7 @@ def test_a_nested_record_joins(library: Path, tmp_path: Path) -> None:
     assert (done.code, done.events) == (0, 100)
     assert not (tmp_path / "inner.warp").exists()
     assert (
-        "joins the recording around it, which has options of its own: -o given here has no effect" in done.err
+        "joins the enclosing recording, which has its own options: -o given here has no effect" in done.err
     )
 
 
