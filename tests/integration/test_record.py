@@ -202,9 +202,7 @@ def test_a_nested_record_joins(library: Path, tmp_path: Path) -> None:
     done = record(library, tmp_path / "outer.warp", inner)
     assert (done.code, done.events) == (0, 100)
     assert not (tmp_path / "inner.warp").exists()
-    assert (
-        "joins the enclosing recording, which has its own options: -o given here has no effect" in done.err
-    )
+    assert "joins the enclosing recording, which has its own options: -o given here has no effect" in done.err
 
 
 def test_a_nested_record_says_which_of_its_options_are_the_outer_ones(library: Path, tmp_path: Path) -> None:
