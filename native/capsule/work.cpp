@@ -31,6 +31,7 @@ Work launch(const cuLaunchKernel_params& p) {
 }
 
 Work launch(const cuLaunchKernelEx_params& p) {
+  if (p.config == nullptr) return {};  // the driver refuses it
   Work work = launch(*p.config);
   work.function = p.f, work.params = p.kernelParams, work.extra = p.extra;
   work.attributes = p.config->attrs, work.attribute_count = p.config->numAttrs;
@@ -278,6 +279,7 @@ bool kernel_launch_of(uint32_t cbid, const void* params, KernelLaunch* launch) {
     }
     case CBID(cuLaunchKernelEx): {
       const auto& p = *static_cast<const cuLaunchKernelEx_params*>(params);
+      if (p.config == nullptr) return false;
       *launch = {p.f, p.config->hStream, p.kernelParams};
       break;
     }
