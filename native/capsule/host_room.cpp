@@ -1,7 +1,5 @@
 #include "capsule/host_room.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -9,6 +7,7 @@
 
 #include "capsule/driver.h"
 #include "runtime/available_memory.h"
+#include "runtime/own_signals.h"
 
 namespace warpsight {
 namespace {
@@ -60,11 +59,8 @@ void HostRoom::expect(CUcontext context, uint64_t bytes) {
   expected_ = std::max(expected_, std::min((bytes + kPart - 1) / kPart * kPart, most));
   if (!thread_.joinable()) {
     context_ = context;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+    const StartingThread starting;
     thread_ = std::thread([this] { make(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   changed_.notify_one();
 }

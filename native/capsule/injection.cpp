@@ -20,6 +20,7 @@
 #include "capsule/ranges.h"
 #include "capsule/recorder.h"
 #include "cuda/find_cupti.h"
+#include "runtime/own_signals.h"
 
 namespace warpsight {
 namespace {
@@ -78,14 +79,10 @@ void on_signal(int number, siginfo_t* info, void* context) {
     g_before.sa_handler(number);
 }
 
-// Begins a thread of ours; the program's signals are for its own threads.
 template <class Work>
 void begin_thread(Work work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const StartingThread starting;
   std::thread(std::move(work)).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // Waits for the launcher without a signal, which would interrupt the program's sleeps. The launcher writes a

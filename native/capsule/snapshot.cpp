@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "capsule/driver.h"
+#include "runtime/own_signals.h"
 
 namespace warpsight {
 namespace {
@@ -247,7 +248,10 @@ std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces,
   std::vector<std::thread> threads;
   const size_t count =
       std::min<size_t>({workers, parts.size(), std::max(1u, std::thread::hardware_concurrency())});
-  for (size_t i = 0; i < count; ++i) threads.emplace_back(work, i);
+  {
+    const StartingThread starting;
+    for (size_t i = 0; i < count; ++i) threads.emplace_back(work, i);
+  }
   for (auto& thread : threads) thread.join();
   return problem;
 }
@@ -388,6 +392,7 @@ void Snapshots::end(bool hung, std::function<void()> before) {
   ending_ = true, hung_ = hung;
   expecting_.store(nullptr, std::memory_order_relaxed);
   if (shadows_.empty() && parked_.empty()) return log_whole(before);
+  const StartingThread starting;
   thread_ = std::thread([this, before] { drain(before); });
 }
 

@@ -13,6 +13,7 @@
 #include "cuda/functions.h"
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
+#include "runtime/own_signals.h"
 #include "runtime/runtime.h"
 #include "runtime/timed_wait.h"
 #include "stacks/waiter.h"
@@ -81,13 +82,9 @@ bool start_worker() {
   if (g_started) return true;
   prepare_wake();
   use_monotonic_clock(&g_drained);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all,
-                  &before);  // the program's signals are delivered to the program's threads
+  const StartingThread starting;
   pthread_t thread;
   g_started = pthread_create(&thread, nullptr, run, nullptr) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (g_started) pthread_detach(thread);
   return g_started;
 }

@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "ring/crc32.h"
+#include "runtime/own_signals.h"
 #include "runtime/request_lines.h"
 
 namespace warpsight {
@@ -60,6 +61,7 @@ bool NvbitTracer::start() {
     file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
   threshold_ = plan_.rule.threshold;
   if (!request_.nvdisasm.empty()) nvbit_set_nvdisasm(request_.nvdisasm.c_str());
+  const StartingThread starting;
   thread_ = std::thread([this] { drain_loop(); });
   return true;
 }

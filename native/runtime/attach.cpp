@@ -14,6 +14,7 @@
 #include <string>
 
 #include "ring/descriptors.h"
+#include "runtime/own_signals.h"
 #include "runtime/state.h"
 
 namespace warpsight {
@@ -91,15 +92,12 @@ bool await_attach() {
   if (!own_folder(folder)) return false;
   g_listener = listen_at(folder + "/" + std::to_string(getpid()));
   if (g_listener < 0) return false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  const StartingThread starting;
   pthread_t thread;
   g_owner = getpid();
   snprintf(g_path, sizeof(g_path), "%s/%d", folder.c_str(), static_cast<int>(g_owner));
   const bool started = pthread_create(&thread, nullptr, listen_for_ever,
                                       reinterpret_cast<void*>(static_cast<intptr_t>(g_listener))) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (started) {
     pthread_detach(thread);
   } else {

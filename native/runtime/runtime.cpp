@@ -20,6 +20,7 @@
 #include "ring/thread_hook.h"
 #include "runtime/attach.h"
 #include "runtime/identity.h"
+#include "runtime/own_signals.h"
 #include "runtime/settings.h"
 #include "runtime/state.h"
 #include "stacks/stacks.h"
@@ -133,12 +134,9 @@ void register_handlers() {
 namespace {
 
 bool start_thread(Runtime& r) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  const StartingThread starting;
   if (r.joinable) pthread_detach(r.thread);
   r.joinable = r.thread_alive = pthread_create(&r.thread, nullptr, worker_main, nullptr) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return r.thread_alive;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/own_signals.h"
 #include "sanitizer/stress_kernel.h"
 #include "stress_ptx.h"
 
@@ -61,7 +62,9 @@ MemoryStress::MemoryStress(const WsRule& rule)
     : rule_(rule), wanted_(rule.threshold != 0), threshold_(rule.threshold) {}
 
 void MemoryStress::start() {
-  if (load_driver()) thread_ = std::thread([this] { run(); });
+  if (!load_driver()) return;
+  const StartingThread starting;
+  thread_ = std::thread([this] { run(); });
 }
 
 void MemoryStress::begin_trial(uint64_t seed, bool on) {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 
 #include "cuda/cubin_names.h"
+#include "runtime/own_signals.h"
 #include "sanitizer/sha256.h"
 
 namespace warpsight {
@@ -66,6 +67,7 @@ bool Tracer::start() {
     file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
   plan_ = first_plan_;
   threshold_ = plan_.rule.threshold;
+  const StartingThread starting;
   thread_ = std::thread([this] { drain_loop(); });
   return true;
 }

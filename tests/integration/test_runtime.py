@@ -195,6 +195,30 @@ sys.exit(42)
     assert finish(program, 42)[0].strip() == "True"
 
 
+def test_threads_of_the_recorder_leave_the_programs_signals_alone_but_not_their_own_faults(
+    launcher: Launcher,
+) -> None:
+    """A thread that has blocked its own SIGSEGV is killed without the program's handler, or a core file's reason."""
+    program = launcher.start(
+        START
+        + """
+import glob
+def line(path, key):
+    return next(line.split()[1] for line in open(path) if line.startswith(key))
+own = [path for path in glob.glob("/proc/self/task/*/status") if line(path, "Name").startswith("warpsight")]
+masks = {int(line(path, "SigBlk"), 16) for path in own}
+number = lambda name: 1 << signal.Signals[name] - 1
+import signal
+print(len(own), all(mask & number(name) for mask in masks for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGCHLD", "SIGPROF")),
+      any(mask & number(name) for mask in masks for name in ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE")), flush=True)
+"""
+    )
+    launcher.accept()
+    threads, blocks, blocks_faults = finish(program)[0].split()
+    assert int(threads) >= 1
+    assert (blocks, blocks_faults) == ("True", "False")
+
+
 def test_a_forked_child_writes_nothing_and_exits_as_ever(launcher: Launcher) -> None:
     program = launcher.start(
         START
