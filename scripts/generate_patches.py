@@ -14,6 +14,7 @@ from pathlib import Path
 _NATIVE = Path(__file__).resolve().parents[1] / "native"
 SOURCES = (
     _NATIVE / "sanitizer" / "patches.cu",
+    _NATIVE / "sanitizer" / "compiled_checks.cu",
     _NATIVE / "sanitizer" / "probes.cu",
     _NATIVE / "sanitizer" / "stress.cu",
     _NATIVE / "capsule" / "scan.cu",

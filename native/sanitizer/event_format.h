@@ -107,3 +107,12 @@ struct WsLaunch {
   const WsRace* race;           // WS_CHECK
   const struct WsProbe* probe;  // WS_PROBE
 };
+
+#define WS_PLACES \
+  (1u << 14)  // launches of kernels with compiled checks that may run at a time: a power of two
+
+// Such a kernel finds its launch by the number of its grid, of which this is the low part's place.
+struct WsPlace {
+  unsigned long long grid;
+  const WsLaunch* launch;
+};

@@ -22,6 +22,7 @@ bool load_sanitizer(const std::string& path, SanitizerFunctions* functions, std:
   }
   return find(library, "sanitizerSubscribe", &functions->subscribe, why) &&
          find(library, "sanitizerEnableDomain", &functions->enable_domain, why) &&
+         find(library, "sanitizerEnableCallback", &functions->enable_callback, why) &&
          find(library, "sanitizerGetResultString", &functions->result_string, why) &&
          find(library, "sanitizerAddPatchesFromFile", &functions->add_patches, why) &&
          find(library, "sanitizerPatchInstructions", &functions->patch_instructions, why) &&

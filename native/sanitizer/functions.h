@@ -10,6 +10,7 @@ namespace warpsight {
 struct SanitizerFunctions {
   decltype(&sanitizerSubscribe) subscribe;
   decltype(&sanitizerEnableDomain) enable_domain;
+  decltype(&sanitizerEnableCallback) enable_callback;
   decltype(&sanitizerGetResultString) result_string;
   decltype(&sanitizerAddPatchesFromFile) add_patches;
   decltype(&sanitizerPatchInstructions) patch_instructions;

@@ -9,6 +9,7 @@ typedef unsigned int u32;
 
 #define PATCH extern "C" __device__ __noinline__ int
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
 
 namespace {
 

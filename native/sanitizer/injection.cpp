@@ -23,7 +23,10 @@ constexpr int kNotStressed = 125;  // exit code of a run that cannot be judged
 void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void* data) {
   Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
   if (tracer == nullptr) return;
-  if (domain == SANITIZER_CB_DOMAIN_RESOURCE) {
+  if (domain == SANITIZER_CB_DOMAIN_DRIVER_API) {
+    if (tracer->compiled() != nullptr)
+      tracer->compiled()->replace(id, *static_cast<const Sanitizer_CallbackData*>(data));
+  } else if (domain == SANITIZER_CB_DOMAIN_RESOURCE) {
     const auto* module = static_cast<const Sanitizer_ResourceModuleData*>(data);
     if (id == SANITIZER_CBID_RESOURCE_MODULE_LOADED) tracer->module_loaded(*module);
     if (id == SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING) tracer->module_unloads(*module);
@@ -94,6 +97,11 @@ bool subscribe(const SanitizerFunctions& functions, Tracer* tracer) {
        {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS,
         SANITIZER_CB_DOMAIN_EVENTS, SANITIZER_CB_DOMAIN_SYNCHRONIZE}) {
     if (result == SANITIZER_SUCCESS) result = functions.enable_domain(1, subscriber, domain);
+  }
+  if (tracer->compiled() != nullptr) {
+    for (const auto id : CompiledModules::loads())
+      if (result == SANITIZER_SUCCESS)
+        result = functions.enable_callback(1, subscriber, SANITIZER_CB_DOMAIN_DRIVER_API, id);
   }
   if (result == SANITIZER_SUCCESS) return true;
   const char* text = nullptr;

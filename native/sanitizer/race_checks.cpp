@@ -71,6 +71,18 @@ void RaceChecks::read(CUmodule module, const std::string& name, std::vector<Plac
   kernels_[{module, name}] = std::move(kernel);
 }
 
+void RaceChecks::read_compiled(CUmodule module, const std::string& name, const CompiledKernel& compiled,
+                               uint32_t architecture) {
+  Kernel kernel;
+  kernel.number = ++kernel_count_;
+  kernel.architecture = architecture;
+  kernel.facts.site_facts = compiled.site_facts;
+  kernel.facts.one_way = compiled.one_way;
+  kernel.facts.has_copies = compiled.copies;
+  for (uint32_t site = 0; site < compiled.site_facts.size(); ++site) kernel.site_pcs.push_back(site);
+  kernels_[{module, name}] = std::move(kernel);
+}
+
 void RaceChecks::forget(CUmodule module) {
   for (auto known = kernels_.begin(); known != kernels_.end();)
     known = known->first.first == module ? kernels_.erase(known) : std::next(known);
@@ -98,7 +110,8 @@ SanitizerResult RaceChecks::upload(Kernel* kernel, Sanitizer_StreamHandle stream
 
 // Assigns rows and block numbers to the launch. When these start over, everything noted under them is
 // dropped.
-SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* race) {
+SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, Sanitizer_StreamHandle stream,
+                                    WsRace* race) {
   const uint64_t threads = 1ull * data.blockDim_x * data.blockDim_y * data.blockDim_z;
   const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
   race->warps = static_cast<unsigned int>((threads + 31) / 32);
@@ -106,8 +119,7 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
   race->watched = static_cast<unsigned int>(watched);
   SanitizerResult result = SANITIZER_SUCCESS;
   const auto clear = [&](auto* memory, uint64_t count) {
-    if (result == SANITIZER_SUCCESS)
-      result = functions_.memset(memory, 0, count * sizeof(*memory), data.hStream);
+    if (result == SANITIZER_SUCCESS) result = functions_.memset(memory, 0, count * sizeof(*memory), stream);
   };
   if ((rows_ + watched) >> (kRowsBits + 2) != rows_ >> (kRowsBits + 2)) {
     clear(shared_.shadow, pages_ * kPageEntries);
@@ -126,11 +138,12 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
 }
 
 SanitizerResult RaceChecks::describe(CUmodule module, const std::string& name,
-                                     const Sanitizer_LaunchData& data, const WsRace** device) {
+                                     const Sanitizer_LaunchData& data, Sanitizer_StreamHandle stream,
+                                     const WsRace** device) {
   Kernel& kernel = kernels_[{module, name}];
   WsRace race = shared_;
-  SanitizerResult result = upload(&kernel, data.hStream);
-  if (result == SANITIZER_SUCCESS) result = advance(data, &race);
+  SanitizerResult result = upload(&kernel, stream);
+  if (result == SANITIZER_SUCCESS) result = advance(data, stream, &race);
   if (result != SANITIZER_SUCCESS) return result;
   race.tag = ++launches_;
   race.kernel = kernel.number;
@@ -156,7 +169,7 @@ SanitizerResult RaceChecks::describe(CUmodule module, const std::string& name,
   race.alone = race.cluster[0] * race.cluster[1] * race.cluster[2] == 1 ? 1 : 0;
   WsRace* const place = races_ + launches_ % kRaces;
   *device = place;
-  return functions_.copy_to_device(place, &race, sizeof race, data.hStream);
+  return functions_.copy_to_device(place, &race, sizeof race, stream);
 }
 
 }  // namespace warpsight

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sanitizer/code_facts.h"
+#include "sanitizer/compiled_modules.h"
 #include "sanitizer/functions.h"
 #include "sanitizer/race_layout.h"
 
@@ -34,10 +35,13 @@ class RaceChecks {
   }
   // Reads a kernel's code, which comes first, and that of functions that it may call.
   void read(CUmodule module, const std::string& kernel, std::vector<PlacedCode> codes, uint32_t architecture);
+  // Takes the sites of a kernel that was compiled with its checks.
+  void read_compiled(CUmodule module, const std::string& kernel, const CompiledKernel& compiled,
+                     uint32_t architecture);
   void forget(CUmodule module);
-  // Describes a launch to its patches: `device` is where they find it.
+  // Describes a launch to its checks, in the order of a stream: `device` is where they find it.
   SanitizerResult describe(CUmodule module, const std::string& kernel, const Sanitizer_LaunchData& data,
-                           const WsRace** device);
+                           Sanitizer_StreamHandle stream, const WsRace** device);
 
  private:
   struct Kernel {
@@ -52,7 +56,7 @@ class RaceChecks {
   template <class Item>
   SanitizerResult allocate(Item** memory, uint64_t count);
   SanitizerResult upload(Kernel* kernel, Sanitizer_StreamHandle stream);
-  SanitizerResult advance(const Sanitizer_LaunchData& data, WsRace* race);
+  SanitizerResult advance(const Sanitizer_LaunchData& data, Sanitizer_StreamHandle stream, WsRace* race);
 
   const SanitizerFunctions& functions_;
   const CUcontext context_;

@@ -23,6 +23,8 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "kernel") request->kernels.push_back(value);
   if (key == "mode") request->mode = static_cast<uint32_t>(number(value));
   if (key == "shadow") request->shadow_bytes = number(value);
+  if (key == "compiler") request->compiler = value;
+  if (key == "architecture") request->architecture = static_cast<uint32_t>(number(value));
   if (key == "plan") request->plan = value;
   if (key == "limit") request->limit = number(value);
   if (key == "description") request->description = value;

@@ -28,9 +28,11 @@ struct EventRequest {
   std::vector<std::pair<int, std::string>> instructions;  // Sanitizer_InstructionId and the patch's name
   uint32_t mode = 0;                                      // WS_RECORD and those that follow it
   uint64_t shadow_bytes = 4ull << 30;                     // WS_CHECK: of device memory at most
-  std::string plan;                                       // file of a delay plan (delay_plan.h)
-  uint64_t limit = ~0ull;                                 // bytes of the event file at most
-  std::string description;                                // JSON, goes into the file as it is
+  std::string compiler;       // WS_CHECK: socket of what compiles checks into modules
+  uint32_t architecture = 0;  // of the GPUs, for that
+  std::string plan;           // file of a delay plan (delay_plan.h)
+  uint64_t limit = ~0ull;     // bytes of the event file at most
+  std::string description;    // JSON, goes into the file as it is
   Range launches, blocks, addresses;
   std::vector<Range> offsets;  // in the kernel
   uint32_t warps = ~0u;        // bit for each warp of a block

@@ -56,7 +56,12 @@ std::string clocks() {
 }  // namespace
 
 Tracer::Tracer(EventRequest request, const SanitizerFunctions& functions)
-    : request_(std::move(request)), functions_(functions), zero_(random_word()) {}
+    : request_(std::move(request)),
+      functions_(functions),
+      compiled_(request_.mode == WS_CHECK && !request_.compiler.empty()
+                    ? std::make_unique<CompiledModules>(request_.compiler, request_.architecture)
+                    : nullptr),
+      zero_(random_word()) {}
 
 bool Tracer::start() {
   const std::string path = request_.file.empty() ? "" : request_.file + "." + std::to_string(getpid());
@@ -148,6 +153,11 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   if (request_.mode == WS_CHECK) {
     context->races = std::make_unique<RaceChecks>(functions_, handle);
     result = context->races->start(request_.shadow_bytes);
+    void* places = nullptr;
+    constexpr size_t kPlaceBytes = WS_PLACES * sizeof(WsPlace);
+    if (result == SANITIZER_SUCCESS) result = functions_.alloc(handle, &places, kPlaceBytes);
+    if (result == SANITIZER_SUCCESS) result = functions_.memset(places, 0, kPlaceBytes, nullptr);
+    context->places = static_cast<WsPlace*>(places);
     if (result != SANITIZER_SUCCESS) {
       trouble("no memory for race detection on the device", result);
       return false;
@@ -216,6 +226,37 @@ bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* modul
   return !module->delayed.empty();
 }
 
+// Whether a module was compiled with its checks; these learn where the launches of their context are.
+bool Tracer::take_checks(const Sanitizer_ResourceModuleData& data, Module* module) {
+  const CompiledModule* const found =
+      compiled_ != nullptr ? compiled_->find({data.pCubin, data.cubinSize}) : nullptr;
+  if (found == nullptr) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  Context* const context = context_of(data.context);
+  CUdeviceptr variable = 0;
+  if (context == nullptr || !find_variable(data.module, "ws_places", &variable)) {
+    file_.lose("modules with compiled checks that could not be prepared were not looked at", 1);
+    return true;
+  }
+  const SanitizerResult result = functions_.copy_to_device(reinterpret_cast<void*>(variable),
+                                                           &context->places, sizeof context->places, nullptr);
+  if (result != SANITIZER_SUCCESS) trouble("a module with compiled checks cannot be prepared", result);
+  module->compiled = found;
+  module->number = modules_seen_++;
+  file_.describe("{\"kind\":\"sites\",\"module\":" + std::to_string(module->number) +
+                 ",\"kernels\":" + found->sites + "}");
+  file_.add_cubin(module->number, data.pCubin, data.cubinSize);
+  modules_[data.module] = std::move(*module);
+  return true;
+}
+
+// Writes where a launch is described, for kernels with compiled checks; null for one that is not looked at.
+SanitizerResult Tracer::set_place(const Context& context, const Sanitizer_LaunchData& data,
+                                  Sanitizer_StreamHandle stream, const WsLaunch* launch) {
+  WsPlace place = {data.gridId, launch};
+  return functions_.copy_to_device(context.places + data.gridId % WS_PLACES, &place, sizeof place, stream);
+}
+
 void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
   Module module;
   const auto add = [](void* names, std::string_view name, std::string_view) {
@@ -233,6 +274,7 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
     static_cast<std::set<std::string>*>(names)->emplace(name);
   };
   sections_of_cubin(data.pCubin, data.cubinSize, ".nv.constant0.", add_kernel, &module.kernels);
+  if (take_checks(data, &module)) return;
   bool wanted = request_.mode == WS_DELAY && take_points(data, &module);
   if (request_.mode != WS_DELAY)
     for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
@@ -262,6 +304,13 @@ void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
 // Reads the code of a kernel, and of the module's other functions, which it may call.
 void Tracer::read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel) {
   if (context->races->knows(handle, kernel)) return;
+  if (module.compiled != nullptr) {
+    const auto known = module.compiled->kernels.find(kernel);
+    const CompiledKernel none;
+    context->races->read_compiled(
+        handle, kernel, known != module.compiled->kernels.end() ? known->second : none, module.architecture);
+    return;
+  }
   std::vector<PlacedCode> codes;
   const auto place = [&](const std::string& name, const std::string& code) {
     uint64_t pc = 0, size = 0;
@@ -319,7 +368,8 @@ void Tracer::describe_launch(const Sanitizer_LaunchData& data, const Module& mod
       ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(data.stream)) +
       ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(data.context)) +
       ",\"device\":" + std::to_string(data.device) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      "," + clocks() + (waits != kNoDelay ? ",\"host_delay_ns\":" + std::to_string(waits) : "") +
+      "," + clocks() + (module.compiled != nullptr ? ",\"compiled\":true" : "") +
+      (waits != kNoDelay ? ",\"host_delay_ns\":" + std::to_string(waits) : "") +
       ",\"graph\":" + std::to_string(graph) + "}");
 }
 
@@ -395,7 +445,8 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
     file_.lose("a launch of " + name + " has more than 2^32 blocks", 1);
     return false;
   }
-  if (request_.mode == WS_CHECK && graph != 0) {  // they share what their patches are given
+  if (request_.mode == WS_CHECK && graph != 0 &&
+      module->compiled == nullptr) {  // they share what their patches are given
     file_.lose("kernels of CUDA graphs were not looked at", 1);
     return false;
   }
@@ -403,13 +454,13 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   if (context == nullptr) return false;
   const uint64_t pc = place_functions(data.module, module, name);
   if (request_.mode == WS_DELAY) place_points(data.module, context, module, name);
-  const uint32_t slot = context->next++ % kLaunches;
+  const uint32_t slot = module->compiled != nullptr ? data.gridId % kLaunches : context->next++ % kLaunches;
   const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
   WsLaunch launch = {};
   SanitizerResult result = fill(data, pc, index, graph, stream, context, &launch);
   if (request_.mode == WS_CHECK && result == SANITIZER_SUCCESS) {
     read_code(data.module, context, *module, name);
-    result = context->races->describe(data.module, name, data, &launch.race);
+    result = context->races->describe(data.module, name, data, stream, &launch.race);
   }
   launch.counter = launch.head + kFirstCounter + slot;
   if (request_.mode == WS_PROBE && result == SANITIZER_SUCCESS) {
@@ -421,7 +472,9 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   if (result == SANITIZER_SUCCESS)
     result = functions_.copy_to_device(context->launches + slot, &launch, sizeof launch, stream);
   if (result == SANITIZER_SUCCESS)
-    result = functions_.set_launch_data(data.hLaunch, data.function, data.hStream, context->launches + slot);
+    result = module->compiled != nullptr ? set_place(*context, data, stream, context->launches + slot)
+                                         : functions_.set_launch_data(data.hLaunch, data.function,
+                                                                      data.hStream, context->launches + slot);
   if (result != SANITIZER_SUCCESS) {
     trouble("a launch cannot be recorded", result);
     return false;
@@ -478,6 +531,13 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
     uint64_t index = 0;
     const bool recorded = wanted(data, &module->second, name, graph, &index) &&
                           record(data, &module->second, name, index, graph);
+    if (module->second.compiled != nullptr) {  // a graph's nodes have the same grid in each of its launches
+      if (!recorded && graph != 0) {
+        Context* const context = context_of(data.context);
+        if (context != nullptr) set_place(*context, data, data.hApiStream, nullptr);
+      }
+      return;
+    }
     // The kernels of one graph launch share their patches' arguments: those of the last one apply.
     if (!recorded)
       functions_.set_launch_data(data.hLaunch, data.function, data.hStream,

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "sanitizer/compiled_modules.h"
 #include "sanitizer/delays.h"
 #include "sanitizer/event_file.h"
 #include "sanitizer/event_format.h"
@@ -28,6 +29,8 @@ class Tracer {
 
   // Reads the plan, creates the event file and starts the thread; false when the file cannot be made.
   bool start();
+  // What replaces modules while they are loaded; null when nothing does.
+  CompiledModules* compiled() { return compiled_.get(); }
   // Called by the Sanitizer's callbacks, on the program's threads.
   void module_loaded(const Sanitizer_ResourceModuleData& data);
   void module_unloads(const Sanitizer_ResourceModuleData& data);
@@ -76,6 +79,7 @@ class Tracer {
     std::unique_ptr<Delays> delays;       // WS_DELAY
     std::shared_ptr<Probes> probes;       // WS_PROBE
     std::unique_ptr<RaceChecks> races;    // WS_CHECK
+    WsPlace* places = nullptr;            // device: launches of kernels with compiled checks, by their grid
   };
   // A function of a module with points of the plan.
   struct Delayed {
@@ -92,6 +96,7 @@ class Tracer {
     std::map<std::string, Delayed> delayed;    // functions with points
     std::map<std::string, std::string> codes;  // WS_CHECK: of functions
     uint32_t architecture = 0;
+    const CompiledModule* compiled = nullptr;  // WS_CHECK: its checks, where it was compiled with them
   };
 
   Context* context_of(CUcontext handle);
@@ -99,6 +104,9 @@ class Tracer {
   bool allocate(CUcontext handle, Context* context);
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
+  bool take_checks(const Sanitizer_ResourceModuleData& data, Module* module);
+  SanitizerResult set_place(const Context& context, const Sanitizer_LaunchData& data,
+                            Sanitizer_StreamHandle stream, const WsLaunch* launch);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
   void read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel);
   void place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel);
@@ -126,6 +134,7 @@ class Tracer {
   DelayPlan first_plan_;  // WS_DELAY: what is patched
   DelayPlan plan_;        // what waits; changed under the lock below
   const SanitizerFunctions functions_;
+  const std::unique_ptr<CompiledModules> compiled_;
   const uint64_t zero_;  // see WsLaunch
   EventFile file_;
   unsigned long long threshold_ = 0;  // of the plan as it was read

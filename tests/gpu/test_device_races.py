@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.sass.events import tracing
+from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.races.detect import Races, checked
 
 pytestmark = pytest.mark.gpu
@@ -58,15 +59,19 @@ int main() {
 """
 
 
-def _built(source: Path, target: Path, *flags: str) -> Path:
+def _built(
+    source: Path,
+    target: Path,
+    *flags: str,
+    arguments: tuple[str, ...] = ("-gencode", "arch=compute_90a,code=sm_90a"),
+) -> Path:
     if shutil.which("nvcc") is None:
         pytest.skip("no nvcc")
     command = [
         "nvcc",
         "-O2",
         "-lineinfo",
-        "-gencode",
-        "arch=compute_90a,code=sm_90a",
+        *arguments,
         *flags,
         "-o",
         target,
@@ -108,6 +113,34 @@ def test_copies_phases_and_clusters_are_followed(tmp_path: Path) -> None:
     assert "cluster" in reasons["cluster_memory"]
     assert "fence.proxy.async" in reasons["proxy_fence"]
     assert "cp.async" in reasons["copies"]
+
+
+#: PTX comes with the code, so that checks can be compiled into it.
+WITH_PTX = ("-gencode", "arch=compute_90,code=[sm_90,compute_90]")
+
+
+def test_checks_that_are_compiled_into_kernels_tell_races_from_their_repaired_twins(tmp_path: Path) -> None:
+    program = _built(HERE / "compiled_races.cu", tmp_path / "compiled_races", arguments=WITH_PTX)
+    selection = tracing.TraceSelection(check=True, shadow_mib=1024)
+    traced = tracing.trace([str(program)], selection, tmp_path / "races.events")
+    assert traced.code == 0
+    (file,) = traced.files
+    launches = EventTrace(file).launches.values()
+    assert len(launches) == 24
+    assert all(launch.said.get("compiled") for launch in launches)
+    found = checked(traced.files)
+    assert not found.notes
+    assert _kernels(found) == {
+        f"{name}<false>" for name in ("tile_race", "loop_race", "warp_race", "named_race", "scope_race", "blocks_race",
+                                      "wide_race", "bytes_race", "copy_race", "generic_race")
+    }  # fmt: skip
+    tile = next(race for race in found.races if "tile_race" in race.kernel)
+    assert sorted(frame.line for side in (tile.first, tile.second) for frame in side.frames[:1]) == [11, 13]
+    assert {tile.first.operation, tile.second.operation} == {"store", "load"}
+    copy = next(race for race in found.races if "copy_race" in race.kernel)
+    assert "cp.async" in copy.reason
+    # In the graph, 128 threads of two blocks store the same words, twice.
+    assert {race.launch for race in found.races if "blocks_race" in race.kernel}
 
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda source: source.stem)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.standin import recording
 from tests.standin.recording import cuda_headers
 from warpsight.replay.capsule import browsing
 from warpsight.replay.capsule import manifest as m
@@ -84,10 +85,9 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Program
     if headers is None or not library.with_name("libwarpsight_capsule.so").is_file():
         pytest.skip("this build has no libwarpsight_capsule.so (no CUDA headers)")
     folder = tmp_path_factory.mktemp("capsule")
-    try:
-        subprocess.run([SOURCES / "build.sh", folder, headers], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"building the stand-in needs a C++ compiler: {error}")
+    if recording.compiler() is None:
+        pytest.skip("building the stand-in needs a C++ compiler")
+    subprocess.run([SOURCES / "build.sh", folder, headers], check=True)
     (folder / "module.cubin").write_bytes(lzma.decompress(CUBIN.read_bytes()))
     return Programs(folder, library)
 

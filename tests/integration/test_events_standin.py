@@ -5,6 +5,8 @@ from __future__ import annotations
 import lzma
 import os
 import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.integration.recorded import TIMEOUT
+from tests.standin import recording
 from warpsight.device_code.cubin import Cubin
 from warpsight.errors import WarpsightError
 from warpsight.race import check as race_check
@@ -19,6 +22,7 @@ from warpsight.race.suspects import EVENTS, ON_DEVICE, RACECHECK
 from warpsight.sass.events import tracing
 from warpsight.sass.events.trace import EventTrace
 from warpsight.sass.events.tracing import TraceSelection, request
+from warpsight.sass.races.compiled import compiler
 from warpsight.sass.races.detect import checked
 from warpsight.sass.races.on_device import REASONS
 
@@ -51,7 +55,12 @@ class Programs:
     kernel: str
 
     def run(
-        self, folder: Path, *steps: str, selection: TraceSelection | None = None, **variables: str
+        self,
+        folder: Path,
+        *steps: str,
+        selection: TraceSelection | None = None,
+        more: Sequence[str] = (),
+        **variables: str,
     ) -> Traced:
         """Trace a program of these steps; a launch names the cubin's kernel as `K`."""
         chosen = selection or TraceSelection()
@@ -60,7 +69,7 @@ class Programs:
             step.replace("load", f"load:{self.cubin}").replace(":K:", f":{self.kernel}:") for step in steps
         ]
         environment = {
-            **os.environ, **variables, "CUDA_INJECTION64_PATH": str(self.library), "WARPSIGHT_EVENTS": "\n".join(lines),
+            **os.environ, **variables, "CUDA_INJECTION64_PATH": str(self.library), "WARPSIGHT_EVENTS": "\n".join([*lines, *more]),
         }  # fmt: skip
         done = subprocess.run([self.folder / "program", *written], env=environment, capture_output=True, text=True,
                               timeout=TIMEOUT, check=False)  # fmt: skip
@@ -73,10 +82,9 @@ def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Program
     if not events.is_file():
         pytest.skip("this build has no libwarpsight_events.so (no Sanitizer headers)")
     folder = tmp_path_factory.mktemp("sanitizer")
-    try:
-        subprocess.run([SOURCES / "build.sh", folder], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"building the stand-in needs a C++ compiler: {error}")
+    if recording.compiler() is None:
+        pytest.skip("building the stand-in needs a C++ compiler")
+    subprocess.run([SOURCES / "build.sh", folder], check=True)
     cubin = folder / "module.cubin"
     cubin.write_bytes(lzma.decompress(CUBIN.read_bytes()))
     kernel = next(iter(Cubin.open(cubin).sections.values()))
@@ -212,3 +220,80 @@ def test_race_check_looks_on_the_device_where_the_trace_would_be_too_large(
 
 def _without_racecheck(*_: object) -> None:
     raise WarpsightError("compute-sanitizer was not found")
+
+
+PTX = """.version 7.8
+.target sm_90
+.address_size 64
+.file 1 "scale.cu"
+.visible .entry {kernel}(.param .u64 {kernel}_param_0)
+{{
+\t.reg .b32 %r<3>;
+\t.reg .b64 %rd<3>;
+\tld.param.u64 %rd1, [{kernel}_param_0];
+\t.loc 1 7 3
+\tst.global.u32 [%rd1+4], 1;
+{more}
+\tret;
+}}
+"""
+#: In place of ptxas: the code is a module that is at hand, with the marks that the PTX asks for.
+ASSEMBLER = """#!{python}
+import re, sys
+source, target = sys.argv[-3], sys.argv[-1]
+text = open(source).read()
+assert "call ws_compiled_global" in text and ".visible .global .align 8 .u64 ws_places;" in text
+mark = re.search(r"ws_module_\\d+", text)[0]
+open(target, "wb").write(open({cubin!r}, "rb").read() + mark.encode() + b"\\0")
+"""
+
+
+def _served(programs: Programs, folder: Path, monkeypatch: pytest.MonkeyPatch, *, more: str = "") -> Traced:
+    """A program that loads PTX and launches its kernel, with a launcher that compiles checks into modules."""
+    tools = folder / "tools"
+    tools.mkdir()
+    tool = tools / "ptxas"
+    tool.write_text(ASSEMBLER.format(python=sys.executable, cubin=str(programs.cubin)))
+    tool.chmod(0o755)
+    monkeypatch.setattr(compiler, "find_tool", lambda _: tool)
+    source = folder / "module.ptx"
+    source.write_text(PTX.format(kernel=programs.kernel, more=more))
+    bytes_made = programs.cubin.stat().st_size + len("ws_module_1") + 1
+    steps = (f"cuda:{programs.folder / 'libcuda.so.1'}", f"image:{source}:{bytes_made}", "launch:K:2:3")
+    with compiler.serving(tracing.shipped_ptx("compiled_checks"), [90]) as lines:
+        assert lines
+        return programs.run(folder, *steps, selection=TraceSelection(check=True, shadow_mib=64), more=lines)
+
+
+def test_a_module_is_replaced_by_one_with_checks_whose_races_have_its_lines(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = _served(programs, tmp_path, monkeypatch)
+    assert (done.code, done.output) == (0, "replaced\npatched 0\n")
+    assert not done.trace.notes
+    launch = done.trace.launches[0]
+    assert launch.said["compiled"] is True
+    found = checked(done.files)
+    (race,) = found.races
+    assert race.count == 3
+    assert race.first.frames[0].file == "scale.cu"
+    assert race.second.frames[0].line == 7
+    assert race.second.sass == "st.global.u32 [%rd1+4], 1"
+
+
+def test_a_module_that_may_wait_for_other_threads_stays_as_it_is(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = "$again:\n\tld.volatile.global.u32 %r1, [%rd1];\n\t.reg .pred %p1;\n\tsetp.eq.u32 %p1, %r1, 0;\n\t@%p1 bra $again;"
+    done = _served(programs, tmp_path, monkeypatch, more=loop)
+    assert (done.code, done.output) == (0, "kept\npatched 0\n")
+
+
+def test_a_launcher_that_is_gone_leaves_modules_as_they_are(programs: Programs, tmp_path: Path) -> None:
+    source = tmp_path / "module.ptx"
+    source.write_text(PTX.format(kernel=programs.kernel, more=""))
+    done = programs.run(
+        tmp_path, f"image:{source}:0", selection=TraceSelection(check=True, shadow_mib=64),
+        more=["compiler=/nowhere/compiler", "architecture=90"],
+    )  # fmt: skip
+    assert (done.code, done.output) == (0, "kept\npatched 0\n")

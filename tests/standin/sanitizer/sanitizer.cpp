@@ -3,9 +3,10 @@
 // the patches do.
 //
 // Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many, or comes so
-// often to each point of a delay plan, or adds so often to the maps of probes), written (waits until the
-// launch's records are in the event file), sync (waits for all launches), quit (without exit handlers).
-// STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory, refuse_copies.
+// often to each point of a delay plan, or adds so often to the maps of probes), cuda:LIBRARY (loads it),
+// image:FILE:BYTES (cuModuleLoadData of a file; what is loaded in its place has so many bytes), written
+// (waits until the launch's records are in the event file), sync (waits for all launches), quit (without exit
+// handlers). STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory, refuse_copies.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,10 +47,17 @@ struct LaunchData {
   void *api_context, *api_stream, *api_stream_handle;
 };
 
+struct CallData {
+  int site;
+  const char* name;
+  const void *parameters, *result;
+  void *context, *stream;
+};
+
 using Callback = void (*)(void*, int, uint32_t, const void*);
-constexpr int kResource = 3, kSynchronize = 4, kLaunch = 5, kSuccess = 0, kInvalid = 1, kMemory = 7,
-              kOperation = 6;
-constexpr uint32_t kModuleLoaded = 9, kLaunchBegin = 1, kContextSynchronized = 2;
+constexpr int kDriver = 1, kResource = 3, kSynchronize = 4, kLaunch = 5, kSuccess = 0, kInvalid = 1,
+              kMemory = 7, kOperation = 6;
+constexpr uint32_t kModuleLoadData = 19, kModuleLoaded = 9, kLaunchBegin = 1, kContextSynchronized = 2;
 
 Callback g_callback = nullptr;
 const WsLaunch* g_userdata = nullptr;  // of the launch that begins
@@ -142,6 +150,7 @@ EXPORT int sanitizerSubscribe(void** subscriber, Callback callback, void*) {
   return kSuccess;
 }
 EXPORT int sanitizerEnableDomain(uint32_t, void*, int) { return kSuccess; }
+EXPORT int sanitizerEnableCallback(uint32_t, void*, int, uint32_t) { return kSuccess; }
 EXPORT int sanitizerGetResultString(int result, const char** text) {
   *text = result == kOperation ? "The current operation cannot be performed" : "refused";
   return kSuccess;
@@ -192,6 +201,32 @@ void load(const char* path) {
   if (g_callback != nullptr) g_callback(nullptr, kResource, kModuleLoaded, &data);
 }
 
+// The driver is given a module, and goes on with what the parameters then name.
+void load_image(const char* path, size_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  struct {
+    void** module;
+    const void* image;
+  } parameters = {nullptr, image.c_str()};
+  const CallData call = {0, "cuModuleLoadData", &parameters, nullptr, nullptr, nullptr};
+  if (g_callback != nullptr) g_callback(nullptr, kDriver, kModuleLoadData, &call);
+  const bool kept = parameters.image == image.c_str();
+  printf("%s\n", kept ? "kept" : "replaced");
+  if (kept) return;
+  const ModuleData data = {&g_patched, &g_userdata, bytes, static_cast<const char*>(parameters.image),
+                           nullptr};
+  if (g_callback != nullptr) g_callback(nullptr, kResource, kModuleLoaded, &data);
+}
+
+// The description that a kernel with compiled checks finds by the number of its grid.
+const WsLaunch* found_by(uint64_t grid) {
+  const auto* places = static_cast<const WsPlace* const*>(dlsym(RTLD_DEFAULT, "standin_places"));
+  if (places == nullptr || *places == nullptr) return nullptr;
+  const WsPlace& place = (*places)[grid % WS_PLACES];
+  return place.grid == grid ? place.launch : nullptr;
+}
+
 // Bytes of the event file.
 off_t written() {
   const std::string text = getenv("WARPSIGHT_EVENTS");
@@ -205,6 +240,7 @@ off_t written() {
 off_t g_described = 0;  // bytes of the file when the last launch was described and had no records yet
 
 void launch(const std::string& kernel, int threads, uint64_t records) {
+  static uint64_t grids = 0;
   g_userdata = nullptr;
   LaunchData data = {};
   data.context = &g_patched;
@@ -212,7 +248,9 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   data.name = kernel.c_str();
   for (auto* size : {data.grid, data.block, data.cluster}) size[0] = size[1] = size[2] = 1;
   data.block[0] = 32 * static_cast<uint32_t>(threads);
+  data.grid_id = ++grids;
   if (g_callback != nullptr) g_callback(nullptr, kLaunch, kLaunchBegin, &data);
+  if (g_userdata == nullptr) g_userdata = found_by(data.grid_id);
   if (g_userdata == nullptr) return;
   g_described = written();
   std::vector<std::thread> warps;
@@ -252,6 +290,8 @@ EXPORT int standin_main(int argc, char** argv) {
     std::vector<std::string> words(1);
     for (const char* at = argv[i]; *at != 0; ++at)
       *at == ':' ? (void)words.emplace_back() : words.back().push_back(*at);
+    if (words[0] == "cuda" && dlopen(words[1].c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) return 3;
+    if (words[0] == "image") load_image(words[1].c_str(), strtoull(words[2].c_str(), nullptr, 10));
     if (words[0] == "load") load(words[1].c_str());
     if (words[0] == "launch")
       launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));

@@ -33,6 +33,7 @@ _FIELDS: dict[str, dict[str, type]] = {
     "loss": {"cause": str, "count": int},
     "order": {"what": str, "event": int, "stream": int},
     "operands": {"module": int, "name": str, "pc": int},
+    "sites": {"module": int, "kernels": dict},
 }  # fmt: skip
 
 
@@ -60,6 +61,8 @@ class EventFile:
         order: launches and what orders streams (records of events, waits), as the host did them.
         maps: of probes: launch, number of the map, its words (probe_maps.py).
         operands: instructions of each function with the registers that are recorded of it.
+        sites: accesses of kernels with compiled checks, by module and kernel: number, text, and function, file and line of each
+            frame.
         losses: cause and count of what is missing.
         complete: whether the file has its end.
     """
@@ -69,6 +72,9 @@ class EventFile:
     launches: list[dict[str, Any]] = field(default_factory=list)
     order: list[dict[str, Any]] = field(default_factory=list)
     operands: list[dict[str, Any]] = field(default_factory=list)
+    sites: dict[tuple[int, str], list[tuple[int, str, list[tuple[str, str, int]]]]] = field(
+        default_factory=dict
+    )
     cubins: dict[int, bytes] = field(default_factory=dict)
     records: list[Records] = field(default_factory=list)
     maps: list[tuple[int, int, npt.NDArray[np.uint64]]] = field(default_factory=list)
@@ -137,6 +143,9 @@ def _describe(found: EventFile, payload: bytes) -> None:
         kind = said.pop("kind", None)
         whole = all(_is(said[field], wanted) for field, wanted in _FIELDS.get(kind, {}).items())
         whole = whole and (kind != "operands" or all(map(_is_instruction, said["instructions"])))
+        whole = whole and (
+            kind != "sites" or all(_is_site(one) for own in said["kernels"].values() for one in own)
+        )
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         whole = False
     if not whole:
@@ -152,6 +161,8 @@ def _describe(found: EventFile, payload: bytes) -> None:
         found.order.append(said)
     elif kind == "operands":
         found.operands.append(said)
+    elif kind == "sites":
+        found.sites.update({(said["module"], name): own for name, own in said["kernels"].items()})
     elif kind == "loss":
         found.losses.append((said["cause"], said["count"]))
     elif kind == "end":
@@ -171,6 +182,19 @@ def _is_instruction(value: Sequence[Any]) -> bool:
     """Whether a field holds an offset, a string and register numbers."""
     offset, text, registers = value
     return _is(offset, int) and isinstance(text, str) and all(_is(r, int) and r < 1 << 15 for r in registers)
+
+
+def _is_site(value: Sequence[Any]) -> bool:
+    """Whether a field holds a number, a string and frames: function, file and line."""
+    number, text, frames = value
+    return (
+        _is(number, int)
+        and isinstance(text, str)
+        and all(
+            isinstance(function, str) and isinstance(file, str) and _is(line, int)
+            for function, file, line in frames
+        )
+    )
 
 
 def _add_records(found: EventFile, payload: bytes) -> None:

@@ -167,6 +167,21 @@ class EventTrace:
                 found.append(TracedInstruction(int(launch.said["module"]), "", address))
         return found
 
+    def site(self, launch: TracedLaunch, number: int) -> tuple[str, tuple[Frame, ...]] | None:
+        """An access of a kernel with compiled checks: the instruction of PTX, and its source lines, innermost first.
+
+        None if the kernel has no such checks, or no access of this number.
+        """
+        found = self._sites.get((int(launch.said["module"]), str(launch.said["name"])))
+        return found.get(number) if found else None
+
+    @cached_property
+    def _sites(self) -> dict[tuple[int, str], dict[int, tuple[str, tuple[Frame, ...]]]]:
+        return {
+            kernel: {number: (text, tuple(Frame(*frame) for frame in frames)) for number, text, frames in own}
+            for kernel, own in self.file.sites.items()
+        }
+
     @cached_property
     def _functions(self) -> dict[int, list[tuple[int, int, str]]]:
         """Begin, bytes and name of the functions of each module, ascending."""
@@ -261,7 +276,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
         return events
     graphs: dict[int, list[dict[str, Any]]] = {}
     for said in file.launches:
-        if said.get("graph"):
+        if said.get("graph") and not said.get("compiled"):
             graphs.setdefault(int(said["graph"]), []).append(said)
     launch = events.launch.copy()
     sizes = {(int(f["module"]), int(f["pc"])): int(f["bytes"]) for f in file.functions}

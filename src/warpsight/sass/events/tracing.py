@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS
 from warpsight.recorder.launch import check_runnable
 from warpsight.recorder.signals import run_to_end
 from warpsight.sass.events import nvbit
+from warpsight.sass.races.compiled.compiler import serving
 
 INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
@@ -48,6 +50,7 @@ class TraceSelection:
         once: each instruction is recorded when it is first executed, without what it accesses.
         limit: bytes of the file at most; what is left out is counted.
         check: races are looked for on the device, and they alone are recorded; shadow_mib: device memory for that at most.
+        compiled: checks are compiled into modules that come with PTX, which is faster than patches.
         sass: patterns of instructions' text, extended regular expressions, one of which must be found (NVBit).
         when: registers are read before or after their instruction, or both; predicates: among them (NVBit).
     """
@@ -66,6 +69,7 @@ class TraceSelection:
     limit: int | None = None
     check: bool = False
     shadow_mib: int = 4096
+    compiled: bool = True
     sass: tuple[str, ...] = ()
     when: str = "before"
     predicates: bool = False
@@ -130,10 +134,14 @@ def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> Trace
         if interface is None:
             lines, variables = nvbit_request(selection, Path(temporary, "events")), nvbit.QUIET
         else:
-            patches = assemble(Path(temporary), architectures())
+            found = architectures()
+            patches = assemble(Path(temporary), found)
             lines = request(selection, Path(temporary, "events"), interface, patches)
             variables = {}
-        code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
+        with ExitStack() as running:
+            if interface is not None and selection.check and selection.compiled:
+                lines += running.enter_context(serving(shipped_ptx("compiled_checks"), found))
+            code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
         return TracedRun(code, keep_files(Path(temporary), out), tuple(program))
 
 
@@ -231,7 +239,7 @@ def assemble(folder: Path, architectures: Sequence[int], source: Path | None = N
 
 
 def shipped_ptx(name: str) -> Path:
-    """Device code that comes with warpsight: `patches` or `probes`."""
+    """Device code that comes with warpsight: `patches`, `compiled_checks` or `probes`."""
     source = Path(__file__).parents[4] / "native" / "sanitizer" / f"{name}.ptx"
     found = _native.installed_beside(source.name) or source
     if not found.is_file():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.device_code.demangle import short
 from warpsight.formats.events.kinds import RACE, UNWATCHED
 from warpsight.formats.events.records import Events
-from warpsight.sass.events.trace import EventTrace, TracedLaunch
+from warpsight.sass.events.trace import EventTrace, TracedInstruction, TracedLaunch
 from warpsight.sass.races.witness import Race, Side, operation_of
 
 Array = npt.NDArray[Any]
@@ -93,9 +95,26 @@ def _race(
 
 
 def _side(trace: EventTrace, launch: TracedLaunch, pc: int, block: int, thread: int, writes: bool) -> Side:
+    if launch.said.get("compiled"):
+        return _compiled_side(trace, launch, pc, block, thread, writes)
     place = trace.places(launch, np.array([pc], np.uint32))[0]
     sass = trace.sass(place)
     operation = operation_of(sass, writes)
     return Side(
         block, thread, operation, trace.describe(place), sass, trace.chain(place), -1, place, launch.number
+    )
+
+
+def _compiled_side(
+    trace: EventTrace, launch: TracedLaunch, number: int, block: int, thread: int, writes: bool
+) -> Side:
+    """An access whose check is compiled into the kernel: records have its number where others have a program counter."""
+    text, frames = trace.site(launch, number) or ("", ())
+    name = str(launch.said["name"]) if text else ""
+    place = TracedInstruction(int(launch.said["module"]), name, 0)
+    where = (
+        f"{short(launch.name)} {Path(frames[0].file).name}:{frames[0].line}" if frames else short(launch.name)
+    )
+    return Side(
+        block, thread, operation_of(text.upper(), writes), where, text, frames, -1, place, launch.number
     )

@@ -24,6 +24,8 @@ def command(
     launches: options.Launches = None,
     shadow: Annotated[int, typer.Option("--shadow-mib", min=64, help="Device memory for notes on global memory: four times "
                           "what kernels touch.")] = 4096,
+    compiled: Annotated[bool, typer.Option("--compiled/--patched", help="With --on-device: compile the checks into modules that "
+                        "have PTX, or patch all modules, which is slower.")] = True,
     top: options.Top = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
                           help="Exit with this code when there are races.")] = 0,
@@ -50,7 +52,7 @@ def command(
         raise UsageError("name one event trace, or run a program: warpsight sass races --on-device -- ./app")
     code = 0
     if on_device:
-        found, code = _run(named, tuple(kernels or ()), range_of(launches, "--launches"), shadow)
+        found, code = _run(named, tuple(kernels or ()), range_of(launches, "--launches"), shadow, compiled)
     else:
         found = races(EventTrace(Path(named[0])))
     with output.text(out, force) as stream:
@@ -66,13 +68,19 @@ def command(
 
 
 def _run(
-    program: list[str], kernels: tuple[str, ...], launches: tuple[int, int] | None, shadow_mib: int
+    program: list[str],
+    kernels: tuple[str, ...],
+    launches: tuple[int, int] | None,
+    shadow_mib: int,
+    compiled: bool,
 ) -> tuple[Races, int]:
     """The races of a program, and its exit code."""
     from warpsight.sass.events import tracing
     from warpsight.sass.races.detect import checked
 
-    selection = tracing.TraceSelection(kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib)
+    selection = tracing.TraceSelection(
+        kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib, compiled=compiled
+    )
     with tempfile.TemporaryDirectory(prefix="warpsight-races-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "races.events"))
         return checked(traced.files), traced.code

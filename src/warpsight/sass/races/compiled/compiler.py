@@ -1,0 +1,142 @@
+"""Compiles checks into modules while a program loads them: a server in the launcher, asked by the library in the program.
+
+A request is two numbers of 64 bits, the module's and the bytes of its image, then the image. The answer is three texts, each with
+its length before it: the code, empty where the module stays as it is; a line for each kernel (its name, barriers, whether it
+copies, the facts of its sites); and the sites as JSON, for the event file (native/sanitizer/compiled_modules.cpp).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socketserver
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from warpsight.device_code.disassembly import find_tool
+from warpsight.device_code.fatbin import FatbinError, ptx_for
+from warpsight.sass.races.compiled.instructions import COPIES, UnsuitableModuleError
+from warpsight.sass.races.compiled.instrument import Instrumented, instrumented
+
+_HEAD = struct.Struct("<QQ")
+_LARGEST = 1 << 30
+#: Registers that leave room for a block of 1,024 threads, for kernels that do not state how large their blocks are.
+_REGISTERS = 64
+#: A module that takes ptxas longer is left to patches, and so is one whose PTX is larger.
+_PATIENCE_S = 60.0
+_LARGEST_PTX = 4 << 20
+_TARGET = re.compile(r"^\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
+
+
+@contextmanager
+def serving(checks: Path, architectures: Sequence[int]) -> Iterator[list[str]]:
+    """Serve while a program runs; yields the lines of a request that name the server, none where it cannot work.
+
+    Args:
+        checks: device code that the checks call.
+        architectures: of the machine's GPUs, as in `sm_90`; code is made for one.
+    """
+    tool = find_tool("ptxas")
+    if tool is None or len(set(architectures)) != 1:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="warpsight-compile-") as folder:
+        path = f"{folder}/socket"
+        try:
+            server = _Server(path, _Compiler(tool, checks.read_text(), architectures[0]))
+        except OSError:  # the folder for temporary files has a name that is too long for a socket
+            yield []
+            return
+        with server:
+            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread.start()
+            try:
+                yield [f"compiler={path}", f"architecture={architectures[0]}"]
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+class _Compiler:
+    """Makes code with checks for one architecture."""
+
+    def __init__(self, tool: Path | str, checks: str, architecture: int) -> None:
+        self._tool = str(tool)
+        self._checks = checks
+        self._architecture = architecture
+
+    def compiled(self, image: bytes, number: int) -> tuple[bytes, str, str] | None:
+        """Code, facts and sites of a module, which it bears the number of; None if it stays as it is."""
+        try:
+            ptx = ptx_for(image, self._architecture)
+            made = instrumented(ptx, self._checks) if ptx is not None and len(ptx) <= _LARGEST_PTX else None
+        except (FatbinError, UnsuitableModuleError):
+            return None
+        if made is None:
+            return None
+        code = self._assembled(made, number)
+        return None if code is None else (code, _facts(made), _sites(made))
+
+    def _assembled(self, made: Instrumented, number: int) -> bytes | None:
+        ptx = f"{made.ptx}\n.visible .global .align 4 .u32 ws_module_{number};\n"
+        target = _TARGET.search(ptx)
+        exact = target is not None and target[2] and int(target[1]) == self._architecture
+        name = f"sm_{self._architecture}{target[2] if target is not None and exact else ''}"
+        with tempfile.TemporaryDirectory(prefix="warpsight-compile-") as folder:
+            source, code = Path(folder, "module.ptx"), Path(folder, "module.cubin")
+            source.write_text(ptx)
+            limit = [] if made.bounded else [f"-maxrregcount={_REGISTERS}"]
+            command = [self._tool, f"-arch={name}", *limit, str(source), "-o", str(code)]
+            try:
+                done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+            except subprocess.TimeoutExpired:
+                return None
+            # ptxas refuses kernels in which more predicates are needed behind a call than there are registers for.
+            return code.read_bytes() if done.returncode == 0 else None
+
+
+def _facts(made: Instrumented) -> str:
+    lines = []
+    for name, sites in made.kernels.items():
+        facts = " ".join(["0", *(str(site.facts) for site in sites)])
+        copies = any(site.facts >> COPIES & 3 for site in sites)
+        lines.append(f"{name}\t{made.one_way} {int(copies)} {facts}")
+    return "\n".join(lines)
+
+
+def _sites(made: Instrumented) -> str:
+    return json.dumps(
+        {
+            name: [[site.number, site.text, site.frames] for site in sites]
+            for name, sites in made.kernels.items()
+        }
+    )
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, path: str, compiler: _Compiler) -> None:
+        self.compiler = compiler
+        super().__init__(path, _Request)
+
+
+class _Request(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        """Answer one request; nothing is said to a peer that says too little."""
+        head = self.rfile.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return
+        number, size = _HEAD.unpack(head)
+        image = self.rfile.read(size) if size <= _LARGEST else b""
+        made = self.server.compiler.compiled(image, number) if len(image) == size and size else None
+        code, facts, sites = made if made is not None else (b"", "", "")
+        for text in (code, facts.encode(), sites.encode()):
+            self.wfile.write(struct.pack("<Q", len(text)) + text)
