@@ -25,10 +25,10 @@ from warpsight.sass.races.compiled.instructions import (
     RELEASES,
     SCOPE,
     WRITES,
-    Access,
     Arrival,
     Fence,
     Order,
+    PtxAccess,
     UnsuitableModuleError,
     meaning,
 )
@@ -95,13 +95,13 @@ def calls(found: Instrumented) -> list[tuple[str, dict[str, str]]]:
 )  # fmt: skip
 def test_accesses_are_what_they_say(instruction: str, space: str, size: int, flags: int, facts: int) -> None:
     found = meaning(*instruction.split(" ", 1))
-    assert isinstance(found, Access)
+    assert isinstance(found, PtxAccess)
     assert (found.space, found.size, found.flags, found.facts) == (space, size, flags, facts)
 
 
 def test_an_acquire_counts_behind_its_access() -> None:
     found = meaning("ld.acquire.gpu.global.u32", "%r1, [%rd1]")
-    assert isinstance(found, Access)
+    assert isinstance(found, PtxAccess)
     assert (found.facts, found.after) == (DEVICE << SCOPE, DEVICE << ACQUIRES)
 
 

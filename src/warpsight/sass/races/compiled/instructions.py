@@ -34,7 +34,7 @@ class UnsuitableModuleError(ValueError):
 
 
 @dataclass(frozen=True)
-class Access:
+class PtxAccess:
     """A load, a store, an atomic or a copy.
 
     Attributes:
@@ -76,7 +76,7 @@ class Arrival:
     number: str
 
 
-def meaning(operation: str, arguments: str) -> Access | Order | Fence | Arrival | None:
+def meaning(operation: str, arguments: str) -> PtxAccess | Order | Fence | Arrival | None:
     """What an instruction does to memory; None for nothing that matters here.
 
     Raises:
@@ -96,7 +96,7 @@ def meaning(operation: str, arguments: str) -> Access | Order | Fence | Arrival 
     if words[0] in ("ldmatrix", "stmatrix"):
         count = next((int(word[1:]) for word in words if word in ("x1", "x2", "x4")), 1)
         flags = READS if words[0] == "ldmatrix" else WRITES
-        return Access("matrices", 16, flags, 0, _address(arguments), count=count)
+        return PtxAccess("matrices", 16, flags, 0, _address(arguments), count=count)
     if "[" in arguments and words[0] not in (*_IGNORED, "call"):
         raise UnsuitableModuleError(operation)
     return None
@@ -125,7 +125,7 @@ def _fence(words: list[str]) -> Fence | None:
     return Fence(releases | acquires)
 
 
-def _copy(words: list[str], arguments: str) -> Access | Order:
+def _copy(words: list[str], arguments: str) -> PtxAccess | Order:
     if "commit_group" in words:
         return Order(behind=((COMMIT, "0", "0"),))
     if "wait_group" in words:
@@ -135,10 +135,10 @@ def _copy(words: list[str], arguments: str) -> Access | Order:
     found = re.fullmatch(r"\[([^\]]+)\],\s*\[([^\]]+)\],\s*(\d+|0x[0-9a-fA-F]+)\b.*", arguments)
     if found is None:
         raise UnsuitableModuleError(".".join(words))
-    return Access("copy", int(found[3], 0), WRITES, 1 << COPIES, found[1].strip(), found[2].strip())
+    return PtxAccess("copy", int(found[3], 0), WRITES, 1 << COPIES, found[1].strip(), found[2].strip())
 
 
-def _access(operation: str, words: list[str], arguments: str) -> Access | None:
+def _access(operation: str, words: list[str], arguments: str) -> PtxAccess | None:
     if any(word in ("shared::cluster", "cluster") for word in words) and "shared::cluster" in operation:
         raise UnsuitableModuleError(operation)
     space = next((_SPACES[word] for word in _spaces(operation)), "generic")
@@ -153,7 +153,7 @@ def _access(operation: str, words: list[str], arguments: str) -> Access | None:
         facts |= wide << RELEASES
     if any(word in ("acquire", "acq_rel") for word in words):
         after = wide << ACQUIRES
-    return Access(space, _size(operation, words), flags, facts, _address(arguments), after=after)
+    return PtxAccess(space, _size(operation, words), flags, facts, _address(arguments), after=after)
 
 
 def _spaces(operation: str) -> list[str]:

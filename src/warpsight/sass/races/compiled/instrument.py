@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 
 from warpsight.sass.races.compiled.instructions import (
     SCOPE,
-    Access,
     Arrival,
     Fence,
     Order,
+    PtxAccess,
     UnsuitableModuleError,
     meaning,
 )
 from warpsight.sass.races.compiled.lines import SourceLines
-from warpsight.sass.races.compiled.statements import Statement, statements, without_comments
+from warpsight.sass.races.compiled.statements import PtxStatement, statements, without_comments
 
 #: Of a kernel and the functions of its module; 0 is for accesses that are not looked at (race_layout.h).
 _SITES = 2048
@@ -113,7 +113,7 @@ class _Function:
     name: str
     kernel: bool
     head: str
-    body: list[Statement] = field(default_factory=list)
+    body: list[PtxStatement] = field(default_factory=list)
 
 
 def _functions(plain: str) -> list[_Function]:
@@ -165,7 +165,7 @@ def _waits(functions: Sequence[_Function]) -> bool:
     return calls and called
 
 
-def _reads_others(statement: Statement) -> bool:
+def _reads_others(statement: PtxStatement) -> bool:
     """Whether an instruction is an atomic, or a load that other threads' stores become visible to."""
     words = statement.operation.split(".")
     strong = {"volatile", "relaxed", "acquire", "mmio"} & set(words)
@@ -211,7 +211,7 @@ class _Writer:
             elif statement.kind == "instruction":
                 found = meaning(statement.operation, statement.arguments)
                 number = 0
-                if isinstance(found, Access):
+                if isinstance(found, PtxAccess):
                     number = first + count if first + count < _SITES else 0
                     count += 1
                     facts = found.facts | number
@@ -225,7 +225,7 @@ class _Writer:
                     self._order(statement, found, scopes)
 
     def _access(
-        self, statement: Statement, access: Access, facts: int, scopes: Sequence[dict[str, int]]
+        self, statement: PtxStatement, access: PtxAccess, facts: int, scopes: Sequence[dict[str, int]]
     ) -> None:
         what = access.flags | access.size << 8
         registers = [_wide("%ws_a", access.address, scopes)]
@@ -243,7 +243,7 @@ class _Writer:
             self._call(statement, statement.end, "ws_compiled_fence", fence)
 
     def _order(
-        self, statement: Statement, found: Order | Fence | Arrival, scopes: Sequence[dict[str, int]]
+        self, statement: PtxStatement, found: Order | Fence | Arrival, scopes: Sequence[dict[str, int]]
     ) -> None:
         launch = ("b64", "%ws_launch")
         if isinstance(found, Fence):
@@ -260,7 +260,7 @@ class _Writer:
 
     def _call(
         self,
-        statement: Statement,
+        statement: PtxStatement,
         place: int,
         function: str,
         given: Sequence[tuple[str, str]],
@@ -327,7 +327,7 @@ def _wide(target: str, operand: str, scopes: Sequence[dict[str, int]]) -> str:
     return f"{code} {'add' if sign == '+' else 'sub'}.s64 {target}, {target}, {offset};"
 
 
-def _expected(body: Sequence[Statement]) -> dict[int, int]:
+def _expected(body: Sequence[PtxStatement]) -> dict[int, int]:
     """Loads whose value a compare-and-swap in a loop expects, with its scope: together they are one atomic."""
     labels = {statement.text: at for at, statement in enumerate(body) if statement.kind == "label"}
     defined: dict[str, list[int]] = {}
@@ -348,7 +348,7 @@ def _expected(body: Sequence[Statement]) -> dict[int, int]:
         if not any(first <= at < last for first, last in loops):
             continue
         access = meaning(statement.operation, statement.arguments)
-        assert isinstance(access, Access)
+        assert isinstance(access, PtxAccess)
         waiting, seen = [_operand(statement.arguments, 2)], set()
         while waiting:
             register = waiting.pop()

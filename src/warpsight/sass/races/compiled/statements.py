@@ -14,7 +14,7 @@ _LINES = (".loc", ".version", ".target", ".address_size", ".file")
 
 
 @dataclass(frozen=True)
-class Statement:
+class PtxStatement:
     """One statement.
 
     Attributes:
@@ -49,7 +49,7 @@ def without_comments(text: str) -> str:
     )
 
 
-def statements(text: str) -> Iterator[Statement]:
+def statements(text: str) -> Iterator[PtxStatement]:
     """The statements of a module in their order.
 
     Args:
@@ -61,29 +61,29 @@ def statements(text: str) -> Iterator[Statement]:
             at += 1
             continue
         if text[at] in "{}":
-            yield Statement("open" if text[at] == "{" else "close", at, at + 1, text[at])
+            yield PtxStatement("open" if text[at] == "{" else "close", at, at + 1, text[at])
             at += 1
             continue
         label = _LABEL.match(text, at)
         if label:
-            yield Statement("label", at, label.end(), label[1])
+            yield PtxStatement("label", at, label.end(), label[1])
             at = label.end()
             continue
         if text.startswith(_LINES, at):
             end = text.find("\n", at)
             end = count if end < 0 else end
-            yield Statement("directive", at, end, " ".join(text[at:end].split()))
+            yield PtxStatement("directive", at, end, " ".join(text[at:end].split()))
             at = end
             continue
         end, kind = _end(text, at)
         words = " ".join(text[at:end].rstrip(";").split())
         guard = _GUARDED.fullmatch(words)
         if kind == "function":
-            yield Statement(kind, at, end, words)
+            yield PtxStatement(kind, at, end, words)
         elif guard:
-            yield Statement("instruction", at, end, guard[3], guard[1] + guard[2])
+            yield PtxStatement("instruction", at, end, guard[3], guard[1] + guard[2])
         else:
-            yield Statement("directive" if words.startswith(".") else "instruction", at, end, words)
+            yield PtxStatement("directive" if words.startswith(".") else "instruction", at, end, words)
         at = end
 
 
