@@ -21,21 +21,26 @@ INTRODUCTION = """# Command line
 Each heading is what follows `warpsight`. `warpsight help VERB` has details and examples. `warpsight TRACE` is short for
 `warpsight open TRACE`.
 
-Every verb has `-h` (help), `-q` (only errors and results), `-v` (more notes, and the traceback of an internal error) and
-`--no-color` (also the variable `NO_COLOR`). Where a verb has them, `--json` prints JSON that follows a [JSON Schema](schemas.md),
-`--csv` prints CSV, `-o` names a new file, and `-f` replaces an existing one.
+Every verb has `-h` (help), `-q` (print only errors and results), `-v` (more notes, and the traceback of an internal error) and
+`--no-color` (or set `NO_COLOR`). The following options mean the same for every verb that has them:
+
+* `--json` prints JSON that follows a [JSON Schema](schemas.md); `--csv` prints CSV.
+* `-o` names the new file or folder. By default its name is that of the trace or program with another suffix. `-f` replaces an
+  existing one.
+* `-n` limits the rows of each table; 0 shows all.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data is missing and `--strict` was given. `record` exits with the program's
-code. Ctrl-C ends `open` and `top`, which run until then, with 0, and any other verb with 130. Errors are one line on standard
-error. Defaults are in brackets; … marks options that can be repeated."""
+code. Ctrl-C ends `open` and `top` with 0, and any other verb with 130. Errors are one line on standard error. Below, defaults are
+in brackets, and … marks options that can be repeated."""
 SHARED = """## Shared options and arguments
 
-Verbs name those that they have after *Also*. Options that only the verbs of one group share stand with the group."""
+A line *Also* under a verb names those that it has. Options shared only within a group of verbs are described with the group."""
 #: Lines that this many verbs share are listed once.
 OFTEN = 2
 #: Options that the introduction explains, by spelling and help text.
 COMMON = re.compile(
-    r"-h, --help|--json|--csv|-f, --force|-o, --output <path>  (Write to this new file|New file)\.|-q, |-v, "
+    r"-h, --help|--json|--csv|-f, --force|-n, --top.*  Rows|-q, |-v, "
+    r"|-o, --output <path>  (?!Folder for the journal|Write the re-timed)"
 )
 #: Where a verb (or a group of verbs) is explained, besides its own help.
 PAGES = {
