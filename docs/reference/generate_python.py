@@ -18,7 +18,7 @@ PAGE = Path(__file__).with_name("python.md")
 
 #: Keywords of a recording, described on the page of options.
 OPTIONS = {row.name for row in options.of_scope(options.RECORDING, options.VENDOR)}
-#: A function that takes more of them than this takes all.
+#: A function that takes more options than this takes `**options`.
 MOST = 5
 #: Functions whose arguments are a verb's options, which the page of verbs describes.
 VERBS = ("diff", "race", "sass.", "watch", "dump", "top", "attach", "core", "sanitize", "bench", "cluster")
@@ -62,7 +62,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
                         "\"ts\": 5, \"dur\": 2}'\nPath(\"trace.json\").write_text(f\"[{event}]\")\n"
                         'made = ws.import_files(["trace.json"], "imported.warp")\nprint(made.rows)',
     }),
-    ("Ask a trace", "Each reading verb is a method whose arguments are the [verb's options](cli.md). `begin` and `end` are "
+    ("Ask a trace", "Each reading verb is a method whose arguments are the [verb's options](cli.md), here often `**options`. "
+     "`begin` and `end` are "
      "`--from` and `--until`: a string with a unit such as `\"200ms\"`, or seconds since the trace's start. `everything` is "
      "`--all`, and `flows=False` is `--no-flows`. Options that can be repeated take one value or several. A `Result` has "
      "`tables` (Arrow, with units in the fields' metadata), `findings`, and `to_json()`, which returns what the verb's "
@@ -194,14 +195,16 @@ def _entry(name: str, example: str) -> Iterator[str]:
     for part in name.removeprefix("Trace.").split("."):
         found = getattr(found, part)
     shown = name.replace("Trace.", "trace.") if name.startswith("Trace.") else f"ws.{name}"
-    yield f"### {shown}\n"
     signature = inspect.signature(found)
     parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
     named = {parameter.name for parameter in parameters}
-    options = named & OPTIONS if len(named & OPTIONS) > MOST else set()
-    yield f"`{_signature(shown, parameters, options)} -> {signature.return_annotation}`\n"
-    described = named if shown.startswith(("trace.", *(f"ws.{verb}" for verb in VERBS))) else options
-    yield f"{_sections(inspect.getdoc(found) or '', described)}\n"
+    as_verb = shown.startswith(("trace.", *(f"ws.{verb}" for verb in VERBS)))
+    known = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} if as_verb else named & OPTIONS
+    options = known if len(known) > MOST else set()
+    kind = signature.return_annotation
+    returned = "" if kind == "None" else f" → `{kind}`"
+    yield f"### `{_signature(shown, parameters, options)}`{returned}\n"
+    yield f"{_sections(inspect.getdoc(found) or '', named if as_verb else options)}\n"
     if example:
         yield f"```python\n{example}\n```\n"
 
@@ -211,9 +214,11 @@ def _signature(shown: str, parameters: list[inspect.Parameter], options: set[str
     parts = []
     before = None
     for parameter in parameters:
+        if parameter.name in options:
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and before is not parameter.KEYWORD_ONLY:
             parts.append("*")
-        parts += [] if parameter.name in options else [_parameter(parameter)]
+        parts.append(_parameter(parameter))
         before = parameter.kind
     return f"{shown}({', '.join([*parts, *(['**options'] if options else [])])})"
 
