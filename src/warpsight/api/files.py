@@ -1,4 +1,4 @@
-"""New private files and folders: they get their name when complete, and never replace anything unless asked to."""
+"""New private files and folders: they get their final name only when complete, and replace nothing unless asked to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Verbs that run a program or look at one, from Python.
 
-Those that supervise a program do it in a process of their own, as `ws.run` does: signals and terminals are theirs alone there.
+Functions that supervise a program do so in a separate process, as `ws.run` does, where they can own signals and the terminal.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def watch(
         command: The program and its arguments.
         path: The folder of reports to make; a new temporary one by default.
         force: Replace an existing folder of reports.
-        hang_after: A hang is so long without progress, s; 0: never.
-        kernel_timeout: End the program when a kernel runs so long, s; 0: never.
-        no_data_timeout: End it when a kernel runs and nothing is recorded for so long, s; 0: never.
+        hang_after: Seconds without progress that count as a hang; 0: never.
+        kernel_timeout: End the program when a kernel runs this many seconds; 0: never.
+        no_data_timeout: End it when a kernel runs and nothing is recorded for this many seconds; 0: never.
         on_hang: `report`, `dump` (a GPU core dump too, which ends the stuck kernel) or `kill` (dump, then end the program).
         dumps: Arm GPU core dumps for crashes, too; device work is not recorded then.
         dump_memory: none, stack, shared or all.
@@ -141,7 +141,7 @@ def attach(
     counters: str = "10",
     ring: str = "",
 ) -> Run:
-    """Record a process that runs already, for some seconds or until it ends; :func:`detach` in another thread ends it, too.
+    """Record a running process for some seconds or until it ends; calling :func:`detach` in another thread ends it, too.
 
     The process must have started dormant (`WARPSIGHT=dormant`, and `CUDA_INJECTION64_PATH`), or be CPython 3.14 or newer.
 
@@ -235,7 +235,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
     """Measure what recording costs on this machine: `launches` real kernels, bare and recorded in turn.
 
     Args:
-        launches: 0: as many as give figures that repeat.
+        launches: How many; 0: enough for repeatable figures.
         device: auto, cuda or opencl.
 
     Raises:

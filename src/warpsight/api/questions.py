@@ -1,4 +1,4 @@
-"""A trace that answers: each reading verb as a method with the verb's options, its answer as tables and findings."""
+"""A trace that answers questions: each reading verb is a method with the verb's options, which returns tables and findings."""
 
 from __future__ import annotations
 

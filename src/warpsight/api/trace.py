@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Trace(Writing):
     """One recording, opened for reading; :func:`open` makes one.
 
-    Its methods are the reading verbs with their options (`stats`, `analyze`, `query`, `flame`, `report`, `export`, …) and
-    answer with the tables and findings that the verbs print. Beneath them are the tables themselves: `sql`, `table`,
-    `arrow`. Threads may share it. Close it, or use it as a context manager, to free memory and, for packed, remote and
-    foreign files, the private copy on disk.
+    Its methods are the reading verbs with their options (`stats`, `analyze`, `query`, `flame`, `report`, `export`, …); they
+    return the tables and findings that the verbs print. Beneath them are the tables themselves: `sql`, `table`, `arrow`. Threads
+    may share it. Close it, or use it as a context manager, to free memory and, for packed, remote and foreign files, the private
+    copy on disk.
     """
 
     def serve(self, *, browser: bool = False, perfetto: bool = False, port: int = 0) -> TraceServer:
@@ -29,7 +29,7 @@ class Trace(Writing):
 
         Args:
             browser: Open the address in a browser.
-            perfetto: Open that of the Perfetto UI instead of the report's.
+            perfetto: Open the Perfetto UI's address instead of the report's.
             port: Port to listen on; a free one by default.
 
         Raises:

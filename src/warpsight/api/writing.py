@@ -88,7 +88,7 @@ class Writing(Questions):
         include_environment: bool = False,
         source: bool = True,
     ) -> Written:
-        """Write one HTML page that says what is wrong and shows it. The page works offline.
+        """Write one HTML page that says what is wrong and shows where. The page works offline.
 
         Args:
             out: new file or open stream; NAME.report.html by default.
@@ -98,7 +98,7 @@ class Writing(Questions):
             end: as there.
             device: as there.
             process: as there.
-            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_paths: keep paths, user and host names as recorded; secrets are always removed.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
             source: embed source lines.
@@ -147,12 +147,12 @@ class Writing(Questions):
         """Write the trace in another tool's format.
 
         Args:
-            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …; None: what the suffix of
-                `out` names, else perfetto.
+            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …; None: as the suffix of `out`
+                implies, otherwise perfetto.
             out: new file or open stream; NAME with the format's suffix by default. A suffix .zst compresses. Several processes
                 become a folder if the format holds only one.
             force: replace an existing file.
-            begin: only what reaches beyond this time: a text with a unit (`"200ms"`) or seconds, since the trace's start.
+            begin: only work that ends after this time: a text with a unit (`"200ms"`) or seconds, since the trace's start.
             end: only what began before this time.
             device: work of these devices only.
             stream: work of these streams only.
@@ -163,7 +163,7 @@ class Writing(Questions):
             rows: include rows, so that importing a perfetto, chrome or kineto file gives the same trace.
             critical_path: draw the critical path (perfetto only).
             findings: mark the findings of :meth:`analyze` (perfetto only).
-            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_paths: keep paths, user and host names as recorded; secrets are always removed.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
 

@@ -102,7 +102,7 @@ def _rows(question: Question, columns: dict[str, str], where: str) -> str:
 
 
 def arrow(trace: StoredTrace, relation: duckdb.DuckDBPyRelation) -> pa.Table:
-    """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise.
+    """The rows of a relation. SQL sums have 128 bits; they become int64 where they fit and float64 otherwise.
 
     Raises:
         UsageError: when the statement fails as it runs, or gives what no answer has a form for.

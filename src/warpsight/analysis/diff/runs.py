@@ -76,7 +76,7 @@ class ReducedRun:
         labels: Every label once.
         paths: For each cell the labels from the outermost frame to the leaf (cells × depth, with gaps).
         groups: For each of :data:`GROUPINGS` the label of each cell.
-        position: Where in an iteration the work of a cell stands on average, 0 first.
+        position: Average position of a cell's work in an iteration, 0 first.
         iteration: Values per iteration; None where the run has none.
         recording: Values of the whole recording.
         sequence: Kernels of a typical iteration in order: numbers of their labels, and ns.

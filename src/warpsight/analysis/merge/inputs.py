@@ -213,7 +213,7 @@ def _chain(stack: int, tree: dict[int, tuple[int | None, int]], names: dict[int,
 def by_id(samples: Samples, calls: LaunchingCalls, process: Column, at: Column, names: list[str]) -> Column:
     """The call of each sample by process and correlation, -1 without one.
 
-    Ids count only when both files speak of the same ones: nearly all that are found must be calls of the same function.
+    Ids count only if both files use the same ones: nearly all that are found must be calls of the same function.
     """
     none = np.full(len(samples), -1, np.int64)
     if samples.correlation is None or not len(calls):

@@ -50,8 +50,8 @@ def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result
             what backward did beside the forward operator.
 
     Returns:
-        Table `ops`. FLOP, bytes and what follows from them are null if unknown, and `model` says `unknown`;
-        docs/explanation/operators.md has what is counted.
+        Table `ops`. FLOP, bytes and values derived from them are null if unknown, and `model` says `unknown`;
+        docs/explanation/operators.md says what is counted.
 
     Raises:
         UsageError: for a grouping that does not exist.

@@ -1,7 +1,7 @@
 """Savings of findings: the recording, or its median and slowest iterations, re-timed without each cause.
 
-Findings of the account get what re-timing gives. Changes that save time come with a bound of their own, which counts where it is
-the lower one: time that a change takes away may come back as waiting for something else.
+Findings of the account get the saving that re-timing predicts. Changes come with an upper bound of their own; the lower of the
+two counts, because time that a change removes may come back as waiting for something else.
 """
 
 from __future__ import annotations
