@@ -36,8 +36,8 @@ class Cause:
     Attributes:
         kind: Class of the account, throttled or imbalance.
         name: Kernel, function or call.
-        text: The cause as the rest of a sentence about the rank.
-        excess: Time that it has more than the usual other rank in those steps, ns.
+        text: The cause, phrased as the end of a sentence about the rank.
+        excess: Extra time compared with a typical other rank in those steps, ns.
         evidence: Further lines.
         advice: What to do.
     """

@@ -1,4 +1,4 @@
-"""Collectives that some ranks waited in and others never joined, or joined otherwise, from the recordings alone."""
+"""Collectives that some ranks waited in and others never joined, or joined differently, found in the recordings alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES, _SHARE = 10, 0.05
 def unmet(job: Job) -> list[Finding]:
     """The first operation of each group that a rank never joined while others waited long for it, the cause first.
 
-    A rank that itself waits in another group does not come because of what it waits for.
+    A rank that waits in another group is itself held up by the rank it waits for.
     """
     found = [one for one in (_of(job, group) for group in job.groups) if one is not None]
     found += _stuck(job)

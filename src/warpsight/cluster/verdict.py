@@ -53,7 +53,7 @@ class JobVerdict:
     Attributes:
         headline: One sentence: what to look at first.
         summary: One sentence: ranks, time, steps, clocks.
-        findings: All findings, the first first.
+        findings: All findings, the most important first.
         ranks: A row per rank: its time by what it was spent on.
         collectives: A row per group, operation and size.
         length: The judged time, ns: from the first collective of the first step (or the end of the warm-up) to the end of the
@@ -82,7 +82,7 @@ class JobVerdict:
 
 
 def judge(job: Job) -> JobVerdict:
-    """Judge a job: hang dumps first, then operations that ranks did not do alike, then stragglers."""
+    """Judge a job: hang dumps first, then operations that differ between ranks, then stragglers."""
     found: list[Finding] = list(hang(job.dumps)) if job.dumps else []
     waiting = Waiting(job)
     listed = steps(waiting)

@@ -31,7 +31,7 @@ class SanitizerRun:
         code: exit code of the program, or of the tool where it could not run it.
         findings: see :class:`~warpsight.debug.sanitizer_report.SanitizerFinding`.
         summaries: the tool's closing lines, one for each process.
-        troubles: what the tool says about itself; damage to its reports.
+        troubles: the tool's messages about itself, and damage to its reports.
     """
 
     code: int
@@ -53,7 +53,7 @@ def sanitize(
         tool: one of :data:`TOOLS`.
         program: the command line.
         limit: records at most, 0 for all.
-        extra: further options for compute-sanitizer, as it knows them.
+        extra: further options for compute-sanitizer, in its own spelling.
         keep: folder for the tool's own reports; a temporary one by default.
 
     Raises:

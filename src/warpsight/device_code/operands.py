@@ -1,7 +1,7 @@
 """Which registers an instruction reads and writes, from its text as nvdisasm prints it.
 
-Results come first: predicates, then a register, then further predicates. How many registers an operand spans depends on
-modifiers of the operation (`.64`, `.WIDE`, the shape of a matrix product), not by the text of the operand; the rules are in
+Results come first: predicates, then a register, then further predicates. How many registers an operand spans depends on modifiers
+of the operation (`.64`, `.WIDE`, the shape of a matrix product), not on the operand's text; the rules are in
 :mod:`warpsight.device_code.widths`. Checked against the life ranges that nvdisasm prints for cubins (`-plr`).
 """
 
@@ -53,13 +53,13 @@ class RegisterAccess:
     """An instruction's use of registers; sets are bits of :mod:`warpsight.device_code.registers`.
 
     Attributes:
-        operation: without modifiers: `LDG`; modifiers: `("E", "64")`.
+        operation: the operation without modifiers: `LDG`; modifiers: `("E", "64")`.
         operands: their texts, with the results first.
         results: how many of them are results.
         guard: the predicate that decides whether the instruction executes, 0 when it always does.
         negated: whether it executes when the guard is false; with `guard` 0, whether it never executes (`@!PT`).
         reads: all registers read, with the guard's; writes: all written.
-        addresses: those of `reads` that only make up the address of an access.
+        addresses: those of `reads` used only for the address of an access.
     """
 
     operation: str

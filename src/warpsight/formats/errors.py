@@ -1,4 +1,4 @@
-"""Errors of the readers: the file, the place, and the expected and actual contents."""
+"""Errors of the readers: the file, the position, and the expected and actual contents."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class FormatError(WarpsightError):
 
 @contextmanager
 def decoding(file: str) -> Iterator[None]:
-    """Any exception of a decoder on unexpected bytes means that the file is damaged, and is reported as that.
+    """Report any exception of a decoder as damage to the file.
 
-    Decoders check what they know can be wrong and say it better; this is for the rest. `-v` shows where it came from.
+    Decoders report known kinds of damage more precisely; this catches the rest. `-v` shows the origin.
 
     Raises:
         FormatError: instead of any error that is not already one for the user.

@@ -59,7 +59,7 @@ def import_files(
     Args:
         paths: Files or folders; a folder of torch.profiler files counts as one file per rank.
         out: The trace folder to create.
-        form: Their format; None recognizes it by content.
+        form: Their format; None: recognized by content.
         force: Replace an existing trace once everything has been read.
         options: Reader options by key.
 
@@ -123,7 +123,7 @@ def open_any(path: _Path, kind: type[StoredTrace] | None = None) -> StoredTrace:
 
 
 def is_trace(path: str) -> bool:
-    """Whether to open a path as a trace of our own; true for missing paths, so that one message reports them."""
+    """Whether to open a path as a trace of our own. True for missing paths, too, so that a single message reports them."""
     from warpsight.model.storage import manifest
 
     if "://" in path or "::" in path or not os.path.exists(path):

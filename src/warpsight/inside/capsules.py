@@ -1,4 +1,4 @@
-"""Saying where the work begins and ends that `warpsight capsule record` or `record --capsule` cuts out of this program."""
+"""Marks the begin and end of the work that `warpsight capsule record` or `record --capsule` cuts out of this program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def capture_frame() -> Iterator[None]:
 
 
 def step_ended() -> None:
-    """An iteration has ended and the next begins; free when nothing is cut out."""
+    """Note that an iteration has ended and the next begins; costs nothing when nothing is cut out."""
     if REQUEST in os.environ:
         _tell("end", STEP)
         _tell("begin", STEP)

@@ -1,4 +1,4 @@
-"""Reporting allocations of your own allocator: `ws.memory.allocate(address, bytes, …)`, `ws.memory.free(address)`.
+"""Reports allocations of your own allocator: `ws.memory.allocate(address, bytes, …)`, `ws.memory.free(address)`.
 
 `ws.memory.read_torch_snapshot(path)` reads what PyTorch's allocator reported about itself.
 """

@@ -100,7 +100,7 @@ class Recording:
             self._attach()
 
     def step(self) -> None:
-        """An iteration has ended: begins and ends recording by the schedule, and marks the step in the trace."""
+        """End an iteration: begin or end recording according to the schedule, and mark the step in the trace."""
         if self._server is None:
             _outside.step()
             return

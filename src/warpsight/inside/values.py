@@ -1,8 +1,8 @@
-"""Checks the values that a program reports: how unusual ones are stored, and which are refused.
+"""Checks the values that a program reports: defines how unusual ones are stored and which are refused.
 
-A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
-Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
-a number belongs) is a `TypeError` or `ValueError` naming the argument, also while nothing records.
+A name may hold anything: characters that UTF-8 or C cannot represent are escaped, and long names are cut. Numbers may come from
+any library. Attributes never fail: values that JSON cannot represent become text. Meaningless values (a negative length, text
+instead of a number) raise a `TypeError` or `ValueError` that names the argument, even while nothing records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finding the faulty thread: the addresses that the lanes of a faulting warp accessed.
 
-The hardware names the warp of a memory exception, not the lane. But the address register of the faulting instruction is still
-there for every lane, unless the instruction itself or one of the few behind it has overwritten it. Encodings are those of
-Volta to Blackwell: address register in bits 24-31, offset in bits 40-63, 64-bit addresses by bit 72, size in bits 73-75.
+The hardware names the warp of a memory exception, not the lane. But every lane still holds the address register of the faulting
+instruction, unless that instruction or one of the few after it has overwritten it. Encodings are those of Volta to Blackwell:
+address register in bits 24-31, offset in bits 40-63, 64-bit addresses by bit 72, size in bits 73-75.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a dump's kernels do not continue, in sentences: lanes that wait for no one first, then their waiters."""
+"""Why a dump's kernels do not continue, in sentences: first lanes that wait for no one, then those that wait for them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Statement:
 
     Attributes:
         place: its index; text: the sentence, without a full stop.
-        why: the reason when it waits for nobody, else None; see :data:`~warpsight.debug.gpucore.waiting.graph.REASONS`.
+        why: the reason if it waits for no one, else None; see :data:`~warpsight.debug.gpucore.waiting.graph.REASONS`.
         waits_for: the places it waits for.
     """
 
@@ -48,7 +48,7 @@ class Statement:
 
 
 def statements(lanes: LaneMap, places: Sequence[SourceSite], graph: WaitGraph, code: Code) -> list[Statement]:
-    """A sentence for each place, in the order of the graph. Sentences are numbered from 1 and name each other by number."""
+    """A sentence for each place, in the order of the graph. Sentences are numbered from 1 and refer to each other by number."""
     return _Writer(lanes, places, graph, code).statements()
 
 

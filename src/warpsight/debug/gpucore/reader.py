@@ -58,7 +58,7 @@ class GpuCore:
     """One core dump.
 
     Attributes:
-        path: where it came from; elf: the file.
+        path: path of the file; elf: its contents.
     """
 
     def __init__(self, elf: Elf, path: Path) -> None:
@@ -226,7 +226,7 @@ class GpuCore:
         return self.elf.contents(section).tobytes(), int(self.elf.sections["addr"][section])
 
     def words_of(self, kind: Kind, owner: int) -> tuple[int, ...]:
-        """The same as 32-bit words, empty if the dump has no such section."""
+        """A row's section of one kind as 32-bit words, empty if the dump has no such section."""
         found = self.data_of(kind, owner)
         if found is None:
             return ()

@@ -32,7 +32,7 @@ class LineRow(NamedTuple):
     """One row of the line table: from this address on, instructions belong to this line.
 
     `context` is the number of the call site's row in the same sequence, 0 when the line is in the function itself;
-    `function` the offset of the inlined function's name in `.debug_str`, -1 when none is given.
+    `function` the offset of the inlined function's name in `.debug_str`, -1 if there is none.
     """
 
     address: int
@@ -65,7 +65,7 @@ class LineSequence:
         rows: addresses relative to the operand's value.
         operand: offset in the section of the operand of `DW_LNE_set_address`, -1 without one.
         base: the operand's value.
-        end: where the last row ends, relative as the rows.
+        end: where the last row ends, relative like the rows.
         files: the unit's file table, 1-based: entry 0 is unused.
     """
 
@@ -121,8 +121,8 @@ def sequence_at(
 ) -> LineSequence | None:
     """The sequence whose `DW_LNE_set_address` operand is at that offset, or None.
 
-    Every sequence begins with that instruction, three bytes before its operand, so one function's rows of a large
-    module are had without decoding the others'.
+    Every sequence begins with that instruction, three bytes before its operand, so one function's rows can be read from a large
+    module without decoding the others.
     """
     offset = 0
     while offset + 10 <= len(table):

@@ -1,7 +1,7 @@
 """Reading Chrome's Trace Event Format (the public document "Trace Event Format", and what tools make of it).
 
-The file is read twice: names of processes and threads may be behind the events they name; and three times where arrows lead from
-calls to device work.
+The file is read twice, because names of processes and threads may follow the events they belong to, and three times if arrows
+lead from calls to device work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The file of an event trace: `WSEVENT1`, then blocks of kind, CRC-32, length and payload (native/sanitizer/event_file.cpp).
 
-A file that ends early gives the blocks before; one with a damaged block gives the others. Both are noted.
+A file that ends early gives the blocks up to there, and a file with a damaged block gives the others. Both cases are noted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Records:
     """Records as they were stored in a context's ring.
 
     Attributes:
-        ring: number of the context's ring; sequence: position of the first word in it, from 0 without gaps.
+        ring: number of the context's ring; sequence: position of the first word in the ring, counted from 0 without gaps.
         lengths: words of each record; words: all of them.
     """
 
@@ -56,12 +56,12 @@ class EventFile:
     """The contents of a file.
 
     Attributes:
-        process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
-        order: launches and what orders streams (records of events, waits), as the host did them.
-        maps: of probes: launch, number of the map, its words (probe_maps.py).
-        operands: instructions of each function with the registers that are recorded of it.
+        process: the tracer's description of its process; functions, launches: descriptions of these; cubins: cubins by module.
+        order: launches, event records and waits, in the order of the host's calls.
+        maps: maps of probes: launch, number of the map, its words (probe_maps.py).
+        operands: instructions of each function, with the registers recorded for each.
         losses: cause and count of what is missing.
-        complete: whether the file has its end.
+        complete: whether the file is complete.
     """
 
     process: dict[str, Any] = field(default_factory=dict)

@@ -39,7 +39,7 @@ def varint(data: bytes, place: int) -> tuple[int, int] | None:
 
 
 class Packets:
-    """Iterate over it for (offset, bytes of a TracePacket)."""
+    """The packets of a file; iterating gives (offset, bytes of a TracePacket)."""
 
     def __init__(self, source: Source) -> None:
         """Nothing is read yet."""

@@ -1,7 +1,7 @@
 """Foreign tables: a SQLite file, or a folder of Parquet or Arrow files, read column by column as Arrow.
 
-Recorders add and drop tables and columns with every version, so a reader asks for the columns it knows and gets nulls for
-those a file does not have. Nothing is loaded as a whole: rows come in pieces of :data:`PIECE`.
+Recorders add and drop tables and columns with every version, so a reader requests the columns it knows and gets nulls for those
+missing from a file. Rows come in pieces of :data:`PIECE`; a table is never loaded as a whole.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ForeignRows:
         return np.asarray(arrow.is_null(self.data[name]))
 
     def given(self, name: str) -> bool:
-        """Whether any row has a value."""
+        """Whether any row has a value in the column."""
         return bool(self.data[name].null_count < len(self.data))
 
     def where(self, chosen: Array) -> ForeignRows:
-        """The chosen rows."""
+        """The rows selected by a mask or by indices."""
         return ForeignRows(self.data.filter(pa.array(chosen)))
 
 
@@ -102,11 +102,11 @@ class Tables(Protocol):
     ) -> Iterator[ForeignRows]:
         """The rows of a table in pieces, with exactly these columns. Empty if the table does not exist.
 
-        `only` keeps the rows whose column has one of some values; a table without that column has none.
+        `only` keeps the rows whose column has one of some values; a table without that column gives no rows.
         """
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
 
 
 def whole(tables: Tables, table: str, columns: Mapping[str, pa.DataType]) -> ForeignRows:
@@ -271,7 +271,7 @@ class Folder:
         }
 
     def names(self) -> list[str]:
-        """Names of the files."""
+        """Names of the tables, one per file."""
         return list(self._files)
 
     def columns(self, table: str) -> Sequence[str]:
@@ -331,7 +331,7 @@ class Folder:
             raise _error(self._source, file.name, error) from None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as no file stays open."""
 
 
 def _dataset(file: Path) -> pa.dataset.Dataset:

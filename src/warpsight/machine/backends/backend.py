@@ -85,7 +85,7 @@ class Backend:
 
     @property
     def in_process(self) -> bool:
-        """Whether warpsight itself records the API, inside the program."""
+        """Whether warpsight itself can record the API, inside the program."""
         return "in_process" in self.parts
 
     @property
@@ -95,7 +95,7 @@ class Backend:
 
     @property
     def records(self) -> bool:
-        """Whether `--backend` takes it: some only describe devices."""
+        """Whether `--backend` accepts it; some backends only describe devices."""
         return self.in_process or self.external
 
     def part(self, name: str) -> ModuleType:
