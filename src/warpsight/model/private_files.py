@@ -17,7 +17,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "
 
 
 def unreplaceable(path: Path) -> str:
-    """Why a new file must not replace an existing one, or empty: root could replace /dev/null by a file."""
+    """Why a new file must not replace an existing one, or empty. Root could otherwise replace /dev/null by a file."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -28,7 +28,7 @@ def unreplaceable(path: Path) -> str:
 
 
 def unreadable(path: str | os.PathLike[str]) -> str:
-    """Why nothing can be read from a path, or empty: opening a pipe waits for its writer, and a device may never end."""
+    """Why nothing can be read from a path, or empty. Opening a pipe waits for its writer, and a device may never end."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -59,11 +59,11 @@ def check_plain(root: Path) -> None:
 
 
 def create(path: Path, *, new: bool) -> int:
-    """A descriptor of the file, opened for writing, empty, and made with mode 0600.
+    """Open a file for writing and return its descriptor. The file is empty, with mode 0600 if it is new.
 
     Args:
         path: the file.
-        new: it must not exist yet; otherwise one that exists is emptied.
+        new: whether it must not exist yet; otherwise an existing file is emptied.
 
     Raises:
         OSError: when it cannot be made, exists although it must not, or is a link.
@@ -72,7 +72,7 @@ def create(path: Path, *, new: bool) -> int:
 
 
 def keep(path: Path) -> None:
-    """Wait until a file that was written would survive a power cut.
+    """Wait until a written file would survive a power failure.
 
     Raises:
         OSError: when it cannot be written to the disk.

@@ -219,7 +219,7 @@ class StoredTrace(HtmlShown):
     ) -> tuple[dict[str, Column], dict[str, list[str]]]:
         """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.storage.columns.read`.
 
-        Of several tables the rows follow each other, in the types of the first; a column that one does not have is null there.
+        Rows of several tables follow each other, in the types of the first; a column that a table lacks is null there.
         """
         from warpsight.model.storage import columns
 
@@ -235,7 +235,7 @@ class StoredTrace(HtmlShown):
         return list(zip(*(found.column(column).to_pylist() for column in columns), strict=True))
 
     def least(self, name: str, column: str) -> int | None:
-        """The smallest value of an integer column, or None; from the parts' footers if these have it."""
+        """The smallest value of an integer column, or None; read from the parts' footers if they have it."""
         from warpsight.model.storage import columns
 
         return columns.least(self._files[name], TABLES[name], column, self._footer)
@@ -272,7 +272,7 @@ class StoredTrace(HtmlShown):
 
     @property
     def missing(self) -> dict[str, int]:
-        """Rows by table that were written and whose files are gone, as after an incomplete copy.
+        """Rows by table that were written but whose files are gone, as after an incomplete copy.
 
         Raises:
             TraceError: when a part is damaged.
@@ -326,7 +326,7 @@ class StoredTrace(HtmlShown):
             self.close()
 
     def blame(self, error: BaseException | None) -> None:
-        """After an unexpected failure, check whether the trace itself is damaged. Nothing is checked before that.
+        """After an unexpected failure, check whether the trace itself is damaged. Traces are not checked before a failure.
 
         Raises:
             TraceError: when it holds what no writer of traces gives.

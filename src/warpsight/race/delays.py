@@ -1,9 +1,9 @@
 """Delays in a program's kernels: the environment for a run with a plan, and the delays that occurred.
 
 The library that traces events (:mod:`warpsight.sass.events.tracing`) makes them. It patches the modules that hold code with
-points, in the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`),
-logs it and waits. The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was
-not written yet.
+points, only for the instruction classes of those points. A warp that reaches a point looks up its delay
+(:mod:`warpsight.race.counter`), logs it and waits. The log is an event file for each process. A thread writes it while kernels
+run, so a kill loses only the part not written yet.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _written(plan: Plan) -> Path:
 
 
 def changed(plan: Plan) -> Path | None:
-    """The file from which a running process takes a new plan; None if it must be restarted for it."""
+    """The file from which a running process takes a new plan; None if the process must be restarted."""
     return None if plan.mode == "memory" or needs_nvbit(plan) else _written(plan)
 
 
@@ -185,9 +185,9 @@ def _number(point: Point) -> int:
 def delays_done(log_path: Path) -> pa.Table:
     """The delays of all processes that logged to `log_path`.
 
-    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a
-    graph that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in
-    launches that are too large), delay_ns. Where the host waited, cta, warp, pc and occurrence are 0 and the kind is `launch`.
+    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for kernels of a graph,
+    that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches
+    that are too large), delay_ns. If the host waited, cta, warp, pc and occurrence are 0 and the kind is `launch`.
     """
     return pa.concat_tables([_done(EventTrace(file)) for file in logs(log_path)] or [_SCHEMA.empty_table()])
 
@@ -205,7 +205,7 @@ def losses(log_path: Path) -> list[str]:
 def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
     """Functions with points that caused no delay in a run, with the reason if known, one sentence each.
 
-    `done`: what :func:`delays_done` says, where that is known.
+    `done`: the result of :func:`delays_done`, if known.
     """
     done = delays_done(log_path) if done is None else done
     waited = set(done["function"].unique().to_pylist())

@@ -1,8 +1,8 @@
-"""`race reduce`: the fewest points, the smallest delay, the fewest warps and CTAs with which a plan still makes a program fail.
+"""`race reduce`: the fewest points, smallest delay, fewest warps and CTAs with which a plan still makes a program fail.
 
-Each is one search (:mod:`warpsight.race.minimal`), in this order, from the plan that the one before ended on. The outcome of
-every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to the same
-place.
+Each is one search (:mod:`warpsight.race.minimal`), in this order, starting from the plan that the previous one ended with. The
+outcome of every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to
+the same point.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _REPEATED = 3
 
 
 class ReductionStep(msgspec.Struct, frozen=True):
-    """What one search came to.
+    """The result of one search.
 
     Attributes:
         what: `points`, `delay_ns`, `warps` or `ctas`; before, after: how many, or how long.
-        runs: that it took; confidence: that the answer is right.
+        runs: number of runs; confidence: confidence that the answer is right.
     """
 
     what: str
@@ -56,9 +56,9 @@ class ReduceResult(msgspec.Struct, kw_only=True):
 
     Attributes:
         verdict: `reduced`; `natural`: it fails without any delay; `not reproduced`: the plan does not make it fail.
-        steps: what each search came to; runs: of all; rate: how often runs with the plan fail, estimated.
-        points, delay_ns, where: of the reduced plan, which is in the file `plan`; folder: of the runs.
-        exit_code: of the verb.
+        steps: the result of each search; runs: total number of runs; rate: estimated failure rate of runs with the plan.
+        points, delay_ns, where: those of the reduced plan, which is in the file `plan`; folder: folder of the runs.
+        exit_code: exit code of the verb.
     """
 
     verdict: Verdict
@@ -175,11 +175,11 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
     Args:
         experiment: program and folder.
         plan: for example `failing.json` of `stress`.
-        confidence: that each search finds the right answer.
-        deterministic: runs under one plan always end alike; repeat none.
+        confidence: required confidence of each search.
+        deterministic: runs under one plan always have the same outcome, so repeat none.
         warps: warps of a CTA to search; 0: those that waited, if known.
-        ctas: CTAs to search, likewise.
-        points_only: do not search delay, warps and CTAs.
+        ctas: CTAs to search; 0: those that waited, if known.
+        points_only: do not search for the smallest delay, warps and CTAs.
         most_runs: most runs of a search.
         force: start over in a folder that holds a reduction.
         progress: called after each run with the search, the number of runs, and the outcome.

@@ -1,6 +1,6 @@
 """Repairs of a race: which barrier, fence, scope or wait, on which line.
 
-It follows from the two accesses: who makes them, by which instructions, and what is between them in the trace.
+The repair depends on the two accesses: which threads and instructions make them, and what lies between them in the trace.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _same_file_system(pid: int) -> bool:
 
 
 def door(pid: int) -> Path | None:
-    """The socket on which a dormant process listens; None if it has none."""
+    """The socket on which a dormant process listens, or None."""
     try:
         owner = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -176,7 +176,7 @@ def python_version(pid: int) -> tuple[int, int] | None:
 def remote_exec(pid: int, launcher: str) -> None:
     """Run the few lines that start a recording inside CPython 3.14 or newer, through its remote execution.
 
-    They run when its main thread next comes by a call or a loop in Python.
+    They run when its main thread next reaches a call or a loop in Python.
 
     Raises:
         WarpsightError: when the interpreter refuses.
@@ -209,7 +209,7 @@ def remote_exec(pid: int, launcher: str) -> None:
 
 
 def announce(pid: int, launcher: str) -> Path | None:
-    """Leave a note where a process without its own socket is recorded, for `detach`; :func:`withdraw` removes it."""
+    """Leave a note that tells `detach` where a process without its own socket is recorded; :func:`withdraw` removes it."""
     if door(pid) is not None:
         return None
     place = _word(pid)

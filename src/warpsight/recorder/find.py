@@ -28,7 +28,7 @@ def socket_of(what: str) -> str:
 
 
 def socket_of_process(pid: int) -> str:
-    """The same for a process.
+    """The socket of the recording that a process belongs to.
 
     Raises:
         WarpsightError: when it does not exist, may not be looked at, or is not recorded.

@@ -287,7 +287,8 @@ class Server:
         )
 
     def leave(self) -> None:
-        """Stop converting before this process exits, from a thread other than :meth:`finish`'s. Raw data stays for `recover`."""
+        """Stop converting before this process exits; not called from the thread of :meth:`finish`. Raw data stays for
+        `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()

@@ -1,4 +1,4 @@
-"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete.
+"""Processes of the program that use the GPU without the recorder: an empty trace must not look complete because of them.
 
 A driver stays silent when it cannot load the library that a variable names (static TLS used up, a sandbox, a variable that a
 script cleared), and programs can be linked statically against what we would need. So the launcher looks at its descendants once

@@ -1,4 +1,4 @@
-"""Runs `warpsight-replay`: again at other addresses if one was taken, under a tool, with a time limit."""
+"""Runs `warpsight-replay`, under a tool and with a time limit, and again at other addresses if one was taken."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(
     written: WrittenScript, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> ReplayResults:  # fmt: skip
-    """Run a script, again at other addresses if a needed one is taken; `variables`: more environment variables.
+    """Run a script, again at other addresses if a needed one is taken; `variables` are additional environment variables.
 
     Raises:
         WarpsightError: when it cannot be run, runs too long, or an address stays taken.

@@ -52,14 +52,14 @@ class ReplayRequest:
     """The settings of a replay.
 
     Attributes:
-        repeat: runs of each version. operations: first and last to time. stream: the only one to replay.
-        schedule: `fast`; `original`, no operation sooner than it was; `graph`, all operations as one CUDA graph.
-        swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
+        repeat: runs of each version. operations: first and last to time. stream: the only stream to replay.
+        schedule: `fast`; `original`, no operation earlier than recorded; `graph`, all operations as one CUDA graph.
+        swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: type of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
-        changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        changes: changes of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
         writes: also find which operation changes which memory.
-        validate: also check order and dependencies. dry: execute nothing. scale: of the host's times (`original`).
-        delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
+        validate: also check order and dependencies. dry: execute nothing. scale: factor of the host's times (`original`).
+        delays: a plan of :mod:`warpsight.race.plan` that says where warps wait.
     """
 
     repeat: int = 3
@@ -83,7 +83,7 @@ class ReplayRequest:
 def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
     """Replay a capsule and compare its output with the recording.
 
-    Nothing of the capsule is executed before all of it was checked.
+    The capsule is checked completely before any of it is executed.
 
     Raises:
         CapsuleError: when it is damaged or hostile.
@@ -94,7 +94,7 @@ def replay(path: Path, request: ReplayRequest) -> ReplayOutcome:
 
 
 def replay_trace(trace: StoredTrace, request: ReplayRequest) -> ReplayOutcome:
-    """Replay the same amount of a trace's work in the same order (:mod:`.synthetic`).
+    """Replay a trace's schedule with kernels of the same length (:mod:`.synthetic`).
 
     Raises:
         UsageError: when the request does not fit the trace.

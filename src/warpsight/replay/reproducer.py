@@ -1,8 +1,8 @@
 """A stand-alone reproducer of a capsule: a folder with one program, in CUDA C++ or Python, and the contents as plain files.
 
-It needs the driver and nvcc (or Python) alone: `capsule export X --to cuda`, `--to python`. The program reserves the original
-addresses, uploads, runs the operations in their order on one stream, and compares; it exits with 0 when every byte is the
-recorded one and 4 when not.
+It needs only the driver and nvcc (or Python): `capsule export X --to cuda`, `--to python`. The program reserves the original
+addresses, uploads, runs the operations in their order on one stream, and compares; it exits with 0 if every byte matches the
+recording, and with 4 otherwise.
 """
 
 from __future__ import annotations

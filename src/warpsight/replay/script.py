@@ -69,9 +69,9 @@ class ScriptSettings:
     """How a script runs.
 
     Attributes:
-        runs: timed as a whole; timed_runs: with each operation timed. flags: of this module.
-        scale: of the host's times.
-        poison: the byte in memory that belongs to no allocation.
+        runs: runs timed as a whole; timed_runs: runs with each operation timed. flags: flags of this module.
+        scale: factor of the host's times.
+        poison: the byte that fills memory outside of allocations.
         swaps: other modules for functions, by position: the second version.
     """
 

@@ -64,7 +64,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def around(path: Path) -> Path | None:
-    """The trace folder that a path lies in, or None; the folder itself does not lie in itself."""
+    """The trace folder that a path lies in, or None; a folder does not lie in itself."""
     begin = f'"format": "{FORMAT}"'.encode()
     for folder in path.resolve().parents:
         if (folder / FILE).is_file():

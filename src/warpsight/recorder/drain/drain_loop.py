@@ -145,7 +145,7 @@ class DrainLoop:
             drainer.rotate()
 
     def forget_endings(self, kept: set[str]) -> None:
-        """Drop the exits of processes that left nothing else behind, since a ring runs for weeks."""
+        """Drop the exits of processes that left nothing else behind, because a ring may run for weeks."""
         with self._lock:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
@@ -315,7 +315,7 @@ class DrainLoop:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the loop still."""
+        """Keep the loop from running inside the block."""
         with self._lock:
             yield
 

@@ -31,8 +31,8 @@ _JOIN = re.compile(rb"join 1 (\d+)")
 class Listener:
     """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both.
 
-    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they are
-    still there when the process and this one have been killed (:mod:`warpsight.capture.arena_files`).
+    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they survive even if
+    both processes are killed (:mod:`warpsight.capture.arena_files`).
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Listener:
         return None
 
     def close(self) -> None:
-        """Stop listening and drop the arenas: their rows are written, or belong to no recording."""
+        """Stop listening and drop the arenas, whose rows have been written or belong to no recording."""
         self.socket.close()
         self._remove()
 
@@ -139,7 +139,7 @@ def _is_descendant(pid: int) -> bool:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Process id and user id of the other side; the process id is 0 for another container."""
+    """Process id and user id of the other side; the process id is 0 if it is in another container."""
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 

@@ -71,7 +71,7 @@ class AwaitedProcess:
         return True
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None

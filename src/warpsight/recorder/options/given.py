@@ -1,4 +1,4 @@
-"""The user's options, and where each was given: on the command line, else by a variable, else in a configuration file."""
+"""The user's options and where each was given: on the command line, otherwise in a variable, or else in a configuration file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Given:
         return self.sources.get(name) == COMMAND_LINE
 
     def without(self, names: Iterable[str]) -> Given:
-        """The same without these options."""
+        """The given options without these."""
         left = {name: value for name, value in self.values.items() if name not in set(names)}
         return Given(left, {name: self.sources[name] for name in left}, self.file)
 

@@ -62,7 +62,7 @@ def of_value(option: Option, value: object) -> object:
 
 
 def checked(option: Option, value: object) -> Any:
-    """The value, if the option accepts it; `api` in the form that recorders read.
+    """Check that an option accepts a value and return it; `api` is returned in the form that recorders read.
 
     Raises:
         UsageError: naming the option, what it takes, and what may have been meant.

@@ -1,4 +1,4 @@
-"""Which events write a trace of the window: `--trigger crash,hang=60s,slow-step=3,nccl`, and those always armed."""
+"""The events that write a trace of the window: those of `--trigger crash,hang=60s,slow-step=3,nccl`, and those always armed."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class WatchOptions:
 
 
 class Watch:
-    """A thread that runs alongside a launch. It calls `on_event` with everything gathered; `say` prints one line."""
+    """A thread that runs alongside a launch. It calls `on_event` with everything it gathered; `say` prints one line."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Watch:
             self._thread.join()
 
     def interrupt(self) -> None:
-        """Ctrl-C: the first reports a stuck program, the next one ends it."""
+        """Handle Ctrl-C: the first reports a stuck program, the next one ends it."""
         if self._reported_interrupt or (self._interrupted and self.events):
             self.end_tree("interrupted again")
         elif not self._interrupted:

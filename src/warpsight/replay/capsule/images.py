@@ -21,7 +21,7 @@ _SEGMENT_BYTES, _SEGMENT_SKIP = 56, 8
 
 
 def check(capsule: Path, number: int, module: m.LoadedModule, image: Array) -> None:
-    """Check that everything in an image lies in it.
+    """Check that an image refers only to data inside itself.
 
     Raises:
         CapsuleError: when it does not.

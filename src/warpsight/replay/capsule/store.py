@@ -1,8 +1,8 @@
 """Reading and writing capsules: a folder with `capsule.json`, its hash in `capsule.sha256`, and `blobs/HASH.zst`.
 
 Contents are cut into chunks, named by the SHA-256 of their bytes and compressed with Zstandard, so equal chunks (before and
-after, two buffers of zeros) are there once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
-read. A capsule is a program: checks keep damage and forged numbers out, they do not make a stranger's kernel harmless.
+after, two buffers of zeros) are stored once. :class:`Capsule` checks the manifest when it is opened and every chunk when it is
+read. A capsule is a program: checks keep out damage and forged numbers, but do not make a stranger's kernel harmless.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Capsule:
             self.chunk(name)
 
     def check_room(self, needed: int, folder: Path, remedy: str) -> None:
-        """Check that a disk has space for this many bytes: small files may become large when decompressed.
+        """Check that a disk has space for this many bytes: small files may become large once decompressed.
 
         Raises:
             WarpsightError: when it does not.
@@ -160,7 +160,7 @@ class Writer:
     """Writes a capsule to a temporary folder and moves it into place once it is complete.
 
     Args:
-        path: the folder to be. chunk_bytes: what contents are cut into. replace: a capsule that is there already goes.
+        path: the new folder. chunk_bytes: size of the chunks of contents. replace: whether to replace an existing capsule.
 
     Raises:
         WarpsightError: when something is at `path` that may not be replaced, or the folder cannot be made.
@@ -183,7 +183,7 @@ class Writer:
             raise WarpsightError(f"{path}: {error.strerror or error}") from None
 
     def put(self, data: bytes | memoryview) -> list[str]:
-        """Add contents of any length: the hashes of their chunks."""
+        """Add contents of any length and return the hashes of their chunks."""
         view = memoryview(data).cast("B")
         names, at = [], 0
         for size in chunk_sizes(len(view), self.chunk_bytes):

@@ -59,7 +59,7 @@ class Monitor:
         return _HELP
 
     def name(self, step: int) -> str:
-        """What a step does."""
+        """The description of a step."""
         return title(self.manifest, self.steps[step].work) if step < len(self.steps) else "end"
 
     def step(self) -> None:

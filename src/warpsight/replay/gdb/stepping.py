@@ -40,7 +40,7 @@ class Stepping:
         self.position = 0
 
     def read(self, address: int, size: int) -> bytes:
-        """Device memory.
+        """Read device memory.
 
         Raises:
             SteppingError: when it is not the capsule's.

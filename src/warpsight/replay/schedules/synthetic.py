@@ -1,7 +1,7 @@
 """A capsule made from a trace: no contents, but kernels of the recorded lengths, and the same copies, fills, events and waits.
 
-A recording says when each thing ran, in which order and after what, and nothing of what kernels compute. So each kernel becomes
-one that waits for as long; what is left is the schedule, which can be run again, checked and changed.
+A recording knows when each operation ran, in which order and after what, but not what kernels compute. So each kernel is replaced
+by one that waits equally long. What remains is the schedule, which can be run again, checked and changed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Synthetic:
 
 
 def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
-    """A trace's work as operations, for the device and process with the most of it. `part`: first and last operation.
+    """A trace's work as operations, for the device and process with the most work. `part` gives the first and last operation.
 
     Raises:
         UsageError: when the trace has no device work, or the part is beyond it or too large.
