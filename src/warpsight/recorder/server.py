@@ -287,8 +287,7 @@ class Server:
         )
 
     def leave(self) -> None:
-        """Stop converting before this process exits; not called from the thread of :meth:`finish`. Raw data stays for
-        `recover`."""
+        """Stop converting before this process exits; runs in another thread than :meth:`finish`. Raw data stays for `recover`."""
         self._drained.wait()
         if self._converter is not None:
             self._converter.kill()

@@ -191,8 +191,8 @@ def launch_of(trace: StoredTrace, name: str, samples: int = 0) -> LaunchConfigur
 
     Args:
         trace: the trace.
-        name: of the kernel, mangled.
-        samples: how many it has, which shows how many multiprocessors were busy.
+        name: the kernel's mangled name.
+        samples: its number of samples, which shows how many multiprocessors were busy.
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:

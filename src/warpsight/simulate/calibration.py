@@ -1,7 +1,7 @@
 """A step's time without recording: the recorder's cost removed, or the device's clocks adjusted.
 
-Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. Where the step's time
-without a recorder is known, that gives the cost: as much per call as makes the re-timed step that long.
+Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. If the step's time
+without a recorder is known, the cost per call follows: it is the value that makes the re-timed step that long.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _HALVINGS = 14
 def calibrated(program: Program, target_ns: float, step: Callable[[Times], float]) -> Program:
     """The program whose step takes the given time.
 
-    Where the recorded step is longer, its calls become cheaper, and where that is not enough all of the host's code. Where the
-    recorded step is shorter, the device's work changes in proportion. A note says by how much.
+    If the recorded step is longer, its calls become cheaper and, if that is not enough, so does all host code. If the recorded
+    step is shorter, the device's work changes in proportion. A note says by how much.
     """
     recorded = step(solve(program))
     notes = program.notes

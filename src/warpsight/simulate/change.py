@@ -42,8 +42,8 @@ class Change:
         text: As it was written.
         subject: One of :data:`SUBJECTS`.
         pattern: Regular expression; empty: everything.
-        factor: What times are multiplied with.
-        nanoseconds: The time each takes instead; None: `factor` holds.
+        factor: Factor by which times are multiplied.
+        nanoseconds: The time that each takes instead; None: use `factor`.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Change:
     nanoseconds: int | None = None
 
     def matches(self, name: str) -> bool:
-        """Whether the pattern is found in a name, in any case."""
+        """Whether the pattern matches part of a name, ignoring case."""
         return re.search(self.pattern, name, re.IGNORECASE) is not None
 
     def scaled(self, time: float) -> int:

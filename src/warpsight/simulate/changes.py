@@ -30,7 +30,7 @@ _SHORTEST = 2_000
 
 
 def apply(trace: StoredTrace, program: Program, change: Change, lean: int = 0) -> Program:
-    """The program with a change; `lean` -1 and 1 take the assumptions that make it shortest and longest.
+    """The program with a change; `lean` -1 and 1 use the assumptions that make it shortest and longest.
 
     A change that matches nothing adds a note.
     """

@@ -34,8 +34,8 @@ _SHORTEST = 1_500
 def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Column, str]:
     """The factor of each row's time on the named device, and its derivation.
 
-    Products go with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more), everything
-    else with the bandwidth. Copies between host and device keep their time, collectives theirs.
+    Products scale with the rate of the matrix units or with the bandwidth, whichever helps less (`lean` -1: more); everything
+    else scales with the bandwidth. Copies between host and device and collectives keep their time.
 
     Raises:
         UsageError: The device, or those of the trace, are not in the table of peaks.

@@ -57,7 +57,7 @@ class Simulated(Shown):
         step: The step's time.
         recorded_ns: Length of the recording.
         predicted_ns: Length of the re-timed one.
-        unexplained_ns: Time in which device work began later than everything the model knows of; it stays as it was.
+        unexplained_ns: Delays of device work that the model cannot explain; they stay as recorded.
         program: The changed program.
         times: When everything happens in it.
         result: Tables `summary`, `steps` and `kernels`, and notes.
@@ -89,8 +89,8 @@ def simulate(
 ) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied in sequence.
 
-    Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
-    recording is taken out first (:mod:`.calibration`).
+    Without what-ifs the answer is the recording itself. With `step_ns`, the step's time without recording, the cost of recording
+    is removed first (:mod:`.calibration`).
 
     Raises:
         UsageError: A what-if cannot be read.

@@ -1,6 +1,6 @@
 """Delay configurations: which instructions of which kernels wait, and how long (JSON, version 1.0), read, checked and written.
 
-The layout is CUTracer's, `cluster_seed` of its cluster modes included, so its recorder replays what is written here.
+The layout is CUTracer's, including `cluster_seed` of its cluster modes, so its recorder can replay these files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m warpsight_plugins.uprobe --output FILE
         [--pid N [--duration S]] [--library PATH]… [--call-graph fp|dwarf] [-- CMD…]
 
-It ends with the program's exit code. Only probes of this run are removed, also when it is interrupted.
+It ends with the program's exit code. It removes only the probes of this run, even if it is interrupted.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _names(source: Source, options: Options) -> dict[int, str]:
 
 
 def nanoseconds(tsc: Column, frequency: int) -> Column:
-    """TSC values as ns, exactly (rounded down): int64."""
+    """TSC values as int64 ns, computed exactly and rounded down."""
     if not len(tsc):
         return np.empty(0, np.int64)
     first = int(tsc.min())

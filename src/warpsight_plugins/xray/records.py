@@ -1,4 +1,4 @@
-"""The records of XRay logs as columns, after llvm/lib/XRay (Trace.cpp, RecordInitializer.cpp, FDRTraceExpander.cpp)."""
+"""The records of XRay logs as columns, following llvm/lib/XRay (Trace.cpp, RecordInitializer.cpp, FDRTraceExpander.cpp)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class XrayRecords:
 
 
 def basic(data: bytes, header: XrayHeader) -> XrayRecords:
-    """Basic ("naive") mode: records of 32 bytes, argument payloads after the record that they belong to."""
+    """Basic ("naive") mode: records of 32 bytes, with argument payloads after their record."""
     body = memoryview(data)[HEADER.size :]
     count, rest = divmod(len(body), _BASIC_RECORD.itemsize)
     rows = np.frombuffer(body, _BASIC_RECORD, count)
@@ -177,7 +177,7 @@ class _Reader:
 
 
 def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
-    """FDR mode: from version 3 on, each buffer starts with its extent; before, all have one size."""
+    """FDR mode: from version 3 on, each buffer starts with its extent; in earlier versions, all have the same size."""
     reader = _Reader(data, header)
     at = HEADER.size
     if header.version < 3:

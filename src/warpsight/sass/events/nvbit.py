@@ -1,7 +1,6 @@
 """The NVBit tool, which records any instruction and its registers: found, or built with the user's copy of NVBit.
 
-NVBit is NVIDIA's and not ours to ship: the user names a copy in NVBIT_PATH, and nvcc links it with our sources, once for each
-copy and GPU.
+We may not ship NVBit, so the user names a copy in NVBIT_PATH, and nvcc links it with our sources, once for each copy and GPU.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Probe:
     """A probe as declared.
 
     Attributes:
-        function: the user's; at: names of events; kernel: pattern of mangled or demangled names.
+        function: the user's function; at: names of events; kernel: pattern of mangled or demangled names.
         level: whether the function runs for each active lane ("thread") or once for the warp.
     """
 
@@ -40,7 +40,7 @@ class Probe:
 
     @property
     def name(self) -> str:
-        """The function's."""
+        """The function's name."""
         return self.function.__name__
 
     def __call__(self, event: Event) -> None:

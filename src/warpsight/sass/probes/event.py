@@ -14,7 +14,7 @@ _FLAGS = READ | WRITE | PREFETCH
 
 
 class Event:
-    """One lane's part of an instruction; at level "warp" that of its first active lane."""
+    """One lane's part of an instruction; at level "warp", the part of the first active lane."""
 
     #: Operand A (an access: its address; for shared memory an offset) and operand B (`sass events --json` names them).
     address: int

@@ -1,7 +1,7 @@
 """Evaluates probes on a recorded event trace: the same maps, with the same words, that the device would have filled.
 
-Lanes are evaluated together as arrays. A probe that reads its maps sees the events of a warp one after another, the warps side
-by side.
+Lanes are evaluated together as arrays. For a probe that reads its maps, the events of a warp are evaluated in sequence, and all
+warps in parallel.
 """
 
 from __future__ import annotations

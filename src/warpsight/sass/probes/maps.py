@@ -48,7 +48,7 @@ class Counter(Map):
     """One number."""
 
     def add(self, count: int = 1) -> None:
-        """Count."""
+        """Add to the counter."""
         _outside()
 
 
@@ -69,7 +69,7 @@ class Top(Map):
 
 
 class Ring(Map):
-    """Rows, as they come."""
+    """Rows in the order in which they arrive."""
 
     def push(self, *values: float, **columns: float) -> None:
         """Add a row: a value for each column, in order or by name."""
@@ -80,8 +80,8 @@ def array(size: int, *, per: _Per = "grid", reduce: str = "sum", type: type = in
     """Keep a number for each key from 0 to `size` - 1.
 
     Args:
-        size: keys; others count as lost.
-        per: thread, warp, cta or grid: who has a copy.
+        size: number of keys; other keys count as lost.
+        per: owner of each copy: thread, warp, cta or grid.
         reduce: how values of a key combine: sum, min, max, or (bits), or the last of a thread or warp.
         type: 64-bit int or float; floats have no sum, because it would depend on thread order.
         key: name of the key column; `pc` adds the place of the instruction.

@@ -38,10 +38,10 @@ def run(
 
     Args:
         program: the command.
-        probes: all of them run together.
-        out: the file; where several processes used a GPU, each has its own, with its pid before the suffix.
+        probes: the probes, which run together.
+        out: the file; if several processes used a GPU, each has its own, with its pid before the suffix.
         selection: kernels (beside those of each probe), launches, blocks, warps, addresses, offsets.
-        limits: of memory.
+        limits: memory limits.
 
     Raises:
         UsageError: where a probe says what it cannot, with its file and line.

@@ -1,7 +1,7 @@
 """Races of a launch: unordered accesses to the same bytes by two threads, one of them a write.
 
 Each access is compared with the last write before it and each read with the next write after it, in the order in which the
-device recorded them; if all of these are ordered, so are all others, and if a piece of memory has a race, one is found.
+device recorded them; if all of these are ordered, so are all others. If a piece of memory has a race, at least one is found.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ImportedRecords:
     def groups(
         self, conditions: Filter, group_by: str, head: int | None, tail: int | None
     ) -> tuple[dict[Any, list[dict[str, Any]]], dict[Any, int]]:
-        """The same for every group of a field's values, and the total number of records in each."""
+        """The first or last records for each value of a field, and the total number of records with each value."""
         self._check(conditions)
         groups: dict[Any, list[dict[str, Any]]] = {}
         sizes: dict[Any, int] = {}

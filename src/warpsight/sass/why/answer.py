@@ -24,7 +24,7 @@ class Answer:
     """Why one kernel stalls.
 
     Attributes:
-        code: the kernel; samples: its samples; launch: how it was launched.
+        code: the kernel; samples: its samples; launch: its launch configuration.
         blamed: every stall and what it is blamed on; advice: what to change, largest speedup first.
         notes: what the reader should know about the answer.
     """

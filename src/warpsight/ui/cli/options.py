@@ -116,7 +116,7 @@ Strict = Annotated[
 
 
 def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
-    """LOW..HIGH, excluding HIGH, or one number, in any base or in the given one.
+    """The bounds of LOW..HIGH (excluding HIGH) or of one number, in any base or in the given one.
 
     Raises:
         UsageError: naming the option.
@@ -165,7 +165,7 @@ def check_times(begin: str | None, end: str | None) -> None:
 
 
 def or_newest(trace: str) -> str:
-    """The trace, or the newest one in this folder, after a note that names it.
+    """The given trace, or the newest one in this folder, which a note then names.
 
     Raises:
         UsageError: when there is none.

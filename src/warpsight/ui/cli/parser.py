@@ -152,7 +152,7 @@ class _ProgramCommand(_VerbCommand):
 
 
 def verb_command(name: str) -> Any:
-    """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
+    """The parser of a verb, made from its module's `command`; for a folder of verbs, `BELOW` names the verbs in it."""
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ArgumentHelp:
-    """A description, and any fixed set of values (or those of each item of a list)."""
+    """A description, and the allowed values, if fixed (for a list, those of each item)."""
 
     description: str
     values: Callable[[], Sequence[str]] | None = None

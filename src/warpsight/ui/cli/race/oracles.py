@@ -1,4 +1,4 @@
-"""Options of `race stress` and `race reduce` about the program: when a run has failed, and how plans get into it."""
+"""Options of `race stress` and `race reduce` about the program: when a run counts as failed, and how plans are passed to it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OPTIONS, help="
 
 
 def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:
-    """The plan before `--`, if any, and the program behind it.
+    """The plan before `--`, if any, and the program after it.
 
     Raises:
         UsageError: with an example, for anything else.

@@ -1,4 +1,4 @@
-"""`warpsight demo`: see a recording without having a program at hand."""
+"""`warpsight demo`: shows a recording without a program of your own."""
 
 from __future__ import annotations
 

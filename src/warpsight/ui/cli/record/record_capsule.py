@@ -23,7 +23,7 @@ _TRIGGER = "trigger"
 def cutting(
     choice: CapsuleChoice | None, out: Path, program: Sequence[str], ring: RingRecorder | None, *, force: bool
 ) -> Iterator[dict[str, str]]:
-    """Variables that have work cut out of the program; at the end, the capsules, and a report on them.
+    """Yield variables that have work cut out of the program; at the end, make the capsules and report on them.
 
     Triggers of `ring` are passed on to the program's processes.
     """

@@ -11,7 +11,7 @@ from warpsight.ui.render import terminal
 
 
 def check(path: Path, kind: str, *, force: bool) -> None:
-    """Refuse an existing file before the program runs, not after it.
+    """Refuse an existing file already before the program runs.
 
     Raises:
         WarpsightError: naming the file.

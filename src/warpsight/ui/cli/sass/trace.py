@@ -147,7 +147,7 @@ def _check_nvbit(selection: tracing.TraceSelection) -> None:
 
 
 def range_of(text: str | None, option: str) -> tuple[int, int] | None:
-    """LOW..HIGH, excluding HIGH, or one number; in any base."""
+    """Parse LOW..HIGH (excluding HIGH) or one number, in any base."""
     if text is None:
         return None
     return options.bounds(text, option, 2**64 - 1)

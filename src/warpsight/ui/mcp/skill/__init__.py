@@ -18,7 +18,7 @@ def text() -> str:
 def install(folder: Path, *, force: bool = False) -> tuple[Path, bool]:
     """Put the skill into `folder`/warpsight/SKILL.md; returns the path and whether anything was written.
 
-    Doing it again changes nothing. Only the skill's own file is touched; one that differs is replaced with `force` only.
+    Repeating it changes nothing. Only the skill's own file is touched, and one that differs is replaced only with `force`.
 
     Raises:
         WarpsightError: when a different file, or a link, is there already.

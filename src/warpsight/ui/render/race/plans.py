@@ -27,7 +27,7 @@ def points(plan: Plan, path: Path) -> None:
 
 
 def schedule(made: PrioritySchedule) -> None:
-    """Print which bugs a priority schedule targets, and how often it shows one at least."""
+    """Print which bugs a priority schedule targets, and at least how often it shows one."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
         f"at least one of {1 / made.bound:,.0f} launches, if waits last longer than what other warps do meanwhile"
@@ -50,7 +50,7 @@ def replayed(run: Replayed) -> None:
 
 
 def write_table(delays: pa.Table, path: Path) -> None:
-    """Write delays as CSV or Parquet, by the name's end."""
+    """Write delays as CSV or Parquet, depending on the file's suffix."""
     if path.suffix == ".csv":
         from pyarrow import csv
 

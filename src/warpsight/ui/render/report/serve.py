@@ -1,8 +1,8 @@
 """Serves a trace's report, and the Perfetto UI with the trace loaded, to a browser on this machine.
 
-Only on loopback, only under an address with a random token (other users of the machine reach the port too), only to requests
-that name this host (a page elsewhere cannot rebind its name to it). The pages may connect to nothing but this server: the
-header that says so holds for the Perfetto UI as well, which asks its home for nothing then.
+It serves only on loopback, only under an address with a random token (other users of the machine can reach the port, too), and
+only requests that name this host (so that no other page can rebind its name to it). A header lets the pages connect only to this
+server, which also keeps the Perfetto UI from contacting its home.
 """
 
 from __future__ import annotations
