@@ -176,7 +176,7 @@ def _least(column: _Column, minimum: int) -> int:
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """Columns to show and their widths: strings shrink to 36, columns are dropped, strings shrink to 24, and so on down to 8."""
+    """Columns to show and their widths: shrink strings to 36, drop columns, shrink to 24, drop more, shrink to 8."""
     chosen = list(columns)
 
     def room(minimum: int) -> int:

@@ -93,7 +93,7 @@ class _Box:
 
 
 def boxes(graph: FlameGraph, width: float, least: float) -> list[_Box]:
-    """Frames at least `least` pixels wide in a picture `width` pixels wide; a differential picture shows the second graph's
+    """Frames at least `least` pixels wide in a picture of `width` pixels; a differential picture shows the second graph's
     widths."""
     column = graph.total[:, -1]
     whole = int(column[0])
