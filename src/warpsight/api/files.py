@@ -21,7 +21,7 @@ def check_free(path: Path, force: bool) -> None:
     """Check that a new file may be created at a path.
 
     Raises:
-        WarpsightError: when something is there and `force` is not set, or something that is not a file, or it is in a trace.
+        WarpsightError: when the path exists without `force`, is not a file, or lies in a trace.
     """
     _check_outside(path)
     reason = private_files.unreplaceable(path)
@@ -45,7 +45,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     """A new file of mode 0600 for bytes, removed if it is not completed.
 
     Raises:
-        WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
+        WarpsightError: when it exists without `force`, is a folder, or cannot be written. Links are never followed.
     """
     check_free(path, force)
     # A short name of its own, because the file's name may already have the maximum length.

@@ -90,7 +90,7 @@ def watch(
         environment: The program's environment; ours by default.
 
     Raises:
-        UsageError: when the options make no sense, or `path` exists.
+        UsageError: when the options are invalid, or `path` exists.
     """
     folder = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-watch-")) / "reports"
     numbers = {
@@ -156,7 +156,7 @@ def attach(
 
     Raises:
         UsageError: when `seconds` is not positive.
-        WarpsightError: when the process cannot be recorded; a message says why.
+        WarpsightError: when the process cannot be recorded; the message says why.
     """
     if not 0 < seconds < 1e9:
         raise UsageError(f"seconds is how long to record, more than 0, not {seconds:g}")
@@ -217,7 +217,7 @@ def sanitize(
         keep: Folder for the tool's own reports.
 
     Raises:
-        UsageError: for another tool, or no program.
+        UsageError: for an unknown tool, or without a program.
         WarpsightError: when compute-sanitizer or the program cannot be started.
     """
     from warpsight.debug import sanitizer

@@ -133,7 +133,7 @@ class Questions(StoredTrace):
             top: most rows of each table; None and 0 mean all.
 
         Raises:
-            UsageError: for an analysis that does not exist.
+            UsageError: for an unknown analysis.
         """
         from warpsight.analysis.base.registry import ANALYSES, analysis
         from warpsight.analysis.rules.verdict import verdict
@@ -180,7 +180,7 @@ class Questions(StoredTrace):
             tail: the last rows.
 
         Raises:
-            UsageError: for SQL, a table, column or condition that is wrong, or options that exclude each other.
+            UsageError: for invalid SQL, an unknown table or column, an invalid condition, or options that exclude each other.
         """
         from warpsight.analysis.base import query
 
@@ -299,7 +299,7 @@ class Questions(StoredTrace):
             name: only kernels that this regular expression matches.
 
         Raises:
-            UsageError: for a level that does not exist.
+            UsageError: for an unknown level.
             WarpsightError: when the trace has no samples.
         """
         from warpsight.sass.hotspots import LEVELS, hotspots
@@ -357,7 +357,7 @@ class Questions(StoredTrace):
             top: most rows of each table; None and 0 mean all.
 
         Raises:
-            UsageError: for a change that cannot be read, or one for which the trace has too little.
+            UsageError: for an invalid change, or one for which the trace lacks data.
         """
         from warpsight.simulate.simulation import simulate
 

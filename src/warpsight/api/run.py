@@ -53,7 +53,7 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
         options: See docs/reference/options.md.
 
     Raises:
-        UsageError: for options that do not exist or make no sense.
+        UsageError: for unknown options or invalid values.
     """
     given = _values(options)
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"

@@ -33,7 +33,7 @@ class Trace(Writing):
             port: Port to listen on; a free one by default.
 
         Raises:
-            WarpsightError: when the port is taken, or the Perfetto UI is asked for and not installed.
+            WarpsightError: when the port is taken, or the Perfetto UI is requested but not installed.
         """
         from warpsight.model.selection import Rows
         from warpsight.ui.render.report import ReportOptions
@@ -56,7 +56,7 @@ def open(path: str | os.PathLike[str]) -> Trace:
     """Open a trace (folder, packed file, fsspec URL) or another tool's file, which is read into a private temporary folder.
 
     Raises:
-        TraceError: when there is nothing, or the trace is damaged, or of a schema that this version does not read.
+        TraceError: when the trace does not exist, is damaged, or has a schema that this version cannot read.
         FormatError: when it is neither a trace nor a file of a known format.
     """
     from warpsight.formats.importing import open_any

@@ -63,7 +63,7 @@ class Writing(Questions):
             ascii_only: use ASCII only.
 
         Raises:
-            UsageError: for a width out of bounds.
+            UsageError: for a width that is out of bounds.
         """
         from warpsight.analysis.stats.overview import Picture
         from warpsight.ui.render.timeline import text as timeline_text

@@ -123,7 +123,7 @@ class Converter:
         """Convert closed segments when they have at least `enough_bytes` together.
 
         Raises:
-            OSError: when parts cannot be written; everything is as after the last commit.
+            OSError: when parts cannot be written; the state stays that of the last commit.
         """
         waiting = [
             path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"

@@ -118,7 +118,7 @@ class Journal:
         """Commit a round whose arrays and parts are on disk, then remove the old arrays.
 
         Raises:
-            OSError: when it cannot be written; the commit before it stays in force.
+            OSError: when it cannot be written; the previous commit stays valid.
         """
         manifest.write_json(self._file, vars(commit))
         private_files.keep(self._file)

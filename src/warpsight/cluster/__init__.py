@@ -41,8 +41,8 @@ def analyze(
         executor: another executor to read with; it overrides the other two.
 
     Raises:
-        UsageError: when a path holds nothing that can be read, or Dask is not installed.
-        WarpsightError: when none of it could be read.
+        UsageError: when nothing at a path can be read, or Dask is not installed.
+        WarpsightError: when no file could be read.
     """
     from warpsight.cluster.job import load
     from warpsight.cluster.verdict import judge
@@ -76,7 +76,7 @@ def merge(
         force: replace an existing trace.
 
     Raises:
-        TraceError: when `out` exists and is not to be replaced.
+        TraceError: when `out` exists without `force`.
         WarpsightError: when nothing could be read.
     """
     from warpsight.cluster.job import load
@@ -116,7 +116,7 @@ def trigger(
         patience: how long to wait for the recordings to confirm, s.
 
     Raises:
-        UsageError: when nothing is recorded into the folder, or both kinds are asked for.
+        UsageError: when nothing is recorded into the folder, or both a step and a time are given.
     """
     from warpsight.cluster import triggering
 

@@ -101,8 +101,8 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     Its workers store them beside the traces, and they are read from there, which is cheaper than sending them.
 
     Raises:
-        UsageError: when a path holds nothing that can be read.
-        WarpsightError: when nothing of it could be read.
+        UsageError: when nothing at a path can be read.
+        WarpsightError: when no file could be read.
     """
     found = places.find(paths)
     failed = [

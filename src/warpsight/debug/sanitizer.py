@@ -57,8 +57,8 @@ def sanitize(
         keep: folder for the tool's own reports; a temporary one by default.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126), which the tool would not distinguish from a
-            program that failed.
+        StartError: when the program does not exist (127) or cannot be run (126), which the tool would not distinguish from a
+            failing program.
         WarpsightError: when compute-sanitizer is not installed or cannot be started.
     """
     check_runnable(program[0])

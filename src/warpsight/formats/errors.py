@@ -40,7 +40,7 @@ def decoding(file: str) -> Iterator[None]:
     Decoders report known kinds of damage more precisely; this catches the rest. `-v` shows the origin.
 
     Raises:
-        FormatError: instead of any error that is not already one for the user.
+        FormatError: in place of any error that is not meant for the user.
     """
     try:
         yield

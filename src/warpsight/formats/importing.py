@@ -66,7 +66,7 @@ def import_files(
     Raises:
         FormatError: when a file has no known format, or damaged beyond what can be salvaged; nothing is left at `out`.
         TraceError: when `out` exists.
-        UsageError: for a format or option that does not exist.
+        UsageError: for an unknown format or option.
     """
     from warpsight.formats.reading import content
     from warpsight.model.storage import manifest
@@ -213,7 +213,7 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
 
     Raises:
         FormatError: when it cannot be read.
-        UsageError: for a format or option that does not exist.
+        UsageError: for an unknown format or option.
     """
     from warpsight.formats import registry
 

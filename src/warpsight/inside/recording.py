@@ -49,7 +49,7 @@ class Recording:
         """Does nothing yet; see :func:`record` for the arguments.
 
         Raises:
-            UsageError: for options that do not exist or make no sense.
+            UsageError: for unknown options or invalid values.
         """
         if skip < 0 or steps < 0:
             raise UsageError("skip and steps are numbers of steps from 0")
@@ -224,7 +224,7 @@ def record(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force
         options: See docs/reference/options.md.
 
     Raises:
-        UsageError: for options that do not exist or make no sense.
+        UsageError: for unknown options or invalid values.
     """
     return Recording(path, skip=skip, steps=steps, force=force, **options)
 

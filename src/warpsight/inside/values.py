@@ -27,7 +27,7 @@ def check_text(value: object, argument: str) -> None:
     """Refuse anything that is not a string.
 
     Raises:
-        TypeError: naming the argument.
+        TypeError: for an invalid value; the message names the argument.
     """
     if not isinstance(value, str):
         raise TypeError(f"{argument} is a text, not {_kind(value)}")
@@ -48,7 +48,7 @@ def nanoseconds(value: object, argument: str) -> int:
     """A time or length in ns from any number, rounded to whole nanoseconds.
 
     Raises:
-        TypeError: for anything that is not a number (a truth value is none).
+        TypeError: for anything that is not a number (booleans are not).
         ValueError: below zero, not finite, or beyond 2^63-1.
     """
     return (
@@ -97,7 +97,7 @@ def check_number(value: object, argument: str) -> None:
     """Refuse anything that is not a single number, without asking a device for its value.
 
     Raises:
-        TypeError: naming the argument.
+        TypeError: for an invalid value; the message names the argument.
     """
     if type(value) is float or type(value) is int or isinstance(value, (numbers.Real, Decimal)):
         return

@@ -161,7 +161,7 @@ def checked_chip(name: str | None) -> str:
     """A chip's name as CUPTI spells it; this machine's chip if no name is given.
 
     Raises:
-        UsageError: for an unknown chip, and without a name where there is no GPU.
+        UsageError: for an unknown chip, or without a name if there is no GPU.
     """
     wanted = name or chip_of_device()
     known = {chip.lower(): chip for chip in chips()}

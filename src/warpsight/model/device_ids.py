@@ -34,7 +34,7 @@ def check(trace: StoredTrace, chosen: Sequence[int]) -> None:
     """Refuse devices that are not in a trace.
 
     Raises:
-        UsageError: it lists the devices that are.
+        UsageError: for unknown devices; the message lists the trace's devices.
     """
     if not chosen:
         return

@@ -48,7 +48,7 @@ def check_plain(root: Path) -> None:
     """Refuse links, pipes and devices below a folder, so that nothing outside it is read, written or removed.
 
     Raises:
-        TraceError: naming the first one.
+        TraceError: when there is one; the message names the first.
     """
     for folder, folders, files in os.walk(root.resolve()):
         for path in (os.path.join(folder, name) for name in (*folders, *files)):

@@ -86,7 +86,7 @@ class StoredTrace(HtmlShown):
         """Run one read-only statement; `$name` in it refers to the keyword argument `name`.
 
         Raises:
-            UsageError: for a statement that is wrong, or that would do anything but read the trace.
+            UsageError: for an invalid statement, or one that does more than read the trace.
         """
         import duckdb
 
@@ -121,7 +121,7 @@ class StoredTrace(HtmlShown):
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
+            UsageError: when running the statement fails, as for an impossible cast or a file that it may not read.
         """
         import duckdb
 
@@ -159,7 +159,7 @@ class StoredTrace(HtmlShown):
         """Limit the time of this thread's statements inside the block; they end with an error.
 
         Raises:
-            UsageError: when a statement had not finished by then.
+            UsageError: when a statement does not finish in time.
         """
         import duckdb
 
@@ -329,7 +329,7 @@ class StoredTrace(HtmlShown):
         """After an unexpected failure, check whether the trace itself is damaged. Traces are not checked before a failure.
 
         Raises:
-            TraceError: when it holds what no writer of traces gives.
+            TraceError: when it holds data that no writer of traces produces.
         """
         from warpsight.model.storage import damage
 

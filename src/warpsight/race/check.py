@@ -125,7 +125,7 @@ def check(
 
     Raises:
         StartError: when the program cannot be started.
-        WarpsightError: when no detector could look.
+        WarpsightError: when no detector could run.
     """
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
         selection = tracing.TraceSelection(

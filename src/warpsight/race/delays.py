@@ -68,7 +68,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
 
     Raises:
         FormatError: when the file is not a plan.
-        WarpsightError: when something is missing that delays need, or another tool is injected.
+        WarpsightError: when a requirement of delays is missing, or another tool is injected.
     """
     found = plan.read(plan_path)
     tracing.refuse_other_tools()

@@ -89,7 +89,7 @@ class Experiment:
             oracle: other fields of :class:`~warpsight.race.oracle.Oracle`.
 
         Raises:
-            UsageError: for a field of the oracle that makes no sense.
+            UsageError: for an invalid field of the oracle.
         """
         try:
             judge = msgspec.convert({"command": list(command), **oracle}, Oracle)
@@ -108,8 +108,8 @@ class Experiment:
         """Create the folder, or continue in it after an interruption.
 
         Raises:
-            UsageError: for an oracle that makes no sense.
-            WarpsightError: when the folder holds something else.
+            UsageError: for an invalid oracle.
+            WarpsightError: when the folder holds another experiment or other files.
         """
         if self.oracle.same_files and len(self.gpus) > 1:
             raise UsageError("--same-file: runs on several GPUs would write the same file; use one GPU")
@@ -204,7 +204,7 @@ def visible_gpus(text: str | None) -> tuple[str, ...]:
     """`--gpus`: a number of GPUs, or their indices or UUIDs separated by commas, as CUDA_VISIBLE_DEVICES names them.
 
     Raises:
-        UsageError: when it is neither, or names one twice.
+        UsageError: when it is neither, or names a GPU twice.
     """
     if text is None:
         return ()

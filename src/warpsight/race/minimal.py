@@ -105,7 +105,7 @@ class Search:
         """Search, confirm each element, and return the result.
 
         Raises:
-            Undecided: after :attr:`most_calls`.
+            Undecided: after :attr:`most_calls` calls.
         """
         stages = [self._stage(self.count, (), _NATURAL, self.rates)]
         if not self._calibrate(stages[0]):
@@ -132,7 +132,7 @@ class Search:
         """Search only for the shortest failing prefix.
 
         Raises:
-            Undecided: after :attr:`most_calls`, and when not even all elements fail.
+            Undecided: after :attr:`most_calls` calls, and when not even all elements fail.
         """
         stage = self._stage(self.count, (), _NATURAL, self.rates)
         while stage.belief.position.max() < self.confidence:

@@ -133,7 +133,7 @@ def read(path: Path | str) -> Plan:
     """Read a plan. Secrets in its program's command line have been replaced with asterisks.
 
     Raises:
-        FormatError: when the file is damaged, is not a plan, or has a version that this warpsight does not know.
+        FormatError: when the file is damaged, is not a plan, or has a version unknown to this warpsight.
         WarpsightError: when it cannot be read.
     """
     name = os.fspath(path)

@@ -89,7 +89,7 @@ def by_priorities(made: Plan, depth: int) -> PrioritySchedule:
     """The plan with waits by priorities; a run without waits counts the steps of its warps.
 
     Raises:
-        StartError, WarpsightError: as :func:`replay`; also when no warp comes to a point.
+        StartError, WarpsightError: as :func:`replay`; also when no warp reaches a point.
     """
     probe = msgspec.structs.replace(
         made, mode="pct", depth=1, steps=1, probability=1.0, floor_ns=0, ceiling_ns=0
@@ -169,7 +169,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
     Raises:
         FormatError: when there is no plan.
         UsageError: when there is no program.
-        StartError, WarpsightError: when the program cannot be started, or something is missing.
+        StartError, WarpsightError: when the program cannot be started, or a requirement is missing.
     """
     used = plan.read(plan_path)
     command = tuple(program) or used.command

@@ -185,8 +185,8 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
         progress: called after each run with the search, the number of runs, and the outcome.
 
     Raises:
-        UsageError: for options that make no sense.
-        WarpsightError: when the program cannot be judged, or the answer is not found in so many runs.
+        UsageError: for invalid options.
+        WarpsightError: when the program cannot be judged, or the runs do not suffice to find the answer.
     """
     if not plan.points or not plan.probability:
         raise UsageError("the plan has no points, or a probability of 0, so there is nothing to reduce")

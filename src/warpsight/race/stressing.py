@@ -258,8 +258,8 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         progress: called after each run.
 
     Raises:
-        UsageError: for options that make no sense.
-        WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
+        UsageError: for invalid options.
+        WarpsightError: when the folder holds another experiment, or plans cannot be executed on this machine.
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
     ladder = _LADDER[1:] if plan.mode == "memory" else _LADDER

@@ -110,7 +110,7 @@ def start(pid: int, launcher: str) -> str:
     """Make a process connect to the launcher listening on a socket; returns the method used.
 
     Raises:
-        WarpsightError: when it cannot be, with what would make it possible.
+        WarpsightError: when that is impossible; the message says what would make it possible.
     """
     _check_allowed(pid)
     waiting = door(pid)

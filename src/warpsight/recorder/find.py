@@ -14,7 +14,7 @@ def socket_of(what: str) -> str:
     """The socket of the recording named by a process id (of a recorded process or its launcher) or by its folder.
 
     Raises:
-        WarpsightError: when there is none, or it may not be looked at.
+        WarpsightError: when there is none, or it is not accessible.
     """
     path = Path(what)
     if what.isdigit() and not path.exists():
@@ -31,7 +31,7 @@ def socket_of_process(pid: int) -> str:
     """The socket of the recording that a process belongs to.
 
     Raises:
-        WarpsightError: when it does not exist, may not be looked at, or is not recorded.
+        WarpsightError: when it does not exist, is not accessible, or is not recorded.
     """
     for candidate in (pid, *_children(pid)):
         found = environment(candidate).get(SOCKET)

@@ -168,7 +168,7 @@ class Server:
         """`base` with the variables that make a program connect here.
 
         Raises:
-            UsageError: when another tool already injects itself into CUDA programs.
+            UsageError: when another tool is already injected into CUDA programs.
         """
         self._check_dumps(base)
         out = {**base, **recorder_variables(self.settings, base), SOCKET: self.socket}

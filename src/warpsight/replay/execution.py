@@ -33,7 +33,7 @@ def program() -> Path:
     """Path of the replay program.
 
     Raises:
-        WarpsightError: when this installation has none.
+        WarpsightError: when this installation lacks it.
     """
     return _native.needed_beside(
         PROGRAM,
@@ -45,7 +45,7 @@ def tool_command(under: str) -> list[str]:
     """The words of `--under`, with the tool's full path first.
 
     Raises:
-        UsageError: when it is empty or no such tool is installed.
+        UsageError: when it is empty or the tool is not installed.
     """
     words = shlex.split(under)
     path = find_tool(words[0]) if words else None
@@ -63,7 +63,7 @@ def run(
     """Run a script, again at other addresses if a needed one is taken; `variables` are additional environment variables.
 
     Raises:
-        WarpsightError: when it cannot be run, runs too long, or an address stays taken.
+        WarpsightError: when it cannot be run, runs too long, or a needed address stays taken.
     """
     command = [*under, str(program()), str(written.script), str(written.data), str(folder)]
     for attempt in range(TRIES):

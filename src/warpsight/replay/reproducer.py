@@ -45,7 +45,7 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
     """Write a reproducer to a new folder.
 
     Raises:
-        UsageError: when the folder is there already, the form is not one of :data:`FORMS`, or there is too much to do.
+        UsageError: when the folder exists, the form is not one of :data:`FORMS`, or there are too many operations.
         CapsuleError: when a chunk is damaged.
     """
     if form not in FORMS:

@@ -77,7 +77,7 @@ def read(path: Path) -> ReplayResults:
     """The results of a replay, including one that stopped early.
 
     Raises:
-        WarpsightError: when there are none, or they are not what the program writes.
+        WarpsightError: when there are none, or they are invalid.
     """
     try:
         return parse(path.read_text("utf-8", "replace").splitlines())

@@ -104,8 +104,8 @@ def write(capsule: Capsule, steps: Steps, settings: ScriptSettings, folder: Path
     """Write the script and the data of a replay to a folder.
 
     Raises:
-        CapsuleError: when a chunk is damaged, or the capsule asks for what a replay does not know.
-        WarpsightError: when the folder's disk has no room.
+        CapsuleError: when a chunk is damaged, or the capsule needs something that a replay does not support.
+        WarpsightError: when there is not enough disk space.
     """
     _check_room(capsule, folder)
     with open(folder / "data", "xb") as file:

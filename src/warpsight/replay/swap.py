@@ -33,7 +33,7 @@ def replacements(
         folder: folder for compiled files.
 
     Raises:
-        UsageError: when a kernel or a file is not there, does not compile, or takes other parameters.
+        UsageError: when a kernel or file does not exist, does not compile, or takes other parameters.
     """
     found: dict[int, Replacement] = {}
     names = []

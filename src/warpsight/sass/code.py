@@ -111,7 +111,7 @@ def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCod
     """The kernel with a name: an exact match, mangled or not, otherwise a part of the readable name.
 
     Raises:
-        UsageError: when none or several fit.
+        UsageError: when no kernel or several match.
     """
     if not found:
         raise UsageError(f"{where} has no code")

@@ -76,7 +76,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple
     does not fit the driver, and the recorder checks again.
 
     Raises:
-        UsageError: for a name that the GPU does not have, and for samples that need several passes.
+        UsageError: for a metric that the GPU lacks, and for samples that need several passes.
     """
     chip = profiler_host.chip_of_device()
     if chip is None:
@@ -139,7 +139,7 @@ def measured(trace: StoredTrace) -> pa.Table:
     """Measured values: a row for each metric of each kernel or range, or of each sampled device.
 
     Raises:
-        WarpsightError: when it measured nothing.
+        WarpsightError: when nothing was measured.
     """
     if trace.count("range_metric"):
         return trace.sql(_RANGES).to_arrow_table()

@@ -168,8 +168,8 @@ def choose(found: list[_RecordedKernel], wanted: str | None, where: str) -> _Rec
     """The first kernel that matches a name, or the first one.
 
     Raises:
-        UsageError: when no kernel's name fits.
-        WarpsightError: when the trace has no code of it.
+        UsageError: when no kernel's name matches.
+        WarpsightError: when the trace lacks the kernel's code.
     """
     fitting = found
     if wanted is not None:

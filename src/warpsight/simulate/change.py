@@ -65,7 +65,7 @@ def parse(text: str) -> Change:
     """Read a what-if.
 
     Raises:
-        UsageError: It names no known subject, or lacks a part that its subject needs.
+        UsageError: when it has no known subject, or lacks a part that its subject needs.
     """
     found = _CHANGE.search(text)
     rest = text[: found.start()] if found else text

@@ -38,7 +38,7 @@ def factors(trace: StoredTrace, work: Work, name: str, lean: int) -> tuple[Colum
     else scales with the bandwidth. Copies between host and device and collectives keep their time.
 
     Raises:
-        UsageError: The device, or those of the trace, are not in the table of peaks.
+        UsageError: when the device, or a device of the trace, is not in the table of peaks.
     """
     tried = (peaks.of_device(one) for one in (_USUAL.get(name.upper(), name), name.upper()))
     other = next((found for found in tried if found is not None), None)

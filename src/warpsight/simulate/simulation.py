@@ -93,7 +93,7 @@ def simulate(
     is removed first (:mod:`.calibration`).
 
     Raises:
-        UsageError: A what-if cannot be read.
+        UsageError: for an invalid what-if.
     """
     asked = tuple(parse(text) for text in what)
     base = trace.kept.get(("program", rows.key()), lambda: build(trace, rows))

@@ -25,7 +25,7 @@ def source_of(path: Path | str) -> Source:
     """A source of a trace's records; an archive is unpacked to a private temporary folder, which is removed when it is closed.
 
     Raises:
-        FormatError: when nothing is there, or an archive cannot be unpacked.
+        FormatError: when nothing is found, or an archive cannot be unpacked.
     """
     source = Source(path)
     archive = _archive(source)
@@ -41,7 +41,7 @@ def pack(records: Path, archive: Path, name: str = "") -> None:
     """Pack an NDJSON file into an archive; errors refer to it as `name`.
 
     Raises:
-        WarpsightError: when clp-s is not there or fails.
+        WarpsightError: when clp-s is missing or fails.
     """
     name = name or str(archive)
     tool = _tool()

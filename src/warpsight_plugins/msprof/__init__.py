@@ -58,7 +58,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, or the fullest file of every device's result in a folder.
 
     Raises:
-        FormatError: for a file that is none of the forms, or is damaged.
+        FormatError: for a file that has none of these forms or is damaged.
     """
     del options
     if not source.is_directory:

@@ -41,7 +41,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, or the files of one run's folder.
 
     Raises:
-        FormatError: for a file that is none of the forms, or is damaged.
+        FormatError: for a file that has none of these forms or is damaged.
     """
     del options
     if source.is_directory:

@@ -369,7 +369,7 @@ def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tup
     If the data ends early, so does this, without an error: the caller compares the number of events.
 
     Raises:
-        varint.Overlong: for a number that takes more than ten bytes; its offset is one of the file.
+        varint.Overlong: for a number of more than ten bytes; its offset counts from the start of the file.
     """
     previous, wide = base, WINDOW_BYTES
     while count > 0 and at < end:

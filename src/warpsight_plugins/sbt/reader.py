@@ -47,7 +47,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for a count that the file cannot hold, an offset outside of it, or a number without an end.
+        FormatError: for a count that the file cannot hold, an offset outside the file, or an unterminated number.
     """
     path = source.local()
     if path.stat().st_size < layout.HEADER.size:

@@ -38,7 +38,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a file.
 
     Raises:
-        FormatError: for anything that is not of the schema, with the place in the document.
+        FormatError: for anything that does not follow the schema, with the place in the document.
     """
     from decimal import Decimal
 

@@ -50,7 +50,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a log.
 
     Raises:
-        FormatError: for a version or type that does not exist, or a map that cannot be read.
+        FormatError: for an unknown version or type, or a map that cannot be read.
     """
     with source.open() as file:
         data = file.read()

@@ -67,7 +67,7 @@ class Shape:
         """Refuse unsupported choices.
 
         Raises:
-            UsageError: naming what there is.
+            UsageError: for an unsupported choice; the message names the supported ones.
         """
         for value, known, what in ((self.weight, WEIGHTS, "weight"), (self.names, NAMES, "form of names"),
                                    *((b, BY, "split") for b in self.by),

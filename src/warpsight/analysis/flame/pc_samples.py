@@ -58,7 +58,7 @@ def load(trace: StoredTrace, rows: Rows) -> pa.Table:
     """Samples by instruction, reason and host stack: process, context, device, name_id, checksum, pc, reason, stack, weight.
 
     Raises:
-        UsageError: when streams are chosen: a sample belongs to none.
+        UsageError: when streams are selected, because samples belong to none.
     """
     if rows.streams:
         raise UsageError("samples of program counters have no stream: leave out --stream")

@@ -145,7 +145,7 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
     """Load stacks from any text format that has them, or from a trace's launches and samples.
 
     Raises:
-        FormatError: when the file is none of them, or has no stack with a time.
+        FormatError: when the file has none of these formats, or no stack with a time.
     """
     from warpsight.formats import registry
     from warpsight.formats.errors import FormatError

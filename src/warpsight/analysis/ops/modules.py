@@ -56,7 +56,7 @@ def modules(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result:
         class. Calls and host time are null where modules are known by stacks alone.
 
     Raises:
-        UsageError: for a grouping that does not exist, or a pattern that is none.
+        UsageError: for an unknown grouping or an invalid pattern.
     """
     if by not in BY:
         raise UsageError(f"there is no grouping {by!r} of modules{choices(by, BY)}")

@@ -54,7 +54,7 @@ def operators(trace: StoredTrace, rows: Rows = _ALL, by: str = "name") -> Result
         docs/explanation/operators.md says what is counted.
 
     Raises:
-        UsageError: for a grouping that does not exist.
+        UsageError: for an unknown grouping.
     """
     if by not in BY:
         raise UsageError(f"there is no grouping {by!r} of operators{choices(by, BY)}")

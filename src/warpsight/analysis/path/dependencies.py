@@ -90,7 +90,7 @@ class DependencyGraph:
         """Source point, target point and kind of every edge; edges into device work are into its start.
 
         Raises:
-            ValueError: The graph was built without its edges.
+            ValueError: when the graph was built without its edges.
         """
         if not self._parts:
             raise ValueError("this graph was built without its edges")

@@ -64,7 +64,7 @@ def events(
         Table `events`: time and duration (ns), kind, name, device, stream, thread, process, correlation, detail.
 
     Raises:
-        UsageError: for a kind that does not exist.
+        UsageError: for an unknown kind.
     """
     for kind in kinds:
         if kind not in KINDS:

@@ -91,7 +91,7 @@ class GpuCore:
         """Open a dump, compressed with gzip or not.
 
         Raises:
-            CoreError: when it cannot be read as one.
+            CoreError: when the file cannot be read as a core dump.
         """
         if reason := unreadable(path):
             raise CoreError(f"{path} {reason}")

@@ -54,7 +54,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read an export, or a report through `nsys export`.
 
     Raises:
-        FormatError: for a file that is neither, is damaged, or needs an `nsys` that is not installed.
+        FormatError: for a file that is neither, that is damaged, or that needs `nsys` if it is not installed.
     """
     from warpsight.formats.nsys.export import exported
     from warpsight.formats.nsys.tables import read_tables

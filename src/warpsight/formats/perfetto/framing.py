@@ -110,7 +110,7 @@ def unfold(packet: TracePacket) -> Iterator[bytes]:
     """The packets inside a packet with compressed ones.
 
     Raises:
-        ValueError: when they cannot be decompressed, or are larger than any.
+        ValueError: when they cannot be decompressed, or are implausibly large.
     """
     data = b""
     if packet.HasField("compressed_packets"):

@@ -162,7 +162,7 @@ class Sqlite:
         """See :class:`Tables`.
 
         Raises:
-            FormatError: for a damaged file, or a value of another type than its column should have.
+            FormatError: for a damaged file, or a value of the wrong type for its column.
         """
         there = self.columns(table)
         chosen = [name for name in columns if name in there]
@@ -296,7 +296,7 @@ class Folder:
         """See :class:`Tables`.
 
         Raises:
-            FormatError: for a damaged file, or a column of another type than it should have.
+            FormatError: for a damaged file, or a column of the wrong type.
         """
         file = self._files.get(table)
         if file is None:

@@ -33,7 +33,7 @@ def decode(source: Source, data: bytes | memoryview, kind: type[_Record]) -> _Re
     """Decode a document.
 
     Raises:
-        FormatError: with the byte where it is damaged, or what stands where something else should.
+        FormatError: when it is damaged, with the byte, or when it has unexpected contents, with what was found.
     """
     try:
         return msgspec.json.decode(data, type=kind)

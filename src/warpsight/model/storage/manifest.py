@@ -78,7 +78,7 @@ def read(root: Path) -> dict[str, Any]:
     """Read and check the manifest of a trace folder.
 
     Raises:
-        TraceError: when it is missing, not a manifest, or of a schema this version does not read.
+        TraceError: when it is missing, is not a manifest, or has a schema that this version cannot read.
     """
     path = root / FILE
     if problem := private_files.unreadable(path):

@@ -108,7 +108,7 @@ def conform(table: Table, data: pa.Table) -> pa.Table:
     """`data` with exactly the schema's columns, order and types; columns it lacks are null.
 
     Raises:
-        KeyError: for a column the schema does not have, or a missing column that may not be null.
+        KeyError: for a column that is not in the schema, or a missing column that may not be null.
         pyarrow.ArrowInvalid: for a value its column cannot hold.
     """
     schema = table.schema()

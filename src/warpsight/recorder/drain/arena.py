@@ -144,7 +144,7 @@ class Drainer:
     """Copies one arena's rows to segment files in a folder.
 
     Raises:
-        OSError: when the descriptor is not a sound arena or the folder cannot be used.
+        OSError: when the descriptor is not a valid arena, or the folder cannot be used.
     """
 
     def __init__(self, fd: int, folder: Path) -> None:

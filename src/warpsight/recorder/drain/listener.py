@@ -98,7 +98,7 @@ def hear(connection: socket.socket) -> Hello | None:
     """Receive the first message of a connection.
 
     Raises:
-        BlockingIOError: when it has not come yet.
+        BlockingIOError: when it has not arrived yet.
         ValueError: when it is not the handshake.
         OSError: when the connection is broken.
     """
@@ -176,7 +176,7 @@ def ask(path: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Send a request to the recording that listens at `path`, and wait for its answer.
 
     Raises:
-        WarpsightError: when nobody listens, the answer does not come in time, or it is a refusal.
+        WarpsightError: when nobody listens, no answer arrives in time, or the request is refused.
     """
     message = b"ask 1 " + json.dumps(request).encode()
     if len(message) > _LONGEST_REQUEST:

@@ -84,7 +84,7 @@ class DrainTarget(AwaitedProcess):
     """A process whose rings are drained into `folder`.
 
     Raises:
-        OSError, ValueError: when what it sent is not a sound arena; `fd` stays the caller's then.
+        OSError, ValueError: when it sent an invalid arena; the caller then keeps `fd`.
     """
 
     def __init__(

@@ -112,7 +112,7 @@ def evaluate(expression: Expression, registers: dict[int, int], memory: Memory, 
     """Value of a DWARF expression; `first` is the initial stack.
 
     Raises:
-        CfiError: when it is damaged, reads memory that is not there or uses an operation that frames do not need.
+        CfiError: when it is damaged, reads unavailable memory, or uses an operation that frames do not need.
     """
     stack = list(first)
     try:
@@ -160,7 +160,7 @@ def word(memory: Memory, address: int) -> int:
     """Eight bytes of the process as a number.
 
     Raises:
-        CfiError: when they are not there.
+        CfiError: when they cannot be read.
     """
     data = memory(address, 8)
     if data is None or len(data) < 8:

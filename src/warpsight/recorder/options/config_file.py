@@ -36,8 +36,7 @@ def read(environment: Mapping[str, str], folder: Path) -> Config:
     """The configuration for a recording that is started in `folder`.
 
     Raises:
-        UsageError: for a file that is not TOML, a key that is not an option or not in the table, or a file that is named and
-            absent.
+        UsageError: for a file that is not TOML, an unknown key or table, or a named file that does not exist.
     """
     named = environment.get(VARIABLE, "")
     if named == "off":

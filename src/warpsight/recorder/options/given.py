@@ -52,7 +52,7 @@ def gather(command_line: Mapping[str, Any], environment: Mapping[str, str], fold
     """Options of `record` from the parsed command line (None: not given), the environment, and a file.
 
     Raises:
-        UsageError: for a value that an option does not take, with where it comes from.
+        UsageError: for a value that an option does not accept; the message says where it comes from.
     """
     config = config_file.read(environment, folder)
     values: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def _of_command_line(option: Option, value: bool | str | Sequence[str]) -> objec
     """A value as the parser passes it: a switch, a string, or several strings.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if isinstance(value, bool):
         return value

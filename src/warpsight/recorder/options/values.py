@@ -19,7 +19,7 @@ def of_text(option: Option, text: str) -> Any:
     """Parse a value from the command line or an environment variable.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if option.type == options.SWITCH:
         if text.strip().lower() not in (*_TRUE, *_FALSE):
@@ -36,7 +36,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     """The value of an option that may be repeated.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     value: tuple[str, ...] = checked(option, tuple(part for text in texts for part in split(option, text)))
     return value
@@ -46,7 +46,7 @@ def of_value(option: Option, value: object) -> object:
     """Check a value given in Python or in a configuration file. A list may be a string; a number may not.
 
     Raises:
-        UsageError: naming the option and what it takes.
+        UsageError: for an invalid value; the message names the option and what it accepts.
     """
     if option.type == options.TEXTS:
         value = split(option, value) if isinstance(value, str) else value
@@ -65,7 +65,7 @@ def checked(option: Option, value: object) -> Any:
     """Check that an option accepts a value and return it; `api` is returned in the form that recorders read.
 
     Raises:
-        UsageError: naming the option, what it takes, and what may have been meant.
+        UsageError: for an invalid value; the message names the option, what it accepts, and similar values.
     """
     if option.type == options.CHOICE:
         if value not in option.choices:

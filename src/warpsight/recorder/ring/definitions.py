@@ -47,7 +47,7 @@ def merge(files: list[Path], *, drop_once: bool) -> None:
     """Replace closed definition files by one with the same blocks, under the first one's name.
 
     Raises:
-        OSError: when the new file cannot be written; the old ones are as before.
+        OSError: when the new file cannot be written; the old ones stay unchanged.
     """
     newest: dict[tuple[int, int], tuple[bytes, Block]] = {}
     for path in files:

@@ -28,7 +28,7 @@ def parse(items: tuple[str, ...]) -> Triggers:
     """Parse `--trigger`; by default crash and nccl. `slow-step=3:forward*` names the ranges that are steps.
 
     Raises:
-        UsageError: for a trigger that does not exist or a number that makes no sense.
+        UsageError: for an unknown trigger or an invalid number.
     """
     if not items:
         return Triggers(crash=True, nccl=True)

@@ -48,8 +48,8 @@ def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool)
     """Variables that direct a program's dumps to `folder`. Values set by the user take precedence.
 
     Raises:
-        UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
-        WarpsightError: when there is no room for a dump.
+        UsageError: for a template in the folder's own name, for which the driver would create neither folder nor file.
+        WarpsightError: when there is no disk space for a dump.
     """
     if "%" in str(folder):
         raise UsageError(f"--dump-dir {folder}: the driver would take the % in it as a template")

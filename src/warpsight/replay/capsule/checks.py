@@ -25,7 +25,7 @@ def check(manifest: m.Manifest) -> None:
     """Check everything that the types do not guarantee.
 
     Raises:
-        CapsuleError: with the first thing that is wrong.
+        CapsuleError: for an invalid manifest; the message gives the first problem.
     """
     problem = next(_problems(manifest), None)
     if problem:
@@ -36,7 +36,7 @@ def blobs(manifest: m.Manifest) -> dict[str, int]:
     """Every chunk of the capsule by hash, with its size in bytes.
 
     Raises:
-        CapsuleError: when contents are not as long as what they belong to, or one hash stands for two sizes.
+        CapsuleError: when contents have the wrong length, or one hash has two sizes.
     """
     found: dict[str, int] = {}
     for what, size, contents in _all_contents(manifest):

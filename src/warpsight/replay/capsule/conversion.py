@@ -61,7 +61,7 @@ def convert(
     """Make the capsule `out` of a process's log and data.
 
     Raises:
-        WarpsightError: with what the process could not cut out, or what the data lacks.
+        WarpsightError: when the process could not cut something out, or data is missing; the message says what.
     """
     _check_whole(log)
     writer = Writer(out, replace=replace)

@@ -24,7 +24,7 @@ def check(capsule: Path, number: int, module: m.LoadedModule, image: Array) -> N
     """Check that an image refers only to data inside itself.
 
     Raises:
-        CapsuleError: when it does not.
+        CapsuleError: when it refers to data outside itself.
     """
     problem = {"cubin": _cubin, "ptx": _ptx, "fatbin": _fatbin}[module.kind](image)
     if problem:

@@ -101,7 +101,7 @@ def record(
     The capsule is `out`. If several processes ran chosen work, each has its own, with its pid before the suffix.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126).
+        StartError: when the program does not exist (127) or cannot be run (126).
         WarpsightError: when nothing was cut out, with the reason, or another tool is injected.
     """
     check_runnable(program[0])

@@ -50,7 +50,7 @@ class Capsule:
         """Open a capsule and check its manifest, and that each chunk exists within its size limit.
 
         Raises:
-            CapsuleError: when it is not a capsule, damaged, hostile or newer.
+            CapsuleError: when it is not a capsule, or is damaged, hostile or of a newer version.
         """
         try:
             text = _read(path / MANIFEST, _MANIFEST_LIMIT)
@@ -119,7 +119,7 @@ class Capsule:
         """Read and check every chunk.
 
         Raises:
-            CapsuleError: at the first that is missing or damaged.
+            CapsuleError: at the first missing or damaged chunk.
         """
         for name in self.blobs:
             self.chunk(name)
@@ -128,7 +128,7 @@ class Capsule:
         """Check that a disk has space for this many bytes: small files may become large once decompressed.
 
         Raises:
-            WarpsightError: when it does not.
+            WarpsightError: when there is not enough space.
         """
         free = shutil.disk_usage(folder).free
         if needed > free:
@@ -163,7 +163,7 @@ class Writer:
         path: the new folder. chunk_bytes: size of the chunks of contents. replace: whether to replace an existing capsule.
 
     Raises:
-        WarpsightError: when something is at `path` that may not be replaced, or the folder cannot be made.
+        WarpsightError: when `path` exists and may not be replaced, or the folder cannot be created.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ def check_place(path: Path, *, replace: bool) -> None:
     """Check that a capsule can be written to `path`.
 
     Raises:
-        WarpsightError: when there is no such folder, or something is there that is not a capsule, or `replace` is not set.
+        WarpsightError: when the parent folder does not exist, or `path` exists and is not a capsule or `replace` is not set.
     """
     if not path.absolute().parent.is_dir():
         raise WarpsightError(f"{path}: there is no folder {path.parent}")

@@ -45,7 +45,7 @@ def changed(manifest: m.Manifest, steps: Steps, text: str) -> Schedule:
     """The steps after a change.
 
     Raises:
-        UsageError: when it is not a change, not one that a replay can make, or matches nothing.
+        UsageError: when it is not a change, is one that a replay cannot make, or matches nothing.
     """
     subject, _, pattern = text.partition(":")
     if subject in OWN:

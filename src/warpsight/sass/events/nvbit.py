@@ -35,7 +35,7 @@ def tool(architectures: Callable[[], Sequence[int]]) -> Path:
     """The tool, built first for the architectures (90 for sm_90) if necessary.
 
     Raises:
-        WarpsightError: when a part is missing, or nvcc refuses.
+        WarpsightError: when a part is missing, or nvcc fails.
     """
     ready = _native.installed_beside(_TOOL)
     if ready is not None and PATH not in os.environ:

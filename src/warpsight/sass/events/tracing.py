@@ -118,8 +118,8 @@ def trace(program: Sequence[str], selection: TraceSelection, out: Path) -> Trace
     The file is `out`. If several processes used a GPU, each has its own, with its pid before the suffix.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126).
-        WarpsightError: when something is missing that tracing needs, or another tool is injected.
+        StartError: when the program does not exist (127) or cannot be run (126).
+        WarpsightError: when a requirement of tracing is missing, or another tool is injected.
     """
     check_runnable(program[0])
     refuse_other_tools()
@@ -205,7 +205,7 @@ def assemble(folder: Path, architectures: Sequence[int], source: Path | None = N
         source: PTX text, by default that of event traces.
 
     Raises:
-        WarpsightError: when ptxas is missing or refuses.
+        WarpsightError: when ptxas is missing or fails.
     """
     tool = find_tool("ptxas")
     if tool is None:

@@ -80,7 +80,7 @@ def translated(probes: Sequence[Probe]) -> list[Translated]:
     """The probes' syntax trees; also names their maps.
 
     Raises:
-        UsageError: where a function says what probes cannot do, with its file and line.
+        UsageError: for unsupported code in a function, with its file and line.
     """
     from warpsight.sass.probes.translation import translate
 

@@ -81,7 +81,7 @@ def places(at: tuple[str, ...]) -> tuple[EventFilter, ...]:
     """The events that `at` names: `memory`, `global.store`, `barrier`, ….
 
     Raises:
-        UsageError: for a name that does not exist.
+        UsageError: for an unknown name.
     """
     found = [where for name in at for where in _places(name)]
     return tuple(dict.fromkeys(found))

@@ -54,7 +54,7 @@ def interpret(path: Path | str, probes: Sequence[Probe]) -> Results:
     """The tables of probes over a recorded trace.
 
     Raises:
-        UsageError: where a probe says what it cannot, or asks for what the trace does not have.
+        UsageError: for unsupported code in a probe, or data that the trace lacks.
         FormatError: when the file is not an event trace.
     """
     return of_trace(EventTrace(path), translated(probes))

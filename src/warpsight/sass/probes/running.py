@@ -44,8 +44,8 @@ def run(
         limits: memory limits.
 
     Raises:
-        UsageError: where a probe says what it cannot, with its file and line.
-        WarpsightError: when something is missing that probes need, or another tool is injected.
+        UsageError: for unsupported code in a probe, with its file and line.
+        WarpsightError: when a requirement of probes is missing, or another tool is injected.
     """
     made = translated(probes)
     check_runnable(program[0])

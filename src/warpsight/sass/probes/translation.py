@@ -31,7 +31,7 @@ def translate(probe: Probe) -> Translated:
     """Translate a probe into a tree.
 
     Raises:
-        UsageError: with file and line, where it says what probes cannot do.
+        UsageError: for unsupported code, with file and line.
     """
     function = probe.function
     try:

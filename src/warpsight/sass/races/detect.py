@@ -50,7 +50,7 @@ def races(trace: EventTrace) -> Races:
     """The races within each launch of a trace, and those of launches on two streams.
 
     Raises:
-        UsageError: when the trace lacks classes of events, or was thinned: what is missing could be the order.
+        UsageError: when the trace lacks classes of events or was sampled, because missing events could establish the order.
     """
     request = trace.file.process.get("request") or {}
     if request.get("check"):

@@ -78,7 +78,7 @@ class ImportedRecords:
         """How many records have each value of a field, most frequent first, ties by value.
 
         Raises:
-            UsageError: for a field that the tables do not hold, or a regular expression that the engine does not know.
+            UsageError: for an unknown field, or a regular expression that the engine does not support.
         """
         self._check(conditions)
         return [(key, int(count)) for key, count in self.rows(statements.counts(group_by, conditions, top))]

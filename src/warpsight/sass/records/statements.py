@@ -62,7 +62,7 @@ def field(name: str) -> _RecordField:
     """A field by its name.
 
     Raises:
-        UsageError: for one that the tables do not hold.
+        UsageError: for an unknown field.
     """
     if name not in FIELDS:
         raise UsageError(

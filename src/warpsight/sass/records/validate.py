@@ -109,7 +109,7 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 
     Raises:
         FormatError: when the file does not exist.
-        UsageError: when `form` is auto and the file is of no known kind.
+        UsageError: when `form` is auto and the kind of file is unknown.
     """
     form = form_of(path) if form == "auto" else form
     with source_of(path) as source:

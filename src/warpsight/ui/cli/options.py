@@ -119,7 +119,7 @@ def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
     """The bounds of LOW..HIGH (excluding HIGH) or of one number, in any base or in the given one.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: for an invalid value; the message names the option.
     """
     low, dots, high = text.partition("..")
     try:
@@ -136,7 +136,7 @@ def one_of(option: str, text: str, allowed: Sequence[Word]) -> Word:
     """Check that the value is one of a few words.
 
     Raises:
-        UsageError: naming the option and the words.
+        UsageError: for any other value; the message names the option and the accepted words.
     """
     for word in allowed:
         if word == text:
@@ -148,7 +148,7 @@ def check_one_form(csv: bool, json: bool) -> None:
     """Refuse two forms of output at once.
 
     Raises:
-        UsageError: when both are wanted.
+        UsageError: when both are requested.
     """
     if csv and json:
         raise UsageError("--csv and --json exclude each other")
@@ -158,7 +158,7 @@ def check_times(begin: str | None, end: str | None) -> None:
     """Refuse anything that is not a time before anything is read.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: for an invalid value; the message names the option.
     """
     choice.nanoseconds(begin, "--from")
     choice.nanoseconds(end, "--until")

@@ -36,8 +36,8 @@ def text(path: Path | None, force: bool = False, *, csv: bool | None = None) -> 
     """A stream for text, without secrets; `csv` says whether it is CSV, None for a command that writes none.
 
     Raises:
-        UsageError: when the name is that of another kind of file, or, on writing, of a page or of JSON that this is not: names
-            of kernels in text would be tags in a page.
+        UsageError: when the name belongs to another kind of file, or when text would be written to a name for a page or JSON,
+            because kernel names in text would be tags in a page.
     """
     if path is None or str(path) == "-":
         yield cast("IO[str]", _Secretless(sys.stdout))
@@ -61,7 +61,7 @@ def form_of(given: str | None, path: Path | None, forms: Sequence[str]) -> str:
     """The requested form, otherwise the one that the output's suffix implies, otherwise the first one.
 
     Raises:
-        UsageError: for a form that does not exist, a name of another form, or of a kind of file that is none of them.
+        UsageError: for an unknown form, or a name that belongs to another form or another kind of file.
     """
     if given is not None and given not in forms:
         raise UsageError(f"there is no format {given!r}{choices(given, forms)}")

@@ -88,7 +88,7 @@ class Places:
         """After an unexpected error, report whether an open trace is damaged, checking the last used one first.
 
         Raises:
-            TraceError: when one is.
+            TraceError: when an open trace is damaged.
         """
         for trace in reversed(list(self._open.values())):
             trace.blame(error)

@@ -109,7 +109,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common broadcast shape.
 
     Raises:
-        Unknown: when they cannot be.
+        Unknown: when the shapes cannot be broadcast.
     """
     length = max(map(len, shapes), default=0)
     out = [1] * length

@@ -50,7 +50,7 @@ def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:
     """The plan before `--`, if any, and the program after it.
 
     Raises:
-        UsageError: with an example, for anything else.
+        UsageError: for anything else; the message gives an example.
     """
     place = words.index(SIDES) if SIDES in words else len(words)
     if place > 1 or place + 1 >= len(words):

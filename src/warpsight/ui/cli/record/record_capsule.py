@@ -55,7 +55,7 @@ def chosen(what: str, settings: Settings) -> CapsuleChoice | None:
     """The meaning of `--capsule`: step:N, frame:N, or the step after a trigger; None if not given.
 
     Raises:
-        UsageError: when it is none of them, or does not go with the recording's settings.
+        UsageError: when it is none of these, or does not fit the recording's settings.
     """
     if not what:
         return None

@@ -14,7 +14,7 @@ def check(path: Path, kind: str, *, force: bool) -> None:
     """Refuse an existing file already before the program runs.
 
     Raises:
-        WarpsightError: naming the file.
+        WarpsightError: when the file exists; the message names it.
     """
     beside = _beside(path, kind)
     if not force and os.path.lexists(beside):

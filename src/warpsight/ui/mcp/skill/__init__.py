@@ -21,7 +21,7 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, bool]:
     Repeating it changes nothing. Only the skill's own file is touched, and one that differs is replaced only with `force`.
 
     Raises:
-        WarpsightError: when a different file, or a link, is there already.
+        WarpsightError: when a different file or a link exists at that path.
     """
     target = folder / "warpsight" / NAME
     if target.is_symlink() or target.parent.is_symlink():

@@ -93,8 +93,7 @@ class _Box:
 
 
 def boxes(graph: FlameGraph, width: float, least: float) -> list[_Box]:
-    """Frames at least `least` pixels wide in a picture of `width` pixels; a differential picture shows the second graph's
-    widths."""
+    """Frames at least `least` pixels wide in a picture of `width` pixels; a differential picture shows the second graph."""
     column = graph.total[:, -1]
     whole = int(column[0])
     if not whole:
