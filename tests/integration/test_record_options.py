@@ -152,7 +152,7 @@ def test_a_pattern_that_matched_nothing_is_a_warning_in_process(library: Path, t
 def test_what_only_cuda_has_is_told_of_an_opencl_program(library: Path, tmp_path: Path) -> None:
     found = run(library, tmp_path, "launch('touch')", "--metrics", "dram__bytes.sum", "--trace", "kernel,unified_memory",
                 "--cubins", "--nccl", "off")  # fmt: skip
-    told = "only CUDA has --cubins, --metrics, --trace unified_memory: the program used OpenCL alone"
+    told = "only CUDA has --cubins, --metrics, --trace unified_memory: the program used only OpenCL"
     assert found.err.count(f"note:       {told}\n") == 1
     assert (told,) in found.sql("SELECT cause FROM loss WHERE severity = 'note'")
     found = record(library, tmp_path / "b.warp", program("launch('touch')"), *QUIET, "--trace", "kernel")

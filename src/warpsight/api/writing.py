@@ -172,7 +172,7 @@ class Writing(Questions):
 
         Raises:
             UsageError: for a format, kind or device that does not exist, a file that is also the input, or a critical path or
-                findings in a format that has no room for them.
+                findings in a format that cannot hold them.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter, named
@@ -389,7 +389,7 @@ def _write_parts(
 ) -> Written:
     """Write one file per part into a new folder; returns the summed counts."""
     if _is_stream(out):
-        raise UsageError("several processes are several files: name a folder, or choose one process")
+        raise UsageError("several processes need several files: name a folder, or choose one process")
     path, suffix = Path(cast(Any, out)), chosen.suffix
     if path.name.endswith(suffix):
         path = path.with_name(path.name.removesuffix(suffix) + suffix.removesuffix(".json"))

@@ -172,7 +172,7 @@ def _mismatch(job: Job, one: Mismatch) -> Finding:
 def _astray(met: GroupOperations) -> Finding:
     """Operations that were matched by their place, and cannot be the same."""
     text = (f"group {met.group.key!r}: {met.astray:,} of {len(met.rows):,} operations are over on one rank before another begins "
-            "them: the recordings leave some out, and nothing says which belong together")  # fmt: skip
+            "them: the recordings are incomplete, so operations cannot be matched")  # fmt: skip
     return Finding("loss", text, {"group": met.group.key, "operations": met.astray}, "cluster/astray")
 
 
@@ -448,7 +448,7 @@ def _clock_notes(job: Job) -> list[Finding]:
         ranks = ", ".join(str(job.summaries[rank].about.rank) for rank in clock.ranks[:8])
         if clock.bound is None:
             how = "assumed to be the others'" if clock.source == ASSUMED else "taken from its wall clock"
-            text = f"the clock of rank {ranks} is {how}, nothing says how far off it is: who waited for whom is not known"
+            text = f"the clock of rank {ranks} is {how}, and its error is unknown: who waited for whom is not known"
             out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
         if abs(clock.besides_wall or 0) > _OTHER_WINDOW:
             text = (f"by its wall clock, rank {ranks} is {words.duration(abs(clock.besides_wall or 0))} away from what its "

@@ -176,7 +176,7 @@ def _read_all(
                 with following.shown(source):
                     read_into(target, source, name, options)
                 if source.truncated:
-                    cause = f"{source.name} is not whole: {source.damage}; what comes after is missing"
+                    cause = f"{source.name} is incomplete: {source.damage}; what comes after is missing"
                     target.lost(1, cause)
                 files.append(_ImportedFile(source.name, name, source.size, source.damage))
                 described.append({"format": name, "file": source.name, **target.source})

@@ -304,7 +304,7 @@ class _Decompressed(io.RawIOBase):
             self._given += len(self._ready)
             if self._given > max(SMALL_BYTES, MOST_EXPANSION * self._taken):
                 raise self._source.error(
-                    f"unpacks to more than {MOST_EXPANSION} times its size, as no trace does; if it is one, unpack it first"
+                    f"unpacks to more than {MOST_EXPANSION} times its size, which no trace does; if it is one, unpack it first"
                 )
         room = memoryview(buffer).cast("B")
         count = min(len(room), len(self._ready))

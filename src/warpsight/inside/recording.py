@@ -79,8 +79,8 @@ class Recording:
             if found.ws_recording() or (
                 os.environ.get(SOCKET) and found.ws_start(None) in (0, -errno.EALREADY)
             ):
-                warnings.warn("this program is being recorded from outside; that recording goes on, and "
-                              f"{self.path} is not made", stacklevel=3)  # fmt: skip
+                warnings.warn("this program is being recorded from outside; that recording continues, and "
+                              f"{self.path} is not created", stacklevel=3)  # fmt: skip
                 return self
             self._begin()
         return self

@@ -55,7 +55,9 @@ def check_plain(root: Path) -> None:
             mode = os.lstat(path).st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
-                raise TraceError(f"{path} is {kind}, which no trace or recording holds; remove it first")
+                raise TraceError(
+                    f"{path} is {kind}, which does not belong in a trace or recording; remove it first"
+                )
 
 
 def create(path: Path, *, new: bool) -> int:

@@ -229,11 +229,13 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
         lines = " and ".join(sorted(suspect.lines))
         if suspect.found_by == (RACECHECK,) and EVENTS in looked:
             said.append(
-                f"{lines}: racecheck alone. The event trace does not follow asynchronous copies, phases of mbarriers and the "
-                "end of blocks, and counts an arrival it cannot see as made"
+                f"{lines}: found only by racecheck. The event trace does not follow asynchronous copies, phases of mbarriers "
+                "and the end of blocks, and counts an arrival it cannot see as made"
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
-            said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
+            said.append(
+                f"{lines}: found only by the event trace, although racecheck checks shared memory too"
+            )
     if provoked is not None and suspects and provoked.verdict == "not reproduced" and not provoked.failures:
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "

@@ -141,8 +141,4 @@ class FlagUse:
     def _line(self, event: int) -> str:
         """The outermost line of an event's instruction, which is where a reader looks."""
         frames = self._trace.chain(self._places(self._events.pc[event : event + 1])[0])
-        return (
-            f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line}"
-            if frames
-            else "a line that is not known"
-        )
+        return f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line}" if frames else "an unknown line"

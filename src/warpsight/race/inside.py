@@ -128,7 +128,7 @@ def output(name: str, value: object) -> None:
         np.save(path, array, allow_pickle=False)
         return
     if not path.exists():
-        difference = "was not made by the run without delays"
+        difference = "was not produced by the run without delays"
     else:
         difference = array_difference(array, np.load(path, allow_pickle=False), state.request.tolerance)
     if difference and state.trial is None:

@@ -223,7 +223,7 @@ def _judged(oracle: Oracle, folder: Path, reference: Path, code: int | None, lim
     if limit == "hang":
         return "hang", f"it printed nothing for {oracle.hang_s:g} s"
     if limit == "timeout":
-        return "timeout", f"still at work after {oracle.timeout_s:g} s"
+        return "timeout", f"still running after {oracle.timeout_s:g} s"
     failed = next((line for line in lines if line.why), None)
     if code is None:
         return ("fail", failed.why) if failed else ("pass", "")

@@ -54,8 +54,8 @@ def environment(pid: int) -> dict[str, str]:
         raise WarpsightError(f"there is no process {pid}") from None
     except PermissionError:
         if os.geteuid() == 0:
-            raise WarpsightError(f"process {pid} may not be looked at, not even by root: it is protected, or in another "
-                                 "namespace of users") from None  # fmt: skip
+            raise WarpsightError(f"process {pid} cannot be inspected, even by root: it is protected, or in another "
+                                 "user namespace") from None  # fmt: skip
         raise WarpsightError(f"process {pid} is another user's: run this as its user or as root") from None
     pairs = (os.fsdecode(part).partition("=") for part in data.split(b"\0") if b"=" in part)
     return {name: value for name, _, value in pairs}

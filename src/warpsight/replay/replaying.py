@@ -120,7 +120,7 @@ def _replay_opened(capsule: Capsule, request: ReplayRequest) -> ReplayOutcome:
     steps = sequence(capsule.manifest, request.operations, request.stream)
     if request.dry:
         capsule.verify()
-        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
+        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is intact"
         return ReplayOutcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     for source in (source for module in capsule.manifest.modules for source in module.sources):
         for _ in capsule.chunks(source.contents):  # which nothing else reads
@@ -189,7 +189,7 @@ def _outcome(
 def _with_writes(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> ReplayOutcome:
     rows = writes(files, files.written, files.folder, request.timeout)
     if rows is None:
-        said = "writes: too much memory and too many operations to look at; choose some with --operations"
+        said = "writes: too much memory and too many operations to check; choose some with --operations"
         return replace(outcome, notes=(*outcome.notes, said))
     first = request.operations[0] if request.operations else 0
     shown = tuple(row for row in rows if row.operation >= first)
@@ -237,9 +237,7 @@ def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> Repl
     elif found.outside:
         problem = f"a kernel wrote to {min(found.outside):#x}, which belongs to no allocation of the capsule"
     elif outcome.versions[0].verdict == VARYING:
-        said = (
-            "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
-        )
+        said = "reach: no write left the capsule; for a non-deterministic program, nothing shows whether a read did"
         return replace(outcome, notes=(*notes, said))
     elif found.between:
         problem = "the outputs depend on memory that belongs to no allocation of the capsule"

@@ -303,7 +303,7 @@ class _Builder:
         unknown = {a.id for a in work.attributes} - _KNOWN_LAUNCH_ATTRIBUTES
         if unknown:
             raise CapsuleError(
-                f"{self.data.capsule.path}: a launch has the attribute {min(unknown)}, which a replay does not know"
+                f"{self.data.capsule.path}: a launch has the attribute {min(unknown)}, which a replay does not support"
             )
         self.bytes += bytes(-len(self.bytes) % 64)
         row["kind"], row["function"], row["shared"] = _LAUNCH, work.function, work.shared_bytes

@@ -239,6 +239,6 @@ def _notes(kernels: Sequence[SampledKernel], code: KeptCode) -> list[str]:
         )
     if not code.disassembled:
         notes.append(
-            "operations only: nvdisasm, which shows operands, is not here (pip install nvidia-cuda-nvdisasm)"
+            "operations only: nvdisasm, which shows operands, is not installed (pip install nvidia-cuda-nvdisasm)"
         )
     return notes

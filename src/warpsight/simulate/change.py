@@ -73,7 +73,7 @@ def parse(text: str) -> Change:
     if subject not in SUBJECTS:
         raise UsageError(f"{text!r} is not a what-if: it begins with one of {', '.join(SUBJECTS)}")
     if subject in _TIMED and found is None:
-        raise UsageError(f"{text!r} says no change: end it with /2, *1.5, =10us or =none")
+        raise UsageError(f"{text!r} states no change: end it with /2, *1.5, =10us or =none")
     if subject in _UNTIMED and found is not None and not (subject == "sync" and found["value"] == "none"):
         raise UsageError(f"{text!r}: {subject} takes no time or factor")
     if subject in _NAMED and not pattern:

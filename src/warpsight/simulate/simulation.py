@@ -107,7 +107,7 @@ def simulate(
     was = steps.recorded(base)
     shared = contention.measured(trace, base, was) if asked else None
     if shared is not None:
-        note = f"kernels take {shared.usual:.0%} longer beside collectives, as those of the recording that ran alone show"
+        note = f"kernels take {shared.usual:.0%} longer beside collectives, compared with those that ran alone in the recording"
         runs = {
             lean: contention.applied(program, base, shared).but(notes=(*program.notes, note))
             for lean, program in runs.items()

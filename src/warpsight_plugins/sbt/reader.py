@@ -110,10 +110,10 @@ def _events(
     if unfinished:
         source.ended_early(f"it was never finished: {found:,} events were found up to byte {reached:,}")
     elif found < count and not salvaging:
-        problem = f"{count:,} events are announced and {found:,} are there"
+        problem = f"{count:,} events are announced but only {found:,} are present"
         raise source.error(problem, offset=reached)
     elif found < count:
-        source.ended_early(f"{count:,} events are announced and {found:,} are whole")
+        source.ended_early(f"{count:,} events are announced but only {found:,} are complete")
 
 
 def _strings(source: Source, header: SbtHeader, view: memoryview) -> tuple[list[bytes] | None, bool]:

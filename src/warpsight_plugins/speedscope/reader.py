@@ -80,7 +80,7 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
         left = _evented(target, process, thread, profile, frames, scale or 1)
         if left:  # the format asks for a close of every open
             told = f"profile {number}" if name == f"profile {number}" else f"profile {number} ({name})"
-            cause = f"frames of {told} are never closed, so the file is not whole: they are open and end with the profile"
+            cause = f"frames of {told} are never closed, so the file is incomplete: they stay open until the profile's end"
             target.lost(left, cause, "marker")
     elif profile["type"] != "sampled":
         raise ValueError(f"type {profile['type']!r} is neither evented nor sampled")

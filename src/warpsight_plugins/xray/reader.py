@@ -79,7 +79,7 @@ def _names(source: Source, options: Options) -> dict[int, str]:
     if path is None:
         return {}
     if not Path(path).is_file():
-        raise source.error(f"the map {path} is not there")
+        raise source.error(f"the map {path} does not exist")
     return function_map.read(Path(path))
 
 

@@ -74,7 +74,7 @@ def basic(data: bytes, header: XrayHeader) -> XrayRecords:
         if place >= 0:
             arguments[place] = value
     unknown = int((rows["type"] > 1).sum())
-    damage = f"{rest} bytes after the last whole record" if rest else ""
+    damage = f"{rest} bytes after the last complete record" if rest else ""
     damage = damage or (f"{unknown:,} records of unknown types" if unknown else "")
     return XrayRecords(
         chosen["kind"].astype(np.int64), chosen["function"].astype(np.int64), chosen["tsc"].copy(),

@@ -201,7 +201,7 @@ def test_collectives_that_cannot_belong_together_are_no_mismatch_and_no_waiting(
     assert rules[0] == "cluster/astray"
     assert not {"cluster/mismatch", "cluster/straggler"} & set(rules)
     assert "is not known" in found.headline
-    assert "the recordings leave some out" in found.findings[0].text
+    assert "the recordings are incomplete" in found.findings[0].text
 
 
 @pytest.mark.parametrize("how", ["gone", "cut"])

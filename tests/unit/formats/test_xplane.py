@@ -109,7 +109,7 @@ def test_a_file_that_ends_early_keeps_its_whole_planes(tmp_path: Path) -> None:
     first = len(xplane_file.text(1, xplane_file.GPU))
     (tmp_path / "cut.xplane.pb").write_bytes(xplane_file.SPACE[: first + 100])
     imported = import_files([tmp_path / "cut.xplane.pb"], tmp_path / "out.warp")
-    assert "is not whole" in imported.files[0].damage
+    assert "is incomplete" in imported.files[0].damage
     assert stored(tmp_path / "out.warp", "select count(*) from kernel") == [(1,)]
 
 

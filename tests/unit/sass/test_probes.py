@@ -456,7 +456,7 @@ def test_functions_can_be_given_instead_of_a_file() -> None:
 @pytest.mark.parametrize(
     ("at", "body", "said"),
     [
-        ("memory", "x = event.clock", "event.clock, which a recorded trace does not have"),
+        ("memory", "x = event.clock", "event.clock, which a recorded trace lacks"),
         ("block_enter", "x = event.time", "sass trace --events blocks"),
         ("memory", "x = event.value", "sass trace --events memory,values"),
     ],

@@ -160,8 +160,8 @@ def _notes(found: Compared) -> Iterator[Finding]:
         )
     if _all_alike(found):
         text = (
-            "all kernels changed alike: clocks, power limits or other programs on the machine do that, rather than the "
-            "program itself"
+            "all kernels changed alike, which points to clocks, power limits or other programs on the machine rather "
+            "than the program itself"
         )
         yield Finding("note", text)
 

@@ -43,7 +43,7 @@ def not_shown(change: float, low: float, high: float, needed: float, loop: str) 
     seen = (
         f"could have seen {percent(needed)}"
         if needed < 3
-        else "only a change by a multiple could have been seen"
+        else "only a change by several times could have been seen"
     )
     where = "of the recording" if loop == "recording" else f"per {loop}"
     size = f"{sign}{percent(change)} (99%: {interval(low, high, signed=True)})"
@@ -123,8 +123,8 @@ def notes(design: Design, runs: Sequence[ReducedRun]) -> Iterator[Finding]:
         yield Finding("note", text)
     elif design.testable and not design.in_turn:
         text = (
-            "the sides were not taken in turn: a straight drift is allowed for, which needs a change about twice as large; what "
-            "the machine did between the sides would look like a change"
+            "the sides were not taken in turn: allowing for a steady drift, a change must be about "
+            "twice as large to be seen; anything else that changed between the sides would look like a change"
         )
         yield Finding("note", text)
     machines = [{run.machine for run, second in zip(runs, design.after.tolist(), strict=True) if second == side}

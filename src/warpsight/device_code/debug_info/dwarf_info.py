@@ -178,7 +178,7 @@ def _entries(
             depth -= 1
             continue
         if code not in abbreviations:
-            raise DamagedTable(f"abbreviation {code} is not there")
+            raise DamagedTable(f"abbreviation {code} is not defined")
         tag, children, attributes = abbreviations[code]
         entry = _Entry(tag, offset, depth=depth)
         for name, form, constant in attributes:

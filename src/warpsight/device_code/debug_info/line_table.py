@@ -157,7 +157,7 @@ class _Unit:
         self.line_base = table[at] - 256 if table[at] > 127 else table[at]
         self.line_range, self.opcode_base = table[at + 1], table[at + 2]
         if self.line_range == 0 or self.opcode_base == 0:
-            raise DamagedTable("its header makes no sense")
+            raise DamagedTable("its header is invalid")
         self.lengths = table[at + 3 : at + 2 + self.opcode_base]
         self.files = self._files(at + 2 + self.opcode_base)
 

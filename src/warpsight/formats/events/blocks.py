@@ -140,7 +140,7 @@ def _describe(found: EventFile, payload: bytes) -> None:
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         whole = False
     if not whole:
-        found.losses.append(("a description is not as it should be and was left out", 1))
+        found.losses.append(("an invalid description was left out", 1))
     elif kind == "process":
         found.process = said
     elif kind == "function":
@@ -179,7 +179,7 @@ def _add_records(found: EventFile, payload: bytes) -> None:
     begin = _EVENTS.size + count + (8 - count % 8) % 8
     words = np.frombuffer(payload[begin:], np.uint64)
     if int(lengths.sum()) != len(words):
-        found.losses.append(("a block's records are not as long as it says; it was left out", count))
+        found.losses.append(("a block's records do not have the stated length; it was left out", count))
         return
     found.records.append(Records(ring, sequence, lengths, words))
 

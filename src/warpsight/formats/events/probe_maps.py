@@ -114,7 +114,7 @@ def held(file: EventFile) -> Iterator[MapContents]:
         said = launches.get(launch)
         known = maps[number] if number < len(maps) else None
         if said is None or known is None or (len(words) - 1) % known.words:
-            file.losses.append(("a map of a probe is not as its launch and probe are; it was left out", 1))
+            file.losses.append(("a map does not fit its probe and launch; it was left out", 1))
             continue
         yield decoded(known, launch, words, max(int(np.prod(said["block"], dtype=np.int64)), 1), low)
 

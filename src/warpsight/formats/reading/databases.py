@@ -226,7 +226,7 @@ class Sqlite:
         for name in names:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
-                return f"column {name} of table {table} holds something else than {columns[name]}"
+                return f"column {name} of table {table} holds something other than {columns[name]}"
         return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
@@ -242,7 +242,7 @@ class Sqlite:
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, UnicodeError):
             raise self._source.error(
-                f"column {name} of table {table} holds something else than {kind}"
+                f"column {name} of table {table} holds something other than {kind}"
             ) from None
 
     def close(self) -> None:

@@ -235,7 +235,7 @@ class DrainLoop:
             listener.answer(connection, f"no {error}")
             connection.close()
             os.close(hello.fd)
-            self._own.loss("launcher", f"process {pid} could not be taken in: {error}")
+            self._own.loss("launcher", f"process {pid} could not be added: {error}")
             return
         for earlier in [t for t in self._targets if t.pid == pid > 0 and t.hung_up()]:
             stopped = earlier.header.state == layout.STATE_STOPPED

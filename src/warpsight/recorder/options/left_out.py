@@ -45,4 +45,4 @@ def of_cuda_alone(settings: Settings) -> str:
         and getattr(settings, option.name) not in (option.default, "off")
     ]  # fmt: skip
     asked += [f"--trace {kind}" for kind in _CUDA_KINDS if kind in settings.trace]
-    return f"only CUDA has {', '.join(asked)}: the program used OpenCL alone" if asked else ""
+    return f"only CUDA has {', '.join(asked)}: the program used only OpenCL" if asked else ""

@@ -60,5 +60,5 @@ def _number(text: str, default: float, least: float, item: str) -> float:
     except ValueError:
         raise UsageError(f"--trigger {item!r}: {text!r} is not a number") from None
     if not least <= value < 1e9:
-        raise UsageError(f"--trigger {item!r}: the number is {least:g} at least")
+        raise UsageError(f"--trigger {item!r}: the number must be at least {least:g}")
     return value

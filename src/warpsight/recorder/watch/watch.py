@@ -170,7 +170,7 @@ class Watch:
         progress = self._progress(target.arena)
         completions = _shown(progress)
         if one.told_at is not None and completions != one.told_at and self._went_on(one, progress):
-            self._say(f"process {one.pid} went on: work has completed again")
+            self._say(f"process {one.pid} continued: work has completed again")
             one.told_at = None
         if now < one.inspect_after:
             return None

@@ -66,4 +66,8 @@ def _fatbin(image: Array) -> str:
         return "it is too short"
     head = np.frombuffer(image, _FATBIN, 1)[0]
     whole = int(head["header"]) + int(head["size"])
-    return "" if head["magic"] == _FATBIN_MAGIC and whole <= len(image) else "it is longer than it is"
+    return (
+        ""
+        if head["magic"] == _FATBIN_MAGIC and whole <= len(image)
+        else "its header gives more bytes than it has"
+    )

@@ -210,11 +210,11 @@ def _nothing(choice: CapsuleChoice, logs: Sequence[Sequence[dict[str, Any]]]) ->
     what = _NAMES.get(choice.range) or (f"range {choice.range!r}" if choice.range else "launch")
     if matched and choice.which != "all":
         return (
-            f"nothing was cut out: the chosen {what} was there {matched:,} times, and {_WANTED[choice.which]}"
+            f"nothing was cut out: the chosen {what} occurred {matched:,} times, and {_WANTED[choice.which]}"
         )
     if matched:
         first = choice.launches[0]
-        return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
+        return f"nothing was cut out: the chosen {what} occurred {matched:,} times, and number {first} (from 0) was requested"
     names = sorted({name for line in ends for name in line["kernels"]})
     if choice.range or choice.signal or choice.trigger:
         since = " after the signal" if choice.signal else " after the trigger" if choice.trigger else ""

@@ -69,7 +69,7 @@ class Capsule:
             for chunk, size in capsule.blobs.items():
                 capsule._check_file(chunk, size)
             if _read(path / CHECKSUM, 1024) != _checksum(text):
-                raise CapsuleError(f"{MANIFEST} is not the one that was written: {CHECKSUM} is of another")
+                raise CapsuleError(f"{MANIFEST} does not match {CHECKSUM}")
         except CapsuleError as error:
             raise CapsuleError(f"{path}: {error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

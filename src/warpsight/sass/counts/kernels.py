@@ -226,11 +226,11 @@ def _notes(kernels: Sequence[CountedKernel], code: KeptCode) -> list[str]:
     notes = []
     if any(not kernel.has_code for kernel in kernels):
         notes.append(
-            "the trace does not keep the code of every kernel: instructions there have addresses alone"
+            "the trace does not keep the code of every kernel: those instructions have only addresses"
         )
     if not code.disassembled:
         notes.append(
-            "operations only, so no sizes and shapes: nvdisasm is not here (pip install nvidia-cuda-nvdisasm)"
+            "operations only, so no sizes and shapes: nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)"
         )
     unknown = sorted({operation for kernel in kernels for operation in kernel.unknown})
     if unknown:

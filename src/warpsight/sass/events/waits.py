@@ -134,7 +134,7 @@ def _wait(
         what = f"the mbarrier at 0x{key[2]:x}"
         detail, missing = _arrivals(events, block, int(key[2]), of_block)
     else:
-        what, missing = f"the word at 0x{key[2]:x} to be another than {key[3]}", []
+        what, missing = f"the word at 0x{key[2]:x} to differ from {key[3]}", []
         detail = _writers(events, int(key[2]))
     where = trace.describe(trace.places(launch, events.pc[rows[0] : rows[0] + 1])[0])
     warps = tuple(sorted(warp for _, warp in come))

@@ -95,9 +95,7 @@ def _check(trace: EventTrace, probes: Sequence[Translated]) -> None:
     for one in probes:
         name = one.probe.name
         if "clock" in one.fields:
-            raise UsageError(
-                f"{name} reads event.clock, which a recorded trace does not have: event.time, in ns, it has"
-            )
+            raise UsageError(f"{name} reads event.clock, which a recorded trace lacks: use event.time, in ns")
         if recorded is None:
             continue
         if {"value", "value_high"} & one.fields and VALUES not in recorded:

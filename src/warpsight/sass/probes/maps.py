@@ -110,7 +110,7 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: _Per = "grid
     """Count integers in bins of `width` starting at `low`, or of powers of two (width 0). The outer bins take the rest."""
     _check(bins, per)
     if width < 0:
-        raise UsageError("the bins of a histogram have a width from 1 on, or 0 for powers of two")
+        raise UsageError("the bins of a histogram have a width of at least 1, or 0 for powers of two")
     if width == 0:
         return Histogram("histogram", per, 65, 65, width=0)
     return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)

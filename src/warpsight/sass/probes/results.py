@@ -53,7 +53,7 @@ def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
             tables.setdefault(one.map.name, []).append(_table(one, trace, first))
             if one.lost:
                 notes.append(
-                    f"{one.map.name}: {one.lost:,} additions of launch {one.launch + first} found no place in the map"
+                    f"{one.map.name}: {one.lost:,} additions of launch {one.launch + first} did not fit into the map"
                 )
         notes += trace.notes
         first += len(trace.launches)

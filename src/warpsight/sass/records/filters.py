@@ -68,7 +68,7 @@ def _condition(text: str) -> Condition:
     if value.endswith(";") and number(value[:-1]) is not None:
         value = value[:-1].rstrip()
     if operator in ORDER and number(value) is None:
-        raise UsageError(f"{text.strip()!r}: {operator} compares numbers, {value!r} is none")
+        raise UsageError(f"{text.strip()!r}: {operator} compares numbers, and {value!r} is not one")
     if operator in ("~", "!~"):
         try:
             re.compile(value)

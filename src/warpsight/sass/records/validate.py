@@ -76,7 +76,7 @@ class Validation:
         if len(self.errors) < _MOST_ERRORS:
             self.errors.append(f"line {line}: {problem}")
         if self.error_count >= _HOPELESS:
-            self.errors.append(f"line {line}: the {self.error_count:,}th error; the rest was not looked at")
+            self.errors.append(f"line {line}: the {self.error_count:,}th error; the rest was not checked")
             raise _HopelessError
 
 

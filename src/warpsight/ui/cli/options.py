@@ -128,7 +128,7 @@ def bounds(text: str, option: str, most: int, base: int = 0) -> tuple[int, int]:
     except ValueError:
         raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
     if not 0 <= begin < end <= most:
-        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
+        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH is excluded)")
     return begin, end
 
 

@@ -100,7 +100,7 @@ def test_a_file_that_ends_inside_an_event_gives_all_before_it(tmp_path):
     with ws.open(made.path) as trace:
         found = set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall())
     assert found == {r for r in RANGES if r[0] != "never closed"}
-    assert any("is not whole" in row["cause"] for row in made.losses)
+    assert any("is incomplete" in row["cause"] for row in made.losses)
 
 
 def test_damage_in_the_middle_costs_the_events_it_hits(tmp_path):

@@ -131,7 +131,7 @@ def test_what_was_cut_off_is_said_and_the_rest_is_there(tmp_path, ending):
     path = tmp_path / "cut.json"
     path.write_bytes(FILE.read_bytes()[: ending - 1])
     made = import_files([path], tmp_path / "t.warp")
-    assert any("is not whole" in loss["cause"] for loss in made.losses)
+    assert any("is incomplete" in loss["cause"] for loss in made.losses)
     assert made.rows["kernel"] == 3
 
 

@@ -186,7 +186,7 @@ def divergence(evidence: KernelFacts) -> list[Advice]:
     if idle:
         lanes = sum(evidence.time_of({index}) * (1 - share) for index, share in idle.items()) / (spent or 1)
         why = (
-            f"Branches that lanes of a warp take apart are in front of {spent / evidence.total:.0%} of the time; {lanes:.0%} of "
+            f"Divergent branches come before {spent / evidence.total:.0%} of the time; {lanes:.0%} of "
             "the lanes take part in it, if half do where data decides."
         )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."

@@ -55,7 +55,7 @@ def command(
             if kind in kinds:
                 print(f"{kind}: {meaning}")
     if not found.gpus:
-        typer.echo("NVML knows no GPU here; warpsight devices lists others", err=True)
+        typer.echo("NVML finds no GPU here; warpsight devices lists others", err=True)
         raise typer.Exit(1)
 
 

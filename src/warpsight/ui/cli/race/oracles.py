@@ -27,7 +27,7 @@ Tolerance = Annotated[float, typer.Option("--tolerance", min=0, metavar="T", ric
 Timeout = Annotated[float, typer.Option("--timeout", metavar="S", rich_help_panel=_FAILS,
                     help="Do not judge a run that takes longer, in seconds.")]  # fmt: skip
 Hang = Annotated[float, typer.Option("--hang-after", metavar="S", rich_help_panel=_FAILS,
-                 help="A run that is silent for this many seconds hangs, and has failed.")]  # fmt: skip
+                 help="A run that is silent for this many seconds counts as hung, and as failed.")]  # fmt: skip
 InProcess = Annotated[int, typer.Option("--in-process", min=1, metavar="N", rich_help_panel=_RUNS,
                       help="Call functions marked @ws.race.trial N times per process, up to the first "
                            "failure.")]  # fmt: skip

@@ -117,7 +117,7 @@ def _too_few(found: Difference) -> str:
     return (
         f"--fail-if-slower needs at least four runs per side to separate noise from a change, "
         f"better five; there are {one} and {two}. "
-        "--untested judges by what they took"
+        "--untested judges by the times alone"
     )
 
 

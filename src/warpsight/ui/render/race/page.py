@@ -89,7 +89,7 @@ def _picture(warps: Sequence[WarpMoments]) -> dict[str, Any] | None:
         {"name": row.name, "y": _TOP + number * _ROW + _ROW / 2, "marks": [
             {"x": place[moment.ns], "sort": moment.sort, "racing": moment.racing,
              "line": moment.line.rpartition(":")[2] or "?",
-             "what": f"{moment.what} at {moment.line or 'a line that is not known'}, {moment.ns / 1e3:.1f} µs"}
+             "what": f"{moment.what} at {moment.line or 'an unknown line'}, {moment.ns / 1e3:.1f} µs"}
             for moment in row.moments]}
         for number, row in enumerate(warps)
     ]  # fmt: skip

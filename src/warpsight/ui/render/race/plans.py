@@ -30,7 +30,7 @@ def schedule(made: PrioritySchedule) -> None:
     """Print which bugs a priority schedule targets, and at least how often it shows one."""
     terminal.note(
         f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
-        f"at least one of {1 / made.bound:,.0f} launches, if waits last longer than what other warps do meanwhile"
+        f"at least one of {1 / made.bound:,.0f} launches, if waits outlast what other warps do meanwhile"
     )
 
 
@@ -40,7 +40,7 @@ def replayed(run: Replayed) -> None:
     if run.plan.mode == "memory":
         return
     if not len(delays):
-        terminal.note("no warp waited: no launch came to a point that the plan selects")
+        terminal.note("no warp waited: no launch reached a point that the plan selects")
         return
     waited = delays.group_by(["function", "pc", "kind"]).aggregate([])
     total = pc.sum(delays["delay_ns"]).as_py() / 1e6
