@@ -56,7 +56,7 @@ PAGES = {
     "sass list": "slow-kernel", "sass probe": "probe-a-kernel", "sass races": "find-a-race", "doctor": "install",
 }  # fmt: skip
 #: Verbs for specialists, whose options are only named: their help and the page that explains them say more.
-BRIEF = {"core", "replay", "capsule", "race", "sass"}
+BRIEF = {"core", "replay", "capsule", "race", "sass", "merge", "sanitize", "attach"}
 #: A sentence of the help that belongs into the reference too.
 KEPT = re.compile(r"exit codes?\b|exits with", re.IGNORECASE)
 #: Blanks in the text of an argument that says more than the argument's name.
@@ -90,7 +90,11 @@ def _brief(lines: list[str]) -> Iterator[str]:
     cells = [re.split(r"(?<!\\)\|", line)[1] for line in lines]
     if arguments := [line for line, cell in zip(lines, cells, strict=True) if not cell.startswith("`-")]:
         yield _table(arguments)
-    if options := [re.sub(r"-\w, ", "", cell).replace("\\|", "|") for cell in cells if cell.startswith("`-")]:
+    if options := [
+        re.sub(r"(--[\w-]+)[^`…]*", r"\1", re.sub(r"-\w, ", "", cell))
+        for cell in cells
+        if cell.startswith("`-")
+    ]:
         yield f"Options: {', '.join(options)}"
 
 

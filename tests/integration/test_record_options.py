@@ -111,7 +111,7 @@ def test_a_kernel_log_never_replaces_a_file_or_follows_a_link(library: Path, tmp
     found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "full")
     assert found.code == 2 and "give --kernel-log" in found.err
     found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "some", "--kernel-log", "x")
-    assert "--log-stacks is one of dedup, full, none" in found.err
+    assert "--log-stacks must be one of dedup, full, none" in found.err
 
 
 def test_only_kernels_that_match_are_recorded(library: Path, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
     if old and (path.is_symlink() or not path.is_dir()):
         raise WarpsightError(f"{path} is not a folder; it is left alone")
     if old and any(not file.name.endswith(suffix) for file in path.iterdir()):
-        raise WarpsightError(f"{path} holds other files than *{suffix}; it is left alone")
+        raise WarpsightError(f"{path} holds files other than *{suffix}; it is left alone")
     try:
         made = Path(tempfile.mkdtemp(prefix=".warpsight.", dir=path.parent))
     except OSError as error:

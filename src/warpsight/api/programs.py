@@ -87,7 +87,7 @@ def watch(
         gzip: Compress dumps.
         ring: How much the trace of a report holds, as a time or size.
         stacks: Host stacks of launches: python, native, both or off.
-        environment: The program's environment; ours by default.
+        environment: The program's environment; by default, this process's.
 
     Raises:
         UsageError: when the options are invalid, or `path` exists.
@@ -125,10 +125,12 @@ def _check_watch(
         raise UsageError("no program to watch: give its name and arguments")
     for name, value, known in (("on_hang", on_hang, ON_HANG), ("dump_memory", dump_memory, coredump.MEMORY)):
         if value not in known:
-            raise UsageError(f"{name} is one of {', '.join(known)}, not {value!r}")
+            raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     for name, length in seconds.items():
         if not 0 <= length < 1e6:
-            raise UsageError(f"{name[2:].replace('-', '_')} is a number of seconds from 0, not {length:g}")
+            raise UsageError(
+                f"{name[2:].replace('-', '_')} must be a number of seconds, 0 or more, not {length:g}"
+            )
 
 
 def attach(
@@ -159,7 +161,7 @@ def attach(
         WarpsightError: when the process cannot be recorded; the message says why.
     """
     if not 0 < seconds < 1e9:
-        raise UsageError(f"seconds is how long to record, more than 0, not {seconds:g}")
+        raise UsageError(f"seconds, the length of the recording, must be above 0, not {seconds:g}")
     target = (
         Path(path)
         if path is not None
@@ -223,7 +225,7 @@ def sanitize(
     from warpsight.debug import sanitizer
 
     if tool not in sanitizer.TOOLS:
-        raise UsageError(f"tool is one of {', '.join(sanitizer.TOOLS)}, not {tool!r}")
+        raise UsageError(f"tool must be one of {', '.join(sanitizer.TOOLS)}, not {tool!r}")
     if not command:
         raise UsageError("no program to check: give its name and arguments")
     return sanitizer.sanitize(
@@ -245,7 +247,7 @@ def bench(launches: int = 0, device: str = "auto") -> Bench:
     from warpsight.recorder.trial import bench as trial
 
     if device not in ("auto", "cuda", "opencl"):
-        raise UsageError(f"device is auto, cuda or opencl, not {device!r}")
+        raise UsageError(f"device must be auto, cuda or opencl, not {device!r}")
     platform = machine.detect_platform() if device == "auto" else device
     if platform == "cpu":
         raise WarpsightError("there is no device to launch on: doctor() says what to install")

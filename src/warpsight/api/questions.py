@@ -221,7 +221,7 @@ class Questions(StoredTrace):
 
         for option, rows in (("top", top), ("head", head), ("tail", tail)):
             if rows is not None and rows < 1:
-                raise UsageError(f"{option} is a number of rows from 1, not {rows}")
+                raise UsageError(f"{option} must be a number of rows, 1 or more, not {rows}")
         if sql is None:
             question = query.Question(
                 table,
@@ -272,7 +272,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.stats.listing import DEFAULT, events
 
         if count is not None and count < 0:
-            raise UsageError(f"count is a number of events, not {count}")
+            raise UsageError(f"count must be a number of events, not {count}")
         rows = choice.rows(self, begin, end, device, stream, process, name)
         return events(self, rows, choice.words(kind) or DEFAULT, count or None)
 
@@ -389,7 +389,7 @@ def _cut(result: Result, top: int | None) -> Result:
     if not top:
         return result
     if top < 0:
-        raise UsageError(f"top is a number of rows, not {top}")
+        raise UsageError(f"top must be a number of rows, not {top}")
     return replace(result, tables={name: table.slice(0, top) for name, table in result.tables.items()})
 
 

@@ -44,7 +44,7 @@ class Trace(Writing):
         try:
             server = serving.TraceServer(self, Rows(), ReportOptions(include=("paths", "arguments")), port)
         except OSError as error:
-            raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
+            raise WarpsightError(f"cannot listen on port {port}: {error.strerror}") from None
         if browser:
             import webbrowser
 

@@ -69,7 +69,7 @@ class Writing(Questions):
         from warpsight.ui.render.timeline import text as timeline_text
 
         if not 40 <= width <= 400:
-            raise UsageError(f"width is a number of columns from 40 to 400, not {width}")
+            raise UsageError(f"width must be a number of columns from 40 to 400, not {width}")
         picture = Picture.of(self, choice.rows(self, begin, end, device, stream, process, name))
         return timeline_text.plain(picture, picture.begin, picture.end, width, ascii_only=ascii_only)
 
@@ -367,7 +367,7 @@ def _check_suffix(out: Output, to: str) -> None:
         return
     name = Path(cast(Any, out)).name.lower()
     if name.endswith(".gz") and not exporter(to).suffix.endswith(".gz"):
-        raise UsageError(f"{name} would not be compressed: a name ending with .zst is")
+        raise UsageError(f"{name} would not be compressed: only names ending in .zst are")
     endings = {form: _last_suffix(f"x{one.suffix}") for form, one in EXPORTERS.items()}
     meant = [form for form, ending in endings.items() if ending and ending == _last_suffix(name)]
     if meant and to in endings and to not in meant:

@@ -201,7 +201,7 @@ def _compute(
         text,
         in_class,
         lines,
-        "Compare its shapes with the other ranks': the kernel has more to do.",
+        "Compare its shapes with those on the other ranks: here the kernel has more to do.",
     )
 
 

@@ -322,13 +322,13 @@ def _operations(
     usual = group.operations[int(common[row])]
     column = int(columns[0])
     right = int(np.flatnonzero(group.operation[row] == common[row])[0])
-    kind, why = _how(group.operation[row:, column], group.operation[row:, right])
+    kind, why = _difference(group.operation[row:, column], group.operation[row:, right])
     why = why.format(theirs=_a(theirs), usual=_a(usual))
     text = f"{_rank_names(summaries, ranks)} did {_a(theirs)} where the others did {_a(usual)}{why}"
     return [Mismatch(place, row, kind, ranks, text)]
 
 
-def _how(own: Column, common: Column) -> tuple[str, str]:
+def _difference(own: Column, common: Column) -> tuple[str, str]:
     """How a rank's operations from the first wrong one on differ from those of the others: kind, and words for it.
 
     own      gather  reduce  reduce  …        common   reduce  gather  reduce  …      order

@@ -108,7 +108,7 @@ class Elf:
         if offset + _SECTION.itemsize > len(self.data):
             self.problems.append(
                 f"the file ends at byte {len(self.data):,}, before its table of sections at byte {offset:,}: "
-                "it was cut, or its writing never finished"
+                "it is truncated, or its writing never finished"
             )
             return np.zeros(0, _SECTION), 0
         first = np.frombuffer(self.data, _SECTION, 1, offset)[0]
@@ -118,7 +118,9 @@ class Elf:
             names = int(first["link"])
         whole = min(count, (len(self.data) - offset) // _SECTION.itemsize)
         if whole < count:
-            self.problems.append(f"of {count:,} section headers only {whole:,} are in the file: it was cut")
+            self.problems.append(
+                f"only {whole:,} of {count:,} section headers are in the file: it is truncated"
+            )
         table = np.frombuffer(self.data, _SECTION, whole, offset)
         return table, names if names < whole else 0
 

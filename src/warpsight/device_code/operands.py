@@ -83,7 +83,7 @@ def access(text: str) -> RegisterAccess:
     kind = widths.Opcode(operation, tuple(modifiers))
     operands = _split(rest)
     results = _results(operation, operands)
-    guard = _named(predicate or "", kind, widths.GUARD)
+    guard = _named_registers(predicate or "", kind, widths.GUARD)
     reads, writes, addresses = guard, 0, 0
     for place, operand in enumerate(operands):
         if operand in ALL_PREDICATES:
@@ -91,9 +91,9 @@ def access(text: str) -> RegisterAccess:
         elif operation in widths.TEXTURES:
             found = _of_texture(kind, operands, results, place)
         elif place < results:
-            found = _named(operand, kind, _result_place(operands, place))
+            found = _named_registers(operand, kind, _result_place(operands, place))
         else:
-            found = _named(operand, kind, _source_place(operands, results, place))
+            found = _named_registers(operand, kind, _source_place(operands, results, place))
         if place < results:
             writes |= found
             continue
@@ -160,7 +160,7 @@ def _of_texture(kind: widths.Opcode, operands: tuple[str, ...], results: int, pl
     return register(match[1], int(match[2]), widths.of_texture(kind, operands, results, place))
 
 
-def _named(operand: str, kind: widths.Opcode, place: int) -> int:
+def _named_registers(operand: str, kind: widths.Opcode, place: int) -> int:
     found = 0
     for file, number, suffix in _NAMED.findall(operand):
         found |= register(file, int(number), widths.registers(kind, place, operand, file, suffix))

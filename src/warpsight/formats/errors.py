@@ -51,7 +51,7 @@ def decoding(file: str) -> Iterator[None]:
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0][:200]
         raise FormatError(
-            file, f"is damaged, or not what its format says ({type(error).__name__}: {first})"
+            file, f"is damaged or does not follow its format ({type(error).__name__}: {first})"
         ) from error
 
 

@@ -202,7 +202,7 @@ def _sniffed(source: Source) -> str:
     if found is not None:
         return found
     if not source.is_directory and not source.head:
-        raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
+        raise source.error("is empty" if not source.compression else "ends before it yields any data")
     from warpsight.formats.reading.content import described
 
     raise source.error(described(source))

@@ -98,9 +98,7 @@ class Target:
         ]
         for name in wide:
             columns[name] = 0
-            self._note_once(
-                f"launch shapes in which {name} is not a number that a launch can have: it is 0 there"
-            )
+            self._note_once(f"launch shapes with an impossible {name}, which was set to 0")
         return self._writer.shape(**columns)
 
     def _note_once(self, cause: str) -> None:
@@ -201,7 +199,7 @@ class Target:
 
     def negative_durations(self, count: int, kind: str) -> None:
         """Record that `count` rows end before they begin."""
-        self.lost(count, "durations below zero: they are 0", kind)
+        self.lost(count, "negative durations, set to 0", kind)
 
     def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
         """Keep a raw field of the `row`-th foreign row (source order) as JSON in `value`."""

@@ -146,7 +146,7 @@ def emit(
     begin = 0 if start is None else values.nanoseconds(start, "start")
     length = values.nanoseconds(duration, "duration")
     if begin + length > values.MOST_TIME:
-        raise ValueError(f"start + duration is a number of ns up to {values.MOST_TIME}")
+        raise ValueError(f"start + duration must be a number of ns up to {values.MOST_TIME}")
     if library.recording():
         library.use().ws_emit(
             values.encoded(name), begin, length, values.encoded(kind), values.attributes(attributes)

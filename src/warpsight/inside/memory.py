@@ -55,7 +55,7 @@ def _report(
 ) -> None:
     values.check_text(category, "category")
     if category not in CATEGORIES:
-        raise UsageError(f"category is one of {', '.join(CATEGORIES)}, not {category!r}")
+        raise UsageError(f"category must be one of {', '.join(CATEGORIES)}, not {category!r}")
     values.check_text(allocator, "allocator")
     values.check_text(tag, "tag")
     place = values.whole(address, "address", 0, _MOST_ADDRESS)

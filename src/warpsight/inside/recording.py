@@ -52,7 +52,7 @@ class Recording:
             UsageError: for unknown options or invalid values.
         """
         if skip < 0 or steps < 0:
-            raise UsageError("skip and steps are numbers of steps from 0")
+            raise UsageError("skip and steps must be 0 or more")
         self.settings = Settings.of(options)
         self.path = Path(path)
         #: Rows by table, loss and cost; known after :meth:`stop`.

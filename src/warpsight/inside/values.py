@@ -30,7 +30,7 @@ def check_text(value: object, argument: str) -> None:
         TypeError: for an invalid value; the message names the argument.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{argument} is a text, not {_kind(value)}")
+        raise TypeError(f"{argument} must be text, not {_kind(value)}")
 
 
 def encoded(text: str) -> bytes:
@@ -71,7 +71,7 @@ def whole(value: object, argument: str, least: int, most: int, unit: str = "") -
 
 
 def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
-    name = f"{argument} is a number of {unit}" if unit else f"{argument} is a number"
+    name = f"{argument} must be a number of {unit}" if unit else f"{argument} must be a number"
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         raise TypeError(f"{name}, not {_kind(value)}")
     try:
@@ -105,7 +105,7 @@ def check_number(value: object, argument: str) -> None:
     numeric = getattr(getattr(value, "dtype", None), "kind", "f") in "biuf"
     convertible = hasattr(type(value), "__float__") or hasattr(type(value), "__index__")
     if not (single and numeric and convertible):
-        raise TypeError(f"{argument} is a number, not {_kind(value)}")
+        raise TypeError(f"{argument} must be a number, not {_kind(value)}")
 
 
 def number(value: object, argument: str) -> float:
@@ -114,7 +114,7 @@ def number(value: object, argument: str) -> float:
     Raises:
         TypeError: for anything that is not a single number.
     """
-    return value if type(value) is float else _real(value, f"{argument} is a number")
+    return value if type(value) is float else _real(value, f"{argument} must be a number")
 
 
 def _real(value: Any, name: str) -> float:

@@ -229,7 +229,7 @@ def _can_read_child() -> bool:
 
 
 def attaching() -> Check:
-    """Ptrace of processes that are not our children."""
+    """Whether ptrace may attach to processes other than our children."""
     scope = _kernel_setting("yama/ptrace_scope")
     if scope is None:
         return Check("attach", OK, "no Yama: the same user may attach")

@@ -59,7 +59,7 @@ class StoredTrace(HtmlShown):
         `instead` has parts, in `temporary`, to read in place of the folder's for some tables.
         """
         self.path = path
-        self.folder = self._named(folder.resolve())
+        self.folder = self._utf8_path(folder.resolve())
         self.manifest: dict[str, Any] = manifest.read(self.folder)
         #: Data that analyses share for as long as the trace is open.
         self.kept = Kept()
@@ -72,7 +72,7 @@ class StoredTrace(HtmlShown):
         folders = [self.folder, *({Path(temporary.name)} if temporary and other else ())]
         self._database: Database | None = Database(folders, self._files)
 
-    def _named(self, folder: Path) -> Path:
+    def _utf8_path(self, folder: Path) -> Path:
         """The folder under a name in UTF-8, which DuckDB and Arrow need."""
         try:
             str(folder).encode()
@@ -92,7 +92,7 @@ class StoredTrace(HtmlShown):
 
         cursor = self._cursor()
         if text != text.encode("utf-8", "replace").decode():
-            raise UsageError("SQL: the statement is not text in UTF-8")
+            raise UsageError("SQL: the statement is not UTF-8 text")
         try:
             statements = cursor.extract_statements(text)
             database.check(statements)
@@ -104,7 +104,7 @@ class StoredTrace(HtmlShown):
         except duckdb.InterruptException:
             raise
         except duckdb.Error as error:
-            raise UsageError(_said(error)) from None
+            raise UsageError(_sql_message(error)) from None
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
@@ -132,7 +132,7 @@ class StoredTrace(HtmlShown):
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
-            raise UsageError(_said(error)) from None
+            raise UsageError(_sql_message(error)) from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
         """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
@@ -349,7 +349,7 @@ class StoredTrace(HtmlShown):
         return f"<Trace {self.path}: {described or 'no device work'}>"
 
 
-def _said(error: Exception) -> str:
+def _sql_message(error: Exception) -> str:
     """The database's message; only that of a syntax error shows the place, which may be in a query around the user's."""
     text = str(error)
     if "syntax error" not in text:

@@ -243,7 +243,7 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
         )
     if provoked is not None and not suspects and provoked.reproduced:
         said.append(
-            "delays make the program fail, and no detector names two accesses: several launches, copies or polling may be "
+            "delays make the program fail, but no detector names two accesses: several launches, copies or polling may be "
             "involved; `race reduce` finds the instructions"
         )
     return said

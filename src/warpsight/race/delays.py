@@ -77,7 +77,7 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
         wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
         return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
     if needs_nvbit(found):
-        wanted = [*_asked(found, points, log_path), "library=NVBit", *tracing.disassembler()]
+        wanted = [*_common_settings(found, points, log_path), "library=NVBit", *tracing.disassembler()]
         library, variables = nvbit.tool(tracing.architectures), nvbit.QUIET
     else:
         parts = _parts()
@@ -121,14 +121,14 @@ def request(
     """The request to the library (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(point.kind for point in plan.points if point.kind != HOST_LAUNCH)
     asked = [
-        *_asked(plan, points, log_path),
+        *_common_settings(plan, points, log_path),
         f"library={sanitizer}",
         *(f"patches={path}" for path in patches),
     ]
     return asked + [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
 
 
-def _asked(plan: Plan, points: Path, log_path: Path | None) -> list[str]:
+def _common_settings(plan: Plan, points: Path, log_path: Path | None) -> list[str]:
     """What both tools are asked for."""
     said = {"delays": True, "seed": plan.seed}
     asked = [f"mode={tracing.DELAY}", f"plan={points}", f"limit={_LOG_BYTES}"]
@@ -220,7 +220,7 @@ def idle(plan: Plan, log_path: Path, done: pa.Table | None = None) -> list[str]:
         size, ranks = sizes.get(name, 0), plan.where.ranks
         if size and ranks is not None and min(ranks) >= size:
             said.append(
-                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, and the plan asks for rank {min(ranks)}"
+                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, but the plan asks for rank {min(ranks)}"
             )
         else:
             said.append(

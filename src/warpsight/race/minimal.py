@@ -166,7 +166,7 @@ class Search:
 
     def _call(self, elements: tuple[int, ...]) -> bool:
         if self.calls >= self.most_calls:
-            raise Undecided(f"after {self.calls:,} runs it is not known which elements are needed")
+            raise Undecided(f"after {self.calls:,} runs it is still unknown which elements are needed")
         self.calls += 1
         return self.oracle(elements)
 

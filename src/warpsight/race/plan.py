@@ -114,7 +114,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         if self.mode == "fixed" and self.floor_ns != self.ceiling_ns:
             raise ValueError("mode fixed has one delay: floor_ns and ceiling_ns must be equal")
         if (self.mode == "pct") != bool(self.depth and self.steps) or bool(self.depth) != bool(self.steps):
-            raise ValueError("mode pct, and no other, has a depth and steps")
+            raise ValueError("only mode pct has a depth and steps")
         if self.mode == "pct" and self.probability not in (0, 1):
             raise ValueError("mode pct has a probability of 1, or 0 for no delay")
         if self.mode == "memory" and self.points:

@@ -211,13 +211,13 @@ def mapped(old: Plan, found: DiscoveredPoints) -> tuple[Plan, list[str]]:
     for name, own in before.items():
         pairs |= _aligned(own, after.get(name, []))
     missing = [point for point in old.points if point not in pairs]
-    notes = [f"no instruction of the program corresponds to {_named(point)}" for point in missing]
+    notes = [f"no instruction of the program corresponds to {_point_text(point)}" for point in missing]
     kept = tuple(dict.fromkeys(pairs[point] for point in old.points if point in pairs))
     code = {name: found.code[name] for name in sorted({point.kernel for point in kept})}
     return msgspec.structs.replace(old, points=kept, code=code), notes
 
 
-def _named(point: Point) -> str:
+def _point_text(point: Point) -> str:
     return f"{point.opcode or point.kind} at {point.source[0] if point.source else hex(point.pc)}"
 
 

@@ -195,7 +195,7 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
             "steps are counted at a plan's points, so fewer points are another schedule: use mode random"
         )
     if not 0.5 <= confidence < 1:
-        raise UsageError(f"a confidence is from 0.5 to below 1, not {confidence:g}")
+        raise UsageError(f"a confidence must be at least 0.5 and below 1, not {confidence:g}")
     what = {"experiment": "reduce", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),
             "confidence": confidence, "deterministic": deterministic, "warps": warps, "ctas": ctas}  # fmt: skip
     with experiment.begin(what, force) as journal:
@@ -218,7 +218,7 @@ def _searched(
     reduction: _Reduction, plan: Plan, warps: int, ctas: int, points_only: bool
 ) -> tuple[Verdict, Plan]:
     """Points, then delay, warps and CTAs."""
-    seen = _seen(reduction.experiment, plan)
+    seen = _waiters(reduction.experiment, plan)
     found = [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
     verdict, made = _reduced(reduction, plan, found)
     if verdict == "not reproduced" and len(found) < len(plan.points):
@@ -233,7 +233,7 @@ def _searched(
     return verdict, made
 
 
-def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
+def _waiters(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
     """Points, warps and CTAs that waited in one run under the plan, from a log; queried once and cached."""
     kept = experiment.folder / "seen.json"
     if experiment.read_log is None:

@@ -202,7 +202,7 @@ class State:
         if delayed.failures:
             return (
                 "not reproduced",
-                f"{delayed.failures} failures with {self.cause} may be chance; more runs decide",
+                f"{delayed.failures} failures with {self.cause} may be chance; more runs would decide",
             )
         return "not reproduced", "nothing failed"
 
@@ -268,7 +268,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:
         raise UsageError(
-            "a confidence is from 0.5 to below 1, and a plan to stress needs a probability and a ceiling above 0"
+            "a confidence must be at least 0.5 and below 1, and a plan to stress needs a probability and a ceiling above 0"
         )
     experiment.stop.clear()
     progress = progress or (lambda _: None)

@@ -91,7 +91,7 @@ def knock(path: Path, message: str) -> str:
         ) from None
     if not answer.startswith("ok"):
         raise WarpsightError(
-            f"the process cannot be recorded: {answer.removeprefix('no ') or 'it said nothing'}"
+            f"the process cannot be recorded: {answer.removeprefix('no ') or 'it gave no reason'}"
         )
     return answer.removeprefix("ok").strip()
 
@@ -126,7 +126,7 @@ def start(pid: int, launcher: str) -> str:
             _advice(pid, f"its Python is {found}, and other processes can run code in it only from 3.14 on")
         )
     if not _same_file_system(pid):
-        raise WarpsightError(_advice(pid, "it runs in a container: attach inside of that"))
+        raise WarpsightError(_advice(pid, "it runs in a container: attach from inside it"))
     remote_exec(pid, launcher)
     return "through sys.remote_exec"
 

@@ -62,7 +62,7 @@ def create(path: Path, *, force: bool = False) -> Path:
         path.mkdir(mode=0o700)
         (path / RAW).mkdir(mode=0o700)
     except OSError as error:
-        raise OutputError(f"{path} cannot be made: {_reason(error)}") from None
+        raise OutputError(f"{path} cannot be created: {_reason(error)}") from None
     return path.absolute()
 
 

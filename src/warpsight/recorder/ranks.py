@@ -89,7 +89,7 @@ def _part(path: Path, rank: int) -> Path:
     try:
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise WarpsightError(f"{path} cannot be made: {error.strerror}") from None
+        raise WarpsightError(f"{path} cannot be created: {error.strerror}") from None
     return path / f"rank={rank:05d}"
 
 

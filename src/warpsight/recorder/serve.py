@@ -23,8 +23,8 @@ from warpsight.recorder.server import Server
 from warpsight.recorder.summary import RecordingSummary
 
 LATE_OPENCL = (
-    "OpenCL was in use before the recording began, and its loader takes no layer later: nothing of it is recorded. Begin "
-    "before the program's first OpenCL call"
+    "OpenCL was in use before the recording began, and its loader accepts no layer after that, so nothing of it is recorded. "
+    "Begin before the program's first OpenCL call"
 )
 
 

@@ -37,13 +37,15 @@ def _suspects(name: str) -> list[_Suspect]:
     for one in backends:
         sign = one.recorder().sign()
         if sign is not None and (sign.loader or one not in chosen):
-            found.append(_Suspect(sign, _why(one, sign, chosen=one in chosen)))
+            found.append(_Suspect(sign, _reason(one, sign, chosen=one in chosen)))
     return found
 
 
-def _why(backend: Backend, sign: Sign, *, chosen: bool) -> str:
+def _reason(backend: Backend, sign: Sign, *, chosen: bool) -> str:
     if not chosen:
-        return f"which is recorded when it is asked for: nothing of it is recorded without --backend {backend.name}"
+        return (
+            f"which is recorded only on request: nothing of it is recorded without --backend {backend.name}"
+        )
     return (
         f"but {sign.loader} did not load the recorder into it; nothing of it is recorded. "
         f"Was {sign.variable} removed from its environment?"

@@ -37,7 +37,7 @@ def program() -> Path:
     """
     return _native.needed_beside(
         PROGRAM,
-        f"cannot replay: {PROGRAM} is not there, which a build without CUDA's headers leaves out; install a Linux wheel",
+        f"cannot replay: {PROGRAM} is missing, because a build without CUDA's headers leaves it out; install a Linux wheel",
     )
 
 

@@ -242,7 +242,7 @@ def _reach(outcome: ReplayOutcome, files: Files, request: ReplayRequest) -> Repl
     elif found.between:
         problem = "the outputs depend on memory that belongs to no allocation of the capsule"
     else:
-        said = "reach: no write left the capsule, and no output depends on memory outside of it"
+        said = "reach: no write left the capsule, and no output depends on memory outside it"
         return replace(outcome, notes=(*notes, said))
     return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
 

@@ -99,7 +99,7 @@ def _events(
     end = header.strings if header.strings > begin and not salvaging else len(view)
     count = header.count
     if not salvaging and count * layout.SHORTEST_EVENT > end - cursor.at:
-        problem = f"{count:,} events cannot be in the {end - cursor.at:,} bytes of the event section"
+        problem = f"{count:,} events cannot fit in the {end - cursor.at:,} bytes of the event section"
         raise source.error(problem, offset=begin)
     unfinished = salvaging and not count
     base = cursor.number()

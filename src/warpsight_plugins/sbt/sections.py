@@ -58,7 +58,9 @@ class Cursor:
         begin = self.at
         count = self.number()
         if count * smallest > len(self.data) - self.at:
-            raise Damaged(begin, f"{count:,} {what} cannot be in the {len(self.data) - self.at:,} bytes left")
+            raise Damaged(
+                begin, f"{count:,} {what} cannot fit in the {len(self.data) - self.at:,} bytes left"
+            )
         return count
 
 

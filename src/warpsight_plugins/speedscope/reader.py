@@ -96,7 +96,7 @@ def _checked(frame: object, frames: list[Frame]) -> int:
         told = repr(frame) if isinstance(frame, str) else frame
         raise ValueError(f"frame {told} is not a number of shared.frames")
     if not 0 <= frame < len(frames):
-        raise ValueError(f"frame {frame} is named, and shared.frames has {len(frames)}, numbered from 0")
+        raise ValueError(f"frame {frame} is named, but shared.frames has {len(frames)}, numbered from 0")
     return frame
 
 

@@ -101,7 +101,7 @@ class _Reader:
         while at + 8 <= end:
             if data[at] & 1:
                 if at + _METADATA_BYTES > end:
-                    self.damage = self.damage or f"a record at byte {at:,} is cut"
+                    self.damage = self.damage or f"a record at byte {at:,} is cut off"
                     return
                 done = self.metadata(at, end)
                 if done <= at:
@@ -189,7 +189,7 @@ def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
             reader.buffer(at, min(at + size, len(data)))
             at += size
         if (len(data) - HEADER.size) % size:
-            reader.damage = reader.damage or "the last buffer is cut"
+            reader.damage = reader.damage or "the last buffer is cut off"
         return reader.records()
     buffers = 0
     while at + _METADATA_BYTES <= len(data):
@@ -206,5 +206,5 @@ def fdr(data: bytes, header: XrayHeader) -> XrayRecords:
         reader.buffer(at + _METADATA_BYTES, min(end, len(data)))
         at, buffers = end, buffers + 1
     if not buffers and len(data) > HEADER.size:
-        reader.damage = f"no buffer begins behind the header, in {len(data) - HEADER.size:,} bytes"
+        reader.damage = f"no buffer begins after the header, in {len(data) - HEADER.size:,} bytes"
     return reader.records()

@@ -134,7 +134,7 @@ def test_register_counts_that_were_never_set_are_left_out(tmp_path: Path) -> Non
     text = "select grid_x, registers, shared_static, shared_dynamic from kernel join shape on shape.id = shape_id"
     assert stored(tmp_path / "out.warp", text) == [(8, 0, 0, 1024)]
     ((cause,),) = stored(tmp_path / "out.warp", "select cause from loss")
-    assert "registers and static shared memory of these are 0" in str(cause)
+    assert "registers and static shared memory of these kernels were set to 0" in str(cause)
 
 
 def test_the_two_lines_of_one_thread_are_one(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_chunks_in_each_others_place_are_refused(capsule: Capsule, monkeypatch: 
     one, other = places[0].read_bytes(), places[-1].read_bytes()
     places[0].write_bytes(other)
     places[-1].write_bytes(one)
-    with pytest.raises(CapsuleError, match="holds other bytes"):
+    with pytest.raises(CapsuleError, match="does not hold the bytes"):
         replaying.replay(capsule.path, replaying.ReplayRequest())
 
 

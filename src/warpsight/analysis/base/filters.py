@@ -87,7 +87,7 @@ def _literal(value: str, name: str, columns: Mapping[str, str], origin: int) -> 
         return _text(value)
     if kind == "BOOLEAN":
         if value.lower() not in ("true", "false", "yes", "no", "1", "0"):
-            raise UsageError(f"column {name} is true or false, not {value!r}")
+            raise UsageError(f"column {name} must be true or false, not {value!r}")
         return str(value.lower() in ("true", "yes", "1")).lower()
     match = _NUMBER.match(value.strip())
     if match is None or match[2] not in _UNITS:

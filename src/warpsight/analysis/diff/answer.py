@@ -89,7 +89,7 @@ class Compared:
     by_role: bool
 
 
-def put(found: Compared) -> Difference:
+def describe(found: Compared) -> Difference:
     """Describe the result in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)

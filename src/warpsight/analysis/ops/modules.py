@@ -256,6 +256,6 @@ def _findings(found: Figures, placed: _Placed) -> tuple[Finding, ...]:
         text = f"of {int(back.sum()):,} pieces of backward's work {count:,} belong to the module of their forward operator"
         out.append(Finding("note", text, {"rows": count, "of": int(back.sum())}))
     if placed.tree.calls is None:
-        text = "modules are known by Python stacks: those that one line calls are one row, without calls and host time"
+        text = "modules are known from Python stacks: modules called on the same line share a row, without calls and host time"
         out.append(Finding("note", text))
     return tuple(out)

@@ -145,9 +145,9 @@ def _recorded_of_host(facts: Facts, windows: list[_Window]) -> str | None:
     if not launching[function].all():
         return None
     return (
-        "calls that launch are all that was recorded of the host, and no waits"
+        "of the host, only calls that launch were recorded, no waits"
         if any(len(one.program.graph.by_thread) for one in windows)
-        else "no call of the host that launches or waits was recorded"
+        else "no host call that launches or waits was recorded"
     )
 
 

@@ -61,7 +61,9 @@ def accesses(core: GpuCore, code: Code, fault: Fault) -> _LaneAddresses | None:
         return None
     lanes = core.table(Kind.LANES)
     mine = [row for row in np.flatnonzero(lanes.parent == fault.warp).tolist() if _active(core, row)]
-    if not mine or not _kept(code, fault.pc, int(lanes.rows["pc"][mine[0]]), register, wide, name in _LOADS):
+    if not mine or not _is_unwritten(
+        code, fault.pc, int(lanes.rows["pc"][mine[0]]), register, wide, name in _LOADS
+    ):
         return None
     offset = low >> 40 if low >> 63 == 0 else (low >> 40) - (1 << 24)
     found = []
@@ -82,7 +84,7 @@ def _active(core: GpuCore, row: int) -> bool:
     return bool(mask >> int(lanes.rows["lane"][row]) & 1)
 
 
-def _kept(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: bool) -> bool:
+def _is_unwritten(code: Code, fault_pc: int, pc: int, register: int, wide: bool, loads: bool) -> bool:
     """Whether nothing has written the address register since the fault."""
     if not 0 <= pc - fault_pc <= _BEHIND * INSTRUCTION_SIZE:
         return False

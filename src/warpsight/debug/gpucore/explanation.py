@@ -184,7 +184,7 @@ def missing(state: MbarrierState) -> str:
     several = state.pending > 1 or state.missing_bytes > 1 or len(parts) > 1
     text = f"{' and '.join(parts)} {'are' if several else 'is'} missing" if parts else "nothing is missing"
     if state.missing_bytes < 0:
-        text += f"; {-state.missing_bytes:,} bytes more than announced have landed"
+        text += f"; {-state.missing_bytes:,} bytes more than announced have arrived"
     return text
 
 
@@ -238,16 +238,16 @@ def lines(places: Sequence[SourceSite], code: Code) -> list[str]:
             found.append(f"at {_without_lines(place, code)}")
             continue
         depth = 1
-        alike = [other for other in chains if other is not chain and _named(other, 1) == _named(chain, 1)]
+        alike = [other for other in chains if other is not chain and _places(other, 1) == _places(chain, 1)]
         while depth < min(len(chain), _MOST_CALLERS) and any(
-            other != chain and _named(other, depth) == _named(chain, depth) for other in alike
+            other != chain and _places(other, depth) == _places(chain, depth) for other in alike
         ):
             depth += 1
-        found.append(f"at {', called at '.join(_named(chain, depth))}")
+        found.append(f"at {', called at '.join(_places(chain, depth))}")
     return found
 
 
-def _named(chain: Sequence[Frame], depth: int) -> list[str]:
+def _places(chain: Sequence[Frame], depth: int) -> list[str]:
     return [f"{os.path.basename(frame.file)}:{frame.line}" for frame in chain[:depth]]
 
 

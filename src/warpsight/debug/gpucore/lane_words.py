@@ -26,7 +26,7 @@ class Subject:
     plural: bool
 
     def verb(self, one: str, several: str) -> str:
-        """The verb in the right number."""
+        """The verb, singular or plural like the subject."""
         return several if self.plural else one
 
 

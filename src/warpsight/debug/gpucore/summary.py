@@ -353,7 +353,7 @@ class View:
             if location is not None and not location.cubin.has_lines:
                 found.append(f"{name}: {_NO_LINES}")
             elif location is None:
-                found.append(f"{name}: the dump has no code of it")
+                found.append(f"{name}: the dump has no code for it")
         if self.kind == "idle":
             found.append("no kernel was running when the dump was made")
         return list(dict.fromkeys(found))

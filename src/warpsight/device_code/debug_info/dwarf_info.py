@@ -117,7 +117,7 @@ def inlined_calls(
         end = at + 4 + length
         try:
             if end > len(info):
-                raise DamagedTable(f"it has {length:,} bytes, {len(info) - at - 4:,} are there")
+                raise DamagedTable(f"it claims {length:,} bytes, but {len(info) - at - 4:,} are present")
             found += _unit(info, abbreviations, strings, at, end)
         except DamagedTable as error:
             problems.append(f".debug_info: the unit at {at} is damaged ({error})")

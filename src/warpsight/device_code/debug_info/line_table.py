@@ -106,7 +106,7 @@ def sequences(table: bytes, problems: list[str], what: str = ".debug_line") -> I
         end = offset + 4 + length
         if length < 6 or end > len(table):
             problems.append(
-                f"{what}: the unit at {offset} has {length:,} bytes, {len(table) - offset - 4:,} are there"
+                f"{what}: the unit at {offset} claims {length:,} bytes, but {len(table) - offset - 4:,} are present"
             )
             end = len(table)
         try:
@@ -254,7 +254,7 @@ class _Unit:
     def _extended(self, state: _State, opcode: int, at: int, end: int) -> bool:
         """Execute one extended opcode; returns whether it ends the sequence."""
         if end > self.end:
-            raise DamagedTable("an instruction reaches over its end")
+            raise DamagedTable("an instruction extends past its end")
         if opcode == _SET_ADDRESS:
             if not state.rows:
                 state.operand, state.base = at, int.from_bytes(self.table[at:end], "little")

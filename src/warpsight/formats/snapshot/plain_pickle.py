@@ -48,4 +48,4 @@ class PlainData(pickle.Unpickler):
 
     def persistent_load(self, pid: object) -> object:
         """Refuse objects outside the file."""
-        raise TraceError("it refers to objects outside of the file")
+        raise TraceError("it refers to objects outside the file")

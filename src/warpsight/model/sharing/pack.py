@@ -182,7 +182,7 @@ def _name(archive: Path, member: zipfile.ZipInfo) -> str:
         raise TraceError(f"{archive} is encrypted: unpack it first")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise TraceError(
-            f"{archive} is compressed in a way that is not read ({member.filename}): unpack it first"
+            f"{archive} is compressed in a way that cannot be read ({member.filename}): unpack it first"
         )
     return name.as_posix()
 

@@ -299,7 +299,7 @@ class DrainLoop:
         if error > 0 and not self.write_error:
             self.write_error = error
             self._bound.say_write_error(error)
-            print(f"warpsight: {self._folder} cannot be written ({os.strerror(error)}); the program goes on, rows are lost",
+            print(f"warpsight: {self._folder} cannot be written ({os.strerror(error)}); the program continues, but rows are lost",
                   file=sys.stderr)  # fmt: skip
 
     def _unrotated(self) -> int:

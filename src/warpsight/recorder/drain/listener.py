@@ -54,7 +54,7 @@ class Listener:
             self.socket.setblocking(False)
         except OSError as error:
             self._remove()
-            raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
+            raise WarpsightError(f"no socket can be created at {self.path}: {error.strerror}") from None
 
     def accept(self) -> socket.socket | None:
         """The next connection from this user, or from a process of this recording's program; or None."""

@@ -59,7 +59,7 @@ class Settings(RecordingValues):
         samples = "--pc-sampling" if self.pc_sampling else ""
         given = [flag for flag in (counts, metrics, samples) if flag]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} need the same counters of the GPU: give one at a time")
+            raise UsageError(f"{' and '.join(given)} need the same GPU counters: give one at a time")
 
     def _check_backend(self) -> None:
         """Refuse options that the backend's recorder would ignore."""

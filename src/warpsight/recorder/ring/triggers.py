@@ -38,7 +38,7 @@ def parse(items: tuple[str, ...]) -> Triggers:
         if name == "none" and not value:
             continue
         if name not in KINDS:
-            raise UsageError(f"--trigger is one of {', '.join(KINDS)} or none, not {item!r}")
+            raise UsageError(f"--trigger must be one of {', '.join(KINDS)} or none, not {item!r}")
         if name in ("crash", "nccl"):
             if value:
                 raise UsageError(f"--trigger {name} takes no value, not {item!r}")

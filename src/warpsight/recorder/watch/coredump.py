@@ -205,7 +205,7 @@ def _write_byte(pipe: Path) -> str:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
     try:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return f"{pipe} is not a pipe any more"
+            return f"{pipe} is no longer a pipe"
         os.write(descriptor, b"1")
     except OSError as error:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"

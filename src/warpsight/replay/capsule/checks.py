@@ -199,7 +199,7 @@ def _of_operation(work: m.Operation, manifest: m.Manifest, memory: _Memory) -> I
     elif isinstance(work, m.Copy):
         yield from _of_copy(work, memory)
     elif not memory.holds(work.destination, _span(work.count * work.element, work.rows, work.pitch)):
-        yield f"fills {work.destination:#x}, which is not all in the capsule's memory"
+        yield f"fills {work.destination:#x}, which is not entirely in the capsule's memory"
 
 
 def _of_launch(launch: m.Launch, manifest: m.Manifest) -> Iterator[str]:
@@ -229,7 +229,7 @@ def _of_copy(copy: m.Copy, memory: _Memory) -> Iterator[str]:
         yield "copies from the host and from the device"
     for address, pitch in ((copy.destination, copy.destination_pitch), (copy.source, copy.source_pitch)):
         if address is not None and not memory.holds(address, _span(copy.bytes, copy.rows, pitch)):
-            yield f"copies at {address:#x}, which is not all in the capsule's memory"
+            yield f"copies at {address:#x}, which is not entirely in the capsule's memory"
 
 
 def _span(row: int, rows: int, pitch: int) -> int:

@@ -40,17 +40,17 @@ def _cubin(image: Array) -> str:
         return elf.problems[0] if elf.problems else "it has no sections"
     held = elf.sections[~np.isin(elf.sections["type"], _WITHOUT_BYTES)]
     if _beyond(held["offset"], held["size"], len(image)):
-        return "a section lies outside of it"
+        return "a section lies outside it"
     header = image[:HEADER_SIZE].tobytes()
     begin = int.from_bytes(header[32:40], "little")
     size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
     if not count:
         return ""
     if size != _SEGMENT_BYTES or begin > len(image) or count * size > len(image) - begin:
-        return "its segments lie outside of it"
+        return "its segments lie outside it"
     table = image[begin : begin + count * size].reshape(count, size)[:, _SEGMENT_SKIP:40]
     segments = np.ascontiguousarray(table).view(_SEGMENT)
-    return "a segment lies outside of it" if _beyond(segments["offset"], segments["size"], len(image)) else ""
+    return "a segment lies outside it" if _beyond(segments["offset"], segments["size"], len(image)) else ""
 
 
 def _beyond(offsets: Array, sizes: Array, end: int) -> bool:

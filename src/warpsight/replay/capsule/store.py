@@ -104,7 +104,7 @@ class Capsule:
         except OSError as error:
             raise CapsuleError(f"{self.path}: chunk {name}: {error.strerror or error}") from None
         if hashlib.sha256(data).hexdigest() != name:
-            raise CapsuleError(f"{self.path}: chunk {name} holds other bytes than its name says")
+            raise CapsuleError(f"{self.path}: chunk {name} does not hold the bytes that its name says")
         return data
 
     def chunks(self, contents: Sequence[str]) -> Iterator[bytes]:

@@ -81,7 +81,7 @@ def _chosen(manifest: m.Manifest, steps: Steps, change: what_if.Change) -> set[i
     }
     if not found:
         raise UsageError(
-            f"{change.text!r} matches no operation of the capsule (work inside of a graph stays there)"
+            f"{change.text!r} matches no operation of the capsule (work inside a graph stays there)"
         )
     return found
 

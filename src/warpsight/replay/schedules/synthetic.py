@@ -133,7 +133,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
             place = (row["process"], row["device"])
             places[place] = places.get(place, 0) + 1
     if not places:
-        raise UsageError("there is nothing to replay: the trace has no work of a GPU")
+        raise UsageError("there is nothing to replay: the trace has no GPU work")
     process, device = max(places, key=lambda place: places[place])
     chosen = [
         row
@@ -151,7 +151,7 @@ def of(trace: StoredTrace, part: tuple[int, int] | None = None) -> _Synthetic:
         chosen = chosen[part[0] : part[1] + 1]
     if len(chosen) > MOST:
         raise UsageError(
-            f"the trace has {len(chosen):,} operations, and {MOST:,} are replayed at most: --operations A..B"
+            f"the trace has {len(chosen):,} operations, but at most {MOST:,} are replayed: --operations A..B"
         )
     return _Reading(trace, chosen).synthetic(notes)
 

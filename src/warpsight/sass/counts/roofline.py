@@ -130,7 +130,7 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
     notes = []
     if missing:
         notes.append(
-            f"{missing} kernel{' has' if missing == 1 else 's have'} no roofline: the measured run has no time of them"
+            f"{missing} kernel{' has' if missing == 1 else 's have'} no roofline: the measured run did not time them"
         )
     if unequal:
         notes.append(
@@ -139,8 +139,8 @@ def rooflines(kernels: Sequence[CountedKernel], measured: StoredTrace) -> tuple[
     above = sum((one.share or 0) > 1 and one.roofs[0].name in _MEMORIES for one in found)
     if above:
         notes.append(
-            f"{above} kernels moved more bytes than the device can in their time: what other processes do on the GPU "
-            "meanwhile counts too, so measure with nothing else on it"
+            f"{above} kernels moved more bytes than the device can in their time: work of other processes on the "
+            "GPU counts too, so measure with nothing else on it"
         )
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 

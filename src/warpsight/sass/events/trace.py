@@ -114,7 +114,7 @@ class EventTrace:
         missing = self.file.recorded - int(inside.sum())
         if missing:
             self.file.losses.append(
-                ("records that no patch writes, or of launches that are not described", missing)
+                ("records that no patch writes, or whose launches are not described", missing)
             )
         return events.take(inside) if missing else events
 

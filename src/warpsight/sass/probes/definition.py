@@ -71,7 +71,7 @@ def probe(
     """
     names = (at,) if isinstance(at, str) else tuple(at)
     if level not in ("thread", "warp"):
-        raise UsageError(f"the level of a probe is thread or warp, not {level!r}")
+        raise UsageError(f"the level of a probe must be thread or warp, not {level!r}")
     where = places(names)
     return lambda function: Probe(function, names, kernel, level, where)
 

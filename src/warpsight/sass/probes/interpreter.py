@@ -109,7 +109,7 @@ def _check(trace: EventTrace, probes: Sequence[Translated]) -> None:
                 )
 
 
-def _seen(events: Events, one: Translated) -> Array:
+def _events_of(events: Events, one: Translated) -> Array:
     """The events that a probe sees."""
     chosen = np.zeros(len(events), bool)
     for where in one.probe.where:
@@ -123,10 +123,10 @@ def _parts(
 ) -> Iterator[Sequence[dict[str, Array]]]:
     """The lane fields that each probe sees: many events at once, or at most one per warp if a probe reads its maps."""
     alone = any(one.reads for one in probes)
-    for batch in events.take(np.any([_seen(events, one) for one in probes], axis=0)).batches():
+    for batch in events.take(np.any([_events_of(events, one) for one in probes], axis=0)).batches():
         number, parts = _rounds(batch), []
         for one in probes:
-            chosen = np.flatnonzero(_seen(batch, one))
+            chosen = np.flatnonzero(_events_of(batch, one))
             parts.append(_fields(batch.take(chosen), number[chosen], launch, one))
         if alone:
             yield from zip(*(_by_round(part, int(number.max(initial=-1)) + 1) for part in parts), strict=True)

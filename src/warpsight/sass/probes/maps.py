@@ -110,7 +110,7 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: _Per = "grid
     """Count integers in bins of `width` starting at `low`, or of powers of two (width 0). The outer bins take the rest."""
     _check(bins, per)
     if width < 0:
-        raise UsageError("the bins of a histogram have a width of at least 1, or 0 for powers of two")
+        raise UsageError("the bins of a histogram must have a width of at least 1, or 0 for powers of two")
     if width == 0:
         return Histogram("histogram", per, 65, 65, width=0)
     return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)
@@ -143,7 +143,7 @@ def _check(size: int, per: str) -> None:
     if per not in SCOPES:
         raise UsageError(f"a map is per {', '.join(SCOPES)}, not {per!r}")
     if not 0 < size <= _LARGEST:
-        raise UsageError(f"the size of a map is between 1 and {_LARGEST:,}, not {size:,}")
+        raise UsageError(f"the size of a map must be between 1 and {_LARGEST:,}, not {size:,}")
 
 
 def _name(given: str, per: str, *taken: str) -> str:

@@ -244,7 +244,7 @@ def _reason(own: Accesses, a: int, b: int) -> str:
     if own.scope[a] and own.scope[b]:
         return _SCOPE_RACE
     if own.block[a] != own.block[b]:
-        return "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own"
+        return "nothing orders the two blocks: that takes a fence and an atomic here, read by the other before its fence"
     if own.thread[a] // 32 == own.thread[b] // 32:
         return "no __syncwarp or barrier between two lanes of a warp"
     return "no barrier between two warps of a block"

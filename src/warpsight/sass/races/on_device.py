@@ -19,7 +19,7 @@ REASONS = (
     "no __syncwarp or barrier between two lanes of a warp",
     "no barrier between two warps of a block",
     "no cluster barrier between two blocks of a cluster",
-    "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own",
+    "nothing orders the two blocks: that takes a fence and an atomic here, read by the other before its fence",
     "atomics whose scope is one block, from two blocks",
     "a bulk copy whose mbarrier was not waited for in this phase",
     "a copy by cp.async that was not waited for",

@@ -99,7 +99,7 @@ def form_of(path: Path | str) -> str:
         return "text"
     raise UsageError(
         f"{path} is neither an NDJSON nor a text trace nor a delay configuration by its name and content; "
-        "say --format json, text or delays"
+        "use --format json, text or delays"
     )
 
 

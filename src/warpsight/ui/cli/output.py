@@ -28,7 +28,7 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         return
     with files.binary(path, force) as file:
         yield file
-    _say(path)
+    _report_written(path)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def text(path: Path | None, force: bool = False, *, csv: bool | None = None) -> 
         raise UsageError(f"{path}: this is text, not a {suffix} file: {remedy} a name that ends in .txt")
     with files.binary(path, force) as raw, files.as_text(raw) as stream:
         yield cast("IO[str]", _Secretless(stream, path))
-    _say(path)
+    _report_written(path)
 
 
 #: Forms of tables by the suffix of a name, and compressions likewise.
@@ -81,7 +81,7 @@ def form_of(given: str | None, path: Path | None, forms: Sequence[str]) -> str:
     return given or named or forms[0]
 
 
-def _say(path: Path) -> None:
+def _report_written(path: Path) -> None:
     """Report what was written, and how to open a page."""
     from warpsight.ui.render import numbers
 

@@ -360,7 +360,7 @@ def run(arguments: list[str]) -> int:
             "Symlink loop from "
         ):  # pathlib, before Python 3.13
             terminal.error(
-                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, by way of others perhaps"
+                f"{str(error).split(' from ', 1)[1]} is a symbolic link to itself, perhaps through others"
             )
             return 1
         if out_of_memory(error):

@@ -72,7 +72,7 @@ def test_spans() -> None:
 @pytest.mark.parametrize(
     ("one", "two", "runs", "untested"),
     [
-        ([None], [None], "1 and 1 runs", "with one run a side"),
+        ([None], [None], "1 and 1 runs", "with one run per side"),
         (
             [None] * 2,
             [None] * 5,

@@ -89,8 +89,8 @@ def test_sampled_stacks_and_lengths_that_mean_nothing_are_counted(tmp_path):
     ranges = [{"ph": "X", "name": "x", "pid": 1, "tid": 1, "ts": 5, "dur": dur} for dur in (-3, "long", 2)]
     made = imported(tmp_path, json.dumps({"traceEvents": ranges, "stackFrames": {"1": {"name": "f"}}}))
     assert Counter((row["count"], row["cause"]) for row in made.losses) == {
-        (1, "durations below zero: they are 0"): 1,
-        (1, "durations that cannot be read: they are 0"): 1,
+        (1, "negative durations, set to 0"): 1,
+        (1, "unreadable durations, set to 0"): 1,
         (1, "sampled stacks are not kept"): 1,
     }
 

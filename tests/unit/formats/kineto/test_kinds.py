@@ -189,8 +189,8 @@ def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
         assert one(trace, "SELECT bytes FROM memset") == (64,)
         lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
         assert lost == [
-            (1, "durations that cannot be read: they are 0"),
-            (1, "durations below zero: they are 0"),
+            (1, "unreadable durations, set to 0"),
+            (1, "negative durations, set to 0"),
         ]
 
 

@@ -57,9 +57,9 @@ class MissingBlocks:
         """The explanation, in sentences."""
         if self.blocks is None:
             return (
-                f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. How many "
-                "were launched is not in the dump, as of other cooperative launches. These start all their blocks, so another "
-                "block has ended without coming to the barrier."
+                f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. The "
+                "dump does not hold the size of a cooperative launch, but such a launch starts all its blocks, so another "
+                "block has ended without reaching the barrier."
             )
         are = "block is" if self.blocks == 1 else "blocks are"
         first = f"{self.resident:,} of {self.blocks:,} {are} on the device, and each of them polls memory"

@@ -196,11 +196,11 @@ class KernelFacts:
         A block in which warps were only seen waiting was issued, too, and counts as half a sample.
         """
         block = self.code.graph.blocks[self.code.graph.block_of[index]]
-        seen = block.number in self._seen
+        seen = block.number in self._sampled_blocks
         return max(self.issued_in([block.number]), _RARELY if seen else 0.0) / len(block)
 
     @cached_property
-    def _seen(self) -> frozenset[int]:
+    def _sampled_blocks(self) -> frozenset[int]:
         return frozenset(self.code.graph.block_of[row.index] for row in self.samples.rows)
 
     def ends(self, name: str, title: str, why: str, parts: list[Blame], share: float = 1.0) -> Advice | None:

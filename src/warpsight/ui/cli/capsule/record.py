@@ -126,7 +126,7 @@ def summarize(recorded: RecordedCapsule) -> None:
         memory = sum(a.size for a in held.allocations)
         terminal.note(
             f"{capsule.path}: {len(held.operations):,} operations, {len(held.allocations):,} allocations of {size(memory)}, "
-            f"{size(capsule.packed_bytes())} on disk; look: warpsight capsule show {capsule.path}"
+            f"{size(capsule.packed_bytes())} on disk; to see it: warpsight capsule show {capsule.path}"
         )
         terminal.warning(*held.incomplete)
     for number in recorded.numbers:

@@ -218,7 +218,7 @@ def _print_environment(
         )
     for name in ("export", "open", "strict"):
         if getattr(asked, name):
-            raise UsageError(f"--{name} is for the end of a program; --print-env returns at once, and the trace is "
+            raise UsageError(f"--{name} applies at the end of a program; --print-env returns at once, and the trace is "
                              "completed when this shell ends")  # fmt: skip
     print_environment(asked.path or Path("shell.warp"), settings, force=asked.force)
 

@@ -37,7 +37,7 @@ def page(found: RaceVerdict, program: Sequence[str]) -> str:
 
 
 def _arm(arm: DetectorResult) -> dict[str, Any]:
-    return {"name": arm.name, "said": race.said(arm), "notes": arm.notes}
+    return {"name": arm.name, "said": race.findings_text(arm), "notes": arm.notes}
 
 
 def _provoked(provoked: Provoked | None) -> dict[str, Any] | None:

@@ -86,14 +86,14 @@ def verdict(found: RaceVerdict, top: int) -> str:
         lines.append(f"\n… {count - len(shown):,} more (--top 0)")
     lines.append("")
     for arm in found.arms:
-        lines.append(f"{arm.name}: {said(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
+        lines.append(f"{arm.name}: {findings_text(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
     if found.provoked is not None:
         lines.append(f"delays: {found.provoked.summary}")
     lines += [f"disagreement: {text}" for text in found.disagreements]
     return "\n".join(lines) + "\n"
 
 
-def said(arm: DetectorResult) -> str:
+def findings_text(arm: DetectorResult) -> str:
     """A detector's findings, in words."""
     if arm.findings is None:
         return "could not look"

@@ -58,7 +58,7 @@ class Timeline:
             "parts": [self.part(one) for one in parts], "merged": scene.merged, "threads": scene.threads,
         }  # fmt: skip
 
-    def asked(self, begin: int, end: int) -> dict[str, Any]:
+    def requested_window(self, begin: int, end: int) -> dict[str, Any]:
         """A window requested by a page, relative to the trace's start."""
         scene = self._scene
         begin, end = self._clipped(begin, end)
