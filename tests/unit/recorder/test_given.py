@@ -89,7 +89,7 @@ def test_what_pyproject_has_beside_the_table_is_not_ignored(tmp_path: Path, text
 
 
 def test_a_bad_variable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--stack-depth is .* \(set by WARPSIGHT_STACK_DEPTH\)"):
+    with pytest.raises(UsageError, match=r"--stack-depth must be .* \(set by WARPSIGHT_STACK_DEPTH\)"):
         gather({}, {"WARPSIGHT_STACK_DEPTH": "none"}, tmp_path)
 
 

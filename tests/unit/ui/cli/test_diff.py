@@ -64,7 +64,7 @@ def test_options_may_stand_behind_the_dashes(said, recorded):
 def test_one_run_a_side_is_not_tested(said, recorded):
     code, out, err = said(recorded / "same" / "0.warp", recorded / "slower" / "0.warp")
     assert code == 0
-    assert out.startswith("Not tested against run-to-run noise, with one run a side: ")
+    assert out.startswith("Not tested against run-to-run noise, with one run per side: ")
     assert "untested" in out and "beyond run-to-run noise" not in out
     assert "four runs per side, better five" in err
 
